@@ -1,0 +1,52 @@
+"""What can go wrong, one class a kind, each message one clear line."""
+
+
+class ProtocolError(ValueError):
+    """Bytes that are not the message they should be.
+
+    `version` is the message's version, `path` the field (``topics[3].partitions[17].isr_nodes``), `offset` the byte of the
+    body where that field's reading failed, `problem` what was read there.
+    """
+
+    def __init__(self, problem: str, *, message: str, version: int, path: str, offset: int) -> None:
+        super().__init__(f"{message} v{version}: {path} at byte {offset}: {problem}")
+        self.problem = problem
+        self.message = message
+        self.version = version
+        self.path = path
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _protocol_error, (self.problem, self.message, self.version, self.path, self.offset)
+
+
+def _protocol_error(problem: str, message: str, version: int, path: str, offset: int) -> ProtocolError:
+    """Rebuild an error on the other side of a pickle (Spark workers send errors that way)."""
+    return ProtocolError(problem, message=message, version=version, path=path, offset=offset)
+
+
+class OptionsError(ValueError):
+    """Options that cannot be meant: unknown, contradictory or not readable."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"[KAFKA_METADATA_OPTIONS] {problem}")
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return OptionsError, (self.problem,)
+
+
+class PollError(RuntimeError):
+    """A poll that got no usable answer.
+
+    `kind` is the stable word that bronze keeps as `error_kind` (see `metadata_source.poller`), `problem` one line without
+    secrets.
+    """
+
+    def __init__(self, kind: str, problem: str) -> None:
+        super().__init__(f"[KAFKA_METADATA_POLL] {kind}: {problem}")
+        self.kind = kind
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PollError, (self.kind, self.problem)

@@ -1,0 +1,165 @@
+"""Messages as tables of fields and versions: the one place where field order, version ranges and nullability stand.
+
+The tables follow Kafka's own message definitions (``clients/src/main/resources/common/message/Metadata*.json``), field names in
+snake case. How a type is written on the wire is in `wire`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+
+class Primitive(enum.Enum):
+    """Types without parts."""
+
+    BOOL = "bool"
+    INT16 = "int16"
+    INT32 = "int32"
+    UUID = "uuid"
+    STRING = "string"
+
+
+class Length(enum.Enum):
+    """How the length of an array is written: an unsigned varint of length + 1 (flexible versions), or a signed integer."""
+
+    COMPACT = "varint"
+    INT32 = "int32"
+    INT16 = "int16"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Entries of one type. `length` overrides the version's own way of writing lengths (no correct message needs it)."""
+
+    of: Primitive | Struct
+    length: Length | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field, present in versions `since` to `until` (both included), null allowed from version `nullable` on."""
+
+    name: str
+    type: Primitive | Array
+    since: int = 0
+    until: int | None = None
+    nullable: int | None = None
+
+    def in_version(self, version: int) -> bool:
+        """Whether this version has the field."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+    def nullable_in(self, version: int) -> bool:
+        """Whether this version allows null."""
+        return self.nullable is not None and version >= self.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Fields in wire order. In flexible versions a section of tagged fields follows, unless `tagged` is false (a mistake)."""
+
+    fields: tuple[Field, ...]
+    tagged: bool = True
+
+    def in_version(self, version: int) -> tuple[Field, ...]:
+        """Return the fields that this version has, in wire order."""
+        return _fields(self, version)
+
+
+@lru_cache(maxsize=None)
+def _fields(struct: Struct, version: int) -> tuple[Field, ...]:
+    return tuple(each for each in struct.fields if each.in_version(version))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A request or response body: versions 0 to `last_version`, flexible (KIP-482) from `flexible_since` on."""
+
+    name: str
+    api_key: int
+    last_version: int
+    flexible_since: int
+    body: Struct = field(repr=False)
+
+    def flexible(self, version: int) -> bool:
+        """Whether lengths are varints and structs end in tagged fields."""
+        return version >= self.flexible_since
+
+
+METADATA_REQUEST = Message(
+    name="MetadataRequest",
+    api_key=3,
+    last_version=13,
+    flexible_since=9,
+    body=Struct(
+        (
+            Field(
+                "topics",
+                Array(
+                    Struct(
+                        (
+                            Field("topic_id", Primitive.UUID, since=10),
+                            Field("name", Primitive.STRING, nullable=10),
+                        )
+                    )
+                ),
+                nullable=1,
+            ),
+            Field("allow_auto_topic_creation", Primitive.BOOL, since=4),
+            Field("include_cluster_authorized_operations", Primitive.BOOL, since=8, until=10),
+            Field("include_topic_authorized_operations", Primitive.BOOL, since=8),
+        )
+    ),
+)
+
+BROKER = Struct(
+    (
+        Field("node_id", Primitive.INT32),
+        Field("host", Primitive.STRING),
+        Field("port", Primitive.INT32),
+        Field("rack", Primitive.STRING, since=1, nullable=1),
+    )
+)
+
+PARTITION = Struct(
+    (
+        Field("error_code", Primitive.INT16),
+        Field("partition_index", Primitive.INT32),
+        Field("leader_id", Primitive.INT32),
+        Field("leader_epoch", Primitive.INT32, since=7),
+        Field("replica_nodes", Array(Primitive.INT32)),
+        Field("isr_nodes", Array(Primitive.INT32)),
+        Field("offline_replicas", Array(Primitive.INT32), since=5),
+    )
+)
+
+TOPIC = Struct(
+    (
+        Field("error_code", Primitive.INT16),
+        Field("name", Primitive.STRING, nullable=12),
+        Field("topic_id", Primitive.UUID, since=10),
+        Field("is_internal", Primitive.BOOL, since=1),
+        Field("partitions", Array(PARTITION)),
+        Field("topic_authorized_operations", Primitive.INT32, since=8),
+    )
+)
+
+METADATA_RESPONSE = Message(
+    name="MetadataResponse",
+    api_key=3,
+    last_version=13,
+    flexible_since=9,
+    body=Struct(
+        (
+            Field("throttle_time_ms", Primitive.INT32, since=3),
+            Field("brokers", Array(BROKER)),
+            Field("cluster_id", Primitive.STRING, since=2, nullable=2),
+            Field("controller_id", Primitive.INT32, since=1),
+            Field("topics", Array(TOPIC)),
+            Field("cluster_authorized_operations", Primitive.INT32, since=8, until=10),
+            Field("error_code", Primitive.INT16, since=13),
+        )
+    ),
+)

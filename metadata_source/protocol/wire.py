@@ -1,0 +1,317 @@
+"""Any message of the tables, read into columns or written from values, one field after the other.
+
+This is the exact reader: it knows every rule of the encoding and says where bytes break one. `runs` is faster for topics of the
+usual shape and leaves everything else to this one.
+
+Strings and arrays before flexible versions: a signed length, -1 for null. From them on (KIP-482): an unsigned varint of
+length + 1, 0 for null, and after each struct a section of tagged fields, which are skipped, since none is defined.
+A boolean is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() != 0``).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from metadata_source.errors import ProtocolError
+from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
+
+#: Columns by the field's path without indices (``topics.partitions.leader_id``). An array's own column holds its lengths, -1 for
+#: null; the entries of an array of primitives are in the column ``<path>.item``.
+Columns = dict[str, Any]
+
+#: Called with (path, first byte, byte after the last, value or array length) for each value read.
+OnValue = Callable[[str, int, int, Any], None]
+
+NULL = -1
+MAX_STRING = 0x7FFF
+_TYPECODES = {Primitive.BOOL: "b", Primitive.INT16: "h", Primitive.INT32: "i"}
+_INT_BYTES = {Primitive.INT16: 2, Primitive.INT32: 4}
+_FIXED_BYTES = {Primitive.BOOL: 1, Primitive.INT16: 2, Primitive.INT32: 4, Primitive.UUID: 16}
+_LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
+_SHOWN_BYTES = 16
+
+
+def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bool) -> int:
+    """Return the fewest bytes that a value of this type can take: what a count of such values is checked against."""
+    if isinstance(kind, Array):
+        return _LENGTH_BYTES[array_length(kind, flexible=flexible)]
+    if isinstance(kind, Struct):
+        fields = sum(minimum_size(each.type, version, flexible=flexible) for each in kind.in_version(version))
+        return fields + (flexible and kind.tagged)
+    if kind is Primitive.STRING:
+        return 1 if flexible else 2
+    return _FIXED_BYTES[kind]
+
+
+def array_length(kind: Array, *, flexible: bool) -> Length:
+    """Return how the length of this array is written."""
+    return kind.length or (Length.COMPACT if flexible else Length.INT32)
+
+
+def check_version(message: Message, version: int) -> None:
+    """Raise ValueError for a version that the table does not have."""
+    if not 0 <= version <= message.last_version:
+        raise ValueError(f"{message.name} has versions 0 to {message.last_version}, not {version}")
+
+
+class Reader:
+    """Reads one body, which is untrusted: each length is checked against the bytes left before anything is made of it."""
+
+    def __init__(self, body: bytes, message: Message, version: int, on_value: OnValue | None = None) -> None:
+        check_version(message, version)
+        self.body = body
+        self.message = message
+        self.version = version
+        self.flexible = message.flexible(version)
+        self.position = 0
+        self.columns: Columns = {}
+        self._on_value = on_value
+        self._path: list[str | int] = []
+
+    def read_message(self) -> Columns:
+        """Read the whole body, to its last byte."""
+        for each in self.message.body.in_version(self.version):
+            self.read_field(each)
+        self.finish()
+        return self.columns
+
+    def read_field(self, top_level: Field) -> None:
+        """Read the next field of the message's own struct."""
+        self._read_field(top_level, top_level.name)
+
+    def finish(self) -> None:
+        """Read what ends the message, and refuse bytes after it."""
+        if self.flexible and self.message.body.tagged:
+            self._skip_tagged_fields()
+        if left := len(self.body) - self.position:
+            self._path = ["end of message"]
+            raise self._error(self.position, f"{left} bytes are left over{self._shown(self.position, len(self.body))}")
+
+    def _read_field(self, each: Field, key: str) -> None:
+        self._path.append(each.name)
+        nullable = each.nullable_in(self.version)
+        if isinstance(each.type, Array):
+            self._read_array(each.type, key, nullable=nullable)
+        else:
+            self._read_primitive(each.type, key, nullable=nullable)
+        self._path.pop()
+
+    def _read_struct(self, struct: Struct, prefix: str) -> None:
+        for each, key in _keys(struct, prefix, self.version):
+            self._read_field(each, key)
+        if self.flexible and struct.tagged:
+            self._skip_tagged_fields()
+
+    def _read_array(self, kind: Array, key: str, *, nullable: bool) -> None:
+        start = self.position
+        length = array_length(kind, flexible=self.flexible)
+        count = self._read_length(length, "an array")
+        if count == NULL:
+            if not nullable:
+                raise self._error(start, f"null, where null is not allowed{self._shown(start, self.position)}")
+        elif count * (least := minimum_size(kind.of, self.version, flexible=self.flexible)) > self._left():
+            raise self._error(
+                start,
+                f"an array of {count} entries, {least} bytes each at least, but {self._left()} bytes are left"
+                f"{self._shown(start, self.position)}",
+            )
+        self._column(key, "i").append(count)
+        self._tell(start, count)
+        self._path.append(0)
+        for index in range(count):
+            self._path[-1] = index
+            if isinstance(kind.of, Struct):
+                self._read_struct(kind.of, key)
+            else:
+                self._read_primitive(kind.of, key + ".item", nullable=False)
+        self._path.pop()
+
+    def _read_primitive(self, kind: Primitive | Array | Struct, key: str, *, nullable: bool) -> None:
+        start = self.position
+        value: int | str | bytes | None
+        if kind is Primitive.STRING:
+            value = self._read_string(nullable=nullable)
+            self._column(key).append(value)
+        elif kind is Primitive.UUID:
+            value = self._take(16)
+            self._column(key).append(value)
+        elif kind is Primitive.BOOL:
+            value = self._take(1) != b"\0"
+            self._column(key, "b").append(value)
+        elif isinstance(kind, Primitive):
+            value = int.from_bytes(self._take(_INT_BYTES[kind]), signed=True)
+            self._column(key, _TYPECODES[kind]).append(value)
+        else:  # pragma: no cover - the tables hold no array of arrays
+            raise TypeError(kind)
+        self._tell(start, value)
+
+    def _read_string(self, *, nullable: bool) -> str | None:
+        start = self.position
+        length = self._read_length(Length.COMPACT if self.flexible else Length.INT16, "a string")
+        if length == NULL:
+            if not nullable:
+                raise self._error(start, f"null, where null is not allowed{self._shown(start, self.position)}")
+            return None
+        if length > MAX_STRING or length > self._left():
+            limit = f"{self._left()} bytes are left" if length > self._left() else f"{MAX_STRING} is the most"
+            raise self._error(start, f"a string of {length} bytes, but {limit}{self._shown(start, self.position)}")
+        content = self.position
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            at = content + error.start
+            raise self._error(at, f"a string that is not UTF-8{self._shown(at, content + error.end)}") from None
+
+    def _read_length(self, length: Length, of: str) -> int:
+        start = self.position
+        if length is Length.COMPACT:
+            return self._read_varint() - 1
+        value = int.from_bytes(self._take(_LENGTH_BYTES[length]), signed=True)
+        if value < NULL:
+            raise self._error(start, f"{of} of negative length {value}{self._shown(start, self.position)}")
+        return value
+
+    def _read_varint(self) -> int:
+        start = self.position
+        value = shift = 0
+        while True:
+            byte = self._take(1, start)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift > 28:
+                raise self._error(start, f"a varint of more than 5 bytes{self._shown(start, self.position + 1)}")
+        if value >> 32 or (byte == 0 and shift > 7):
+            wrong = "more than 32 bits" if value >> 32 else "more bytes than it needs"
+            raise self._error(start, f"a varint with {wrong}{self._shown(start, self.position)}")
+        return value
+
+    def _skip_tagged_fields(self) -> None:
+        self._path.append("tagged_fields")
+        start = self.position
+        count = self._read_varint()
+        if count * 2 > self._left():
+            raise self._error(
+                start,
+                f"{count} tagged fields, 2 bytes each at least, but {self._left()} bytes are left"
+                f"{self._shown(start, self.position)}",
+            )
+        self._tell(start, count)
+        for _ in range(count):
+            tag_start = self.position
+            tag = self._read_varint()
+            size = self._read_varint()
+            if size > self._left():
+                raise self._error(
+                    tag_start,
+                    f"tagged field {tag} of {size} bytes, but {self._left()} bytes are left"
+                    f"{self._shown(tag_start, self.position)}",
+                )
+            self.position += size
+        self._path.pop()
+
+    def _take(self, size: int, start: int | None = None) -> bytes:
+        if size > self._left():
+            at = self.position if start is None else start
+            what = f"{size} bytes wanted" if size > 1 else "1 byte wanted"
+            raise self._error(at, f"{what}, {self._left()} left{self._shown(at, len(self.body))}")
+        taken = self.body[self.position : self.position + size]
+        self.position += size
+        return taken
+
+    def _left(self) -> int:
+        return len(self.body) - self.position
+
+    def _column(self, key: str, typecode: str | None = None) -> Any:
+        column = self.columns.get(key)
+        if column is None:
+            column = self.columns[key] = array(typecode) if typecode else []
+        return column
+
+    def _tell(self, start: int, value: Any) -> None:
+        if self._on_value is not None:
+            self._on_value(self._path_text(), start, self.position, value)
+
+    def _path_text(self) -> str:
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self._path)
+        return "".join(parts).removeprefix(".")
+
+    def _shown(self, start: int, end: int) -> str:
+        """Return the bytes in question, as the end of an error's line."""
+        part = self.body[start:end]
+        if not part:
+            return ""
+        more = " ..." if len(part) > _SHOWN_BYTES else ""
+        return f" (read {part[:_SHOWN_BYTES].hex(' ')}{more})"
+
+    def _error(self, offset: int, problem: str) -> ProtocolError:
+        return ProtocolError(
+            problem, message=self.message.name, version=self.version, path=self._path_text(), offset=offset
+        )
+
+
+@lru_cache(maxsize=256)
+def _keys(struct: Struct, prefix: str, version: int) -> tuple[tuple[Field, str], ...]:
+    return tuple((each, f"{prefix}.{each.name}") for each in struct.in_version(version))
+
+
+def write_message(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
+    """Return the body for `values` (by field name; structs as mappings). Fields that the version lacks are left out."""
+    check_version(message, version)
+    flexible = message.flexible(version)
+    out = bytearray()
+    _write_struct(out, message.body, version, values, flexible=flexible)
+    return bytes(out)
+
+
+def _write_struct(out: bytearray, struct: Struct, version: int, values: Mapping[str, Any], *, flexible: bool) -> None:
+    for each in struct.in_version(version):
+        value = values[each.name]
+        if value is None and not each.nullable_in(version):
+            raise ValueError(f"{each.name} cannot be null in version {version}")
+        if isinstance(each.type, Array):
+            _write_array(out, each.type, version, value, flexible=flexible)
+        else:
+            _write_primitive(out, each.type, value, flexible=flexible)
+    if flexible and struct.tagged:
+        out.append(0)
+
+
+def _write_array(out: bytearray, kind: Array, version: int, entries: Sequence[Any] | None, *, flexible: bool) -> None:
+    _write_length(out, array_length(kind, flexible=flexible), NULL if entries is None else len(entries))
+    for entry in entries or ():
+        if isinstance(kind.of, Struct):
+            _write_struct(out, kind.of, version, entry, flexible=flexible)
+        else:
+            _write_primitive(out, kind.of, entry, flexible=flexible)
+
+
+def _write_primitive(out: bytearray, kind: Primitive, value: Any, *, flexible: bool) -> None:
+    if kind is Primitive.STRING:
+        text = b"" if value is None else value.encode()
+        if len(text) > MAX_STRING:
+            raise ValueError(f"a string of {len(text)} bytes, but {MAX_STRING} is the most: {value[:40]!r}...")
+        length = Length.COMPACT if flexible else Length.INT16
+        _write_length(out, length, NULL if value is None else len(text))
+        out += text
+    elif kind is Primitive.UUID:
+        out += value
+    elif kind is Primitive.BOOL:
+        out.append(bool(value))
+    else:
+        out += value.to_bytes(_INT_BYTES[kind], signed=True)
+
+
+def _write_length(out: bytearray, length: Length, value: int) -> None:
+    if length is not Length.COMPACT:
+        out += value.to_bytes(_LENGTH_BYTES[length], signed=True)
+        return
+    value += 1
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
