@@ -1,0 +1,196 @@
+"""A lake: where its tables lie, made on first use, checked on each start, attached to a catalog for SQL."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructType
+
+from schemas import bronze, silver
+from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View
+
+TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES
+VIEWS: tuple[View, ...] = silver.VIEWS
+
+
+class LakeError(ValueError):
+    """Raised when a lake cannot be used as it is: foreign, incompatible, or not writable. One line."""
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Where the tables are: in folders under `root` (a path or URI), or in `catalog` under schemas of their own."""
+
+    root: str | None = None
+    catalog: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.root is None) == (self.catalog is None):
+            raise LakeError("a lake is either a folder (root) or a catalog, not both and not neither")
+
+    def __str__(self) -> str:
+        return self.root if self.root is not None else f"catalog {self.catalog}"
+
+    def path(self, table: Table) -> str:
+        """Folder or URI of `table`; only for a lake of folders."""
+        if self.root is None:
+            raise LakeError(f"{self}: its tables have names, not paths")
+        return f"{self.root.rstrip('/')}/{table.schema}/{table.name}"
+
+    def identifier(self, table: Table) -> str:
+        """`table` as SQL names it."""
+        if self.root is not None:
+            return f"delta.`{self.path(table)}`"
+        return f"`{self.catalog}`.`{table.schema}`.`{table.name}`"
+
+    def read(self, spark: SparkSession, table: Table) -> DataFrame:
+        """The rows of `table` now."""
+        return spark.table(self.identifier(table))
+
+    def read_stream(self, spark: SparkSession, table: Table, **options: str) -> DataFrame:
+        """The rows appended to `table`, as a stream; deletions by retention are passed over."""
+        reader = spark.readStream.format("delta").option("skipChangeCommits", "true").options(**options)
+        return reader.load(self.path(table)) if self.root is not None else reader.table(self.identifier(table))
+
+
+def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
+    """Make the tables that are missing, add nullable columns that an older lake lacks, refuse what does not fit.
+
+    Raises LakeError, in one line, for a table that is not ours, is of a newer version, has other types or lacks a
+    column that may not be null, and for a lake that cannot be written.
+    """
+    for table in tables:
+        if table_exists(spark, lake, table):
+            _upgrade(spark, lake, table)
+        else:
+            _create(spark, lake, table)
+
+
+def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
+    """Raise LakeError unless each of `tables` exists and fits; writes nothing."""
+    for table in tables:
+        if not table_exists(spark, lake, table):
+            raise LakeError(f"{table.full_name}: no such table in {lake}; run the job that writes it first")
+        missing = _missing_columns(spark, lake, table)
+        if missing:
+            raise LakeError(f"{table.full_name} in {lake} lacks {', '.join(missing)}: made by an older version; run its job once")
+
+
+def table_exists(spark: SparkSession, lake: Lake, table: Table) -> bool:
+    """Whether a Delta table is where `table` belongs, whoever made it."""
+    try:
+        return spark.catalog.tableExists(lake.identifier(table))
+    except AnalysisException as error:
+        if "DELTA_MISSING_DELTA_TABLE" in str(error):
+            return False
+        raise
+
+
+def attach(spark: SparkSession, lake: Lake) -> list[str]:
+    """Put the lake's tables and views under their names (bronze.metadata_polls, silver.partitions_now, ...).
+
+    Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
+    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too.
+    """
+    names = []
+    prefix = "" if lake.root is not None else f"`{lake.catalog}`."
+    for table in TABLES:
+        if not table_exists(spark, lake, table):
+            continue
+        if lake.root is not None:
+            spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
+            spark.sql(f"DROP TABLE IF EXISTS {table.full_name}")
+            spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
+        names.append(table.full_name)
+    for view in VIEWS:
+        needed = re.findall(r"\{([\w.]+)\}", view.query)
+        if all(name in names for name in needed):
+            query = view.query.format_map(_Names(prefix))
+            spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
+            names.append(view.full_name)
+    return names
+
+
+def view(spark: SparkSession, lake: Lake, wanted: View) -> DataFrame:
+    """The rows of a view, without a catalog."""
+    tables = {table.full_name: table for table in TABLES}
+    views = {other.full_name: other for other in VIEWS}
+
+    def resolve(name: str) -> str:
+        return lake.identifier(tables[name]) if name in tables else f"({expand(views[name])})"
+
+    def expand(one: View) -> str:
+        return re.sub(r"\{([\w.]+)\}", lambda match: resolve(match[1]), one.query)
+
+    return spark.sql(expand(wanted))
+
+
+class _Names(dict[str, Any]):
+    """`{silver.progress}` in a view's text -> the catalog's name of it."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self.prefix = prefix
+
+    def __missing__(self, key: str) -> "_Names":
+        # str.format reads {silver.progress} as the attribute `progress` of the field `silver`.
+        return _Names(f"{self.prefix}{key}.")
+
+    def __getattr__(self, key: str) -> str:
+        return f"{self.prefix}{key}"
+
+
+def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
+    try:
+        if lake.catalog is not None:
+            spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{lake.catalog}`.`{table.schema}`")
+        spark.sql(table.create_statement(lake.identifier(table)))
+    except Exception as error:
+        if table_exists(spark, lake, table):  # another job made it meanwhile
+            return
+        raise LakeError(f"{table.full_name} cannot be made in {lake}: {_first_line(error)}") from error
+
+
+def _upgrade(spark: SparkSession, lake: Lake, table: Table) -> None:
+    for name in _missing_columns(spark, lake, table):
+        column = next(column for column in table.columns if column.name == name)
+        if not column.nullable:
+            raise LakeError(f"{table.full_name} in {lake} lacks {name}, which may not be null: not a table of this version; take another lake")
+        spark.sql(f"ALTER TABLE {lake.identifier(table)} ADD COLUMNS ({column.ddl})")
+
+
+def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[str]:
+    """Columns that an existing table lacks, after checking that it is ours and that what it has fits."""
+    properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {lake.identifier(table)}").collect()}
+    if properties.get(TABLE_PROPERTY) != table.full_name:
+        was = properties.get(TABLE_PROPERTY, "made by something else")
+        raise LakeError(f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, take another lake")
+    version = int(properties.get(VERSION_PROPERTY, "0"))
+    if version > LAKE_VERSION:
+        raise LakeError(f"{table.full_name} in {lake} has version {version}, newer than this program's {LAKE_VERSION}: upgrade the program")
+    present = {field.name: field.dataType for field in spark.table(lake.identifier(table)).schema}
+    for column in table.columns:
+        if column.name in present and _type(column.type) != _comparable(present[column.name]):
+            raise LakeError(
+                f"{table.full_name}.{column.name} in {lake} is {present[column.name].simpleString()}, not {column.type}: "
+                "not a table of this version; take another lake"
+            )
+    return [column.name for column in table.columns if column.name not in present]
+
+
+def _type(ddl: str) -> str:
+    return _comparable(StructType.fromDDL(f"c {ddl}")["c"].dataType)
+
+
+def _comparable(data_type: DataType) -> str:
+    # simpleString leaves out nullability within nested types, which Delta does not keep for us anyway.
+    return data_type.simpleString()
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error)
+    java = re.search(r"(?:Exception|Error): (.+)", text)
+    return (java[1] if java else text.splitlines()[0]).strip()

@@ -1,0 +1,206 @@
+"""Silver: state over time. A row is one distinct accepted state, from the first poll that showed it to the first that did not."""
+
+from schemas.bronze import METADATA_POLLS
+from schemas.table import Column, Table, View
+
+CLUSTER_COLUMNS = (
+    Column("cluster_id", "string", "Kafka's id of the cluster.", nullable=False),
+    Column("cluster", "string", "Alias of the cluster; one to one with its id.", nullable=False),
+)
+
+INTERVAL_COLUMNS = (
+    Column("first_poll", "string", "First accepted poll that showed this state.", nullable=False),
+    Column("first_seen_at", "timestamp", "When that poll was answered (made non-decreasing by cluster).", nullable=False),
+    Column("prev_poll", "string", "Accepted poll before first_poll, the last without this state; null for the cluster's first."),
+    Column("prev_sent_at", "timestamp", "When prev_poll was sent: the state began after this."),
+    Column("last_poll", "string", "Last accepted poll that showed it; null while current."),
+    Column("last_seen_at", "timestamp", "When last_poll was answered; null while current (see the views for now)."),
+    Column("last_seen_sent_at", "timestamp", "When last_poll was sent: the state ended after this."),
+    Column("superseded_poll", "string", "First accepted poll that disagreed; null while current."),
+    Column("superseded_at", "timestamp", "When that poll was answered: the state had ended by then. Null while current."),
+    Column("ended_as", "string", "Why the thing itself ended: recreated | unauthorized | absent (inferred) | not_polled. Null: another state followed."),
+    # The current rows in files of their own: a run reads and rewrites those alone, however long the history is.
+    Column("is_current", "boolean", "superseded_at IS NULL.", nullable=False, generated_as="superseded_at IS NULL"),
+)
+
+INTERVAL_CONSTRAINTS = {
+    "end_is_whole": "(superseded_at IS NULL) = (superseded_poll IS NULL) AND (superseded_at IS NULL) = (last_poll IS NULL)",
+    "times_in_order": "superseded_at IS NULL OR (superseded_at >= last_seen_at AND last_seen_at >= first_seen_at)",
+    "polls_in_order": "superseded_poll IS NULL OR (superseded_poll > last_poll AND last_poll >= first_poll)",
+    "end_has_reason": "ended_as IS NULL OR (superseded_at IS NOT NULL AND ended_as IN ('recreated', 'unauthorized', 'absent', 'not_polled'))",
+}
+
+
+def _prev(column: Column) -> Column:
+    return Column(f"prev_{column.name}", column.type, f"{column.name} in the row before; null for the first row.")
+
+
+def _interval_table(name: str, comment: str, key: tuple[Column, ...], state: tuple[Column, ...], **constraints: str) -> Table:
+    return Table(
+        schema="silver",
+        name=name,
+        comment=comment,
+        columns=CLUSTER_COLUMNS + key + state + tuple(map(_prev, state)) + INTERVAL_COLUMNS,
+        key=("cluster_id", *(column.name for column in key), "first_poll"),
+        constraints={**INTERVAL_CONSTRAINTS, **constraints},
+        partition_by=("is_current",),
+    )
+
+
+TOPIC = Column("topic", "string", "Topic name.", nullable=False)
+TOPIC_ID = Column("topic_id", "string", "Kafka's 22-character id; null while no answer has shown it (before Metadata v10).")
+
+BROKER_SNAPSHOTS = _interval_table(
+    "broker_snapshots",
+    "Brokers over time, as listed by the cluster: live and not fenced.",
+    key=(Column("broker_id", "int", "Broker id.", nullable=False),),
+    state=(
+        Column("host", "string", "Advertised host."),
+        Column("port", "int", "Advertised port."),
+        Column("rack", "string", "broker.rack; null when none is set or the answer could not say."),
+    ),
+)
+
+TOPIC_SNAPSHOTS = _interval_table(
+    "topic_snapshots",
+    "Topics over time. A change of a leader or an ISR makes no row here.",
+    key=(TOPIC, TOPIC_ID),
+    state=(
+        Column("error_code", "int", "Kafka's error code of the topic; 0 is none."),
+        Column("is_internal", "boolean", "Kafka's own topic; null when the answers cannot say (Metadata v0)."),
+        Column("partition_count", "int", "Number of partitions; null while only errors were answered."),
+    ),
+)
+
+PARTITION_SNAPSHOTS = _interval_table(
+    "partition_snapshots",
+    "Partitions over time: leader, leader epoch, replicas, ISR, offline replicas.",
+    key=(TOPIC, TOPIC_ID, Column("partition", "int", "Partition number.", nullable=False)),
+    state=(
+        Column("error_code", "int", "Kafka's error code of the partition: 5 no leader, 72 listener not found, ...; 0 is none."),
+        Column("leader", "int", "Leading broker; -1 when there is none."),
+        Column("leader_epoch", "int", "Leader epoch; null before Metadata v9, where it cannot be trusted (KAFKA-9212)."),
+        Column("replicas", "array<int>", "Assigned brokers, in order: the first is the preferred leader."),
+        Column("isr", "array<int>", "In-sync replicas, a sorted set."),
+        Column("offline_replicas", "array<int>", "Replicas that are not available, a sorted set; null before Metadata v5."),
+    ),
+    partition_number="partition >= 0",
+)
+
+CLUSTER_SNAPSHOTS = _interval_table(
+    "cluster_snapshots",
+    "Clusters over time: the alias, and the finalized levels that decide what leader epochs mean.",
+    key=(),
+    state=(
+        Column("metadata_version_level", "int", "Finalized level of metadata.version; null while unknown."),
+        Column("elr_version_level", "int", "Finalized level of eligible.leader.replicas.version; null while unknown."),
+    ),
+)
+
+POLL_GAPS = Table(
+    schema="silver",
+    name="poll_gaps",
+    comment="Stretches between accepted polls longer than two planned intervals: nothing is known of what happened in them.",
+    columns=(
+        *CLUSTER_COLUMNS,
+        Column("after_poll", "string", "Accepted poll before the gap.", nullable=False),
+        Column("after_at", "timestamp", "When it was answered.", nullable=False),
+        Column("until_poll", "string", "Accepted poll that ended the gap.", nullable=False),
+        Column("until_at", "timestamp", "When it was answered.", nullable=False),
+        Column("interval_ms", "bigint", "Planned interval, the longer of both ends', ms.", nullable=False),
+        Column("failed_polls", "bigint", "Failed polls within it.", nullable=False),
+        Column("stale_polls", "bigint", "Answers within it that were older than what had been accepted.", nullable=False),
+        Column("refused_polls", "bigint", "Answers within it that came from another cluster than the alias stands for.", nullable=False),
+        Column("error_kinds", "array<string>", "Kinds of the failed polls, sorted.", nullable=False),
+        Column("reason", "string", "failed | refused | stale | not_polled (nobody ran, or ticks were missed).", nullable=False),
+    ),
+    key=("cluster_id", "until_poll"),
+    constraints={"reason_known": "reason IN ('failed', 'refused', 'stale', 'not_polled')"},
+    cluster_by=("cluster_id", "until_at"),
+)
+
+PENDING = Table(
+    schema="silver",
+    name="pending",
+    comment="Answers that wait: older than what was accepted, believed only if they persist. Rows as in bronze.metadata_polls.",
+    columns=METADATA_POLLS.columns,
+    key=METADATA_POLLS.key,
+    cluster_by=("cluster", "poll_id"),
+)
+
+TOPIC_DIGESTS = Table(
+    schema="silver",
+    name="topic_digests",
+    comment="The digest of each topic as last applied: only topics whose digest differs are opened.",
+    columns=(
+        Column("cluster", "string", "Alias of the cluster.", nullable=False),
+        Column("topic", "string", "Topic name.", nullable=False),
+        Column("digest", "binary", "As in bronze; null once the topic was absent."),
+        Column("digest_version", "int", "Version of the digest's algorithm."),
+        Column("poll_id", "string", "Accepted poll that it was applied with.", nullable=False),
+    ),
+    key=("cluster", "topic"),
+    cluster_by=("cluster", "topic"),
+)
+
+PROGRESS = Table(
+    schema="silver",
+    name="progress",
+    comment="How far each cluster's polls have become history. Written last in a batch; everything else is redone up to it.",
+    columns=(
+        Column("cluster", "string", "Alias of the cluster.", nullable=False),
+        Column("cluster_id", "string", "Its id; null until a poll succeeded."),
+        Column("seen", "map<string, bigint>", "Stream -> the last n that was taken from it.", nullable=False),
+        Column("late_polls", "bigint", "Polls of an older stream that came after a newer one's, and were ignored.", nullable=False),
+        Column("applied_poll", "string", "Last accepted poll."),
+        Column("applied_at", "timestamp", "When it was answered (made non-decreasing)."),
+        Column("applied_sent_at", "timestamp", "When it was sent (made non-decreasing)."),
+        Column("applied_interval_ms", "bigint", "Planned interval at that poll, ms."),
+        Column("before_poll", "string", "Accepted poll before applied_poll."),
+        Column("before_at", "timestamp", "When it was answered."),
+        Column("before_sent_at", "timestamp", "When it was sent."),
+        Column("settled_poll", "string", "Up to this poll nothing can change any more; gold reads no further."),
+        Column("absent", "array<string>", "Topics missing from applied_poll, not yet believed to be gone.", nullable=False),
+        Column("failed_polls", "bigint", "Failed polls since applied_poll.", nullable=False),
+        Column("refused_polls", "bigint", "Answers of another cluster since applied_poll.", nullable=False),
+        Column("stale_polls", "bigint", "Waiting answers since applied_poll.", nullable=False),
+        Column("error_kinds", "array<string>", "Kinds of those failures, sorted.", nullable=False),
+        Column("last_poll_at", "timestamp", "When the last poll was due, good or not."),
+    ),
+    key=("cluster",),
+    cluster_by=("cluster",),
+)
+
+
+def _now(snapshots: Table, what: str, last_seen_at: str = "p.applied_at") -> View:
+    columns = ",\n  ".join(
+        f"coalesce(s.last_seen_at, {last_seen_at}) AS last_seen_at" if name == "last_seen_at" else f"s.{name}"
+        for name in snapshots.column_names
+        if name not in {"last_poll", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as"}
+    )
+    return View(
+        schema="silver",
+        name=snapshots.name.replace("_snapshots", "s_now"),
+        comment=f"{what} as of the latest accepted poll of each cluster.",
+        query=f"SELECT\n  {columns}\nFROM {{{snapshots.full_name}}} s JOIN {{silver.progress}} p USING (cluster)\nWHERE s.is_current",
+    )
+
+
+_UNLESS_ABSENT = "CASE WHEN array_contains(p.absent, s.topic) THEN p.before_at ELSE p.applied_at END"
+
+VIEWS = (
+    _now(BROKER_SNAPSHOTS, "Brokers"),
+    _now(TOPIC_SNAPSHOTS, "Topics", _UNLESS_ABSENT),
+    _now(PARTITION_SNAPSHOTS, "Partitions", _UNLESS_ABSENT),
+)
+
+TABLES = (
+    BROKER_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+    PARTITION_SNAPSHOTS,
+    CLUSTER_SNAPSHOTS,
+    POLL_GAPS,
+    PENDING,
+    TOPIC_DIGESTS,
+    PROGRESS,
+)

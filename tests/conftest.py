@@ -1,0 +1,50 @@
+"""One Spark session for a whole run, and the marker of each test from the folder it lives in."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+KINDS = ("unit", "spark", "kafka", "notebooks")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        if folder in KINDS:
+            item.add_marker(folder)
+    if "soak" not in config.option.markexpr:
+        kept = [item for item in items if "soak" not in item.keywords]
+        config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
+        items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:  # noqa: F821
+    """Delta and Kafka's own Java classes on one local session, sized for two cores."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *(ROOT / ".jars" / "kafka-4.3.1").glob("kafka-clients-*.jar")]
+    scratch = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.memory": "3g",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={scratch}",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    session = SparkSession.builder.master("local[4]").appName("kafka-metadata-history tests").config(map=settings).getOrCreate()
+    yield session
+    session.stop()
