@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,9 @@ import pyarrow.compute as pc
 
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.wire import Columns, Reader, check_version, write_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NO_UUID = bytes(16)
 
@@ -208,7 +210,7 @@ def _uuid_texts(column: Any, count: int) -> pa.Array:
     # 18 bytes are 24 characters without padding, so one call encodes them all; the last two are of the two bytes added.
     padded = np.zeros((len(ids), 18), dtype=np.uint8)
     padded[:, :16] = ids
-    texts = np.frombuffer(base64.urlsafe_b64encode(padded), dtype="S24").astype("S22")
+    texts = np.frombuffer(base64.urlsafe_b64encode(padded.tobytes()), dtype="S24").astype("S22")
     offsets = np.arange(0, 22 * len(ids) + 1, 22, dtype=np.int32)
     array = pa.StringArray.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(texts))
     return pc.if_else(pa.array(ids.any(axis=1)), array, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
 
 class Primitive(enum.Enum):
@@ -68,7 +68,7 @@ class Struct:
         return _fields(self, version)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(struct: Struct, version: int) -> tuple[Field, ...]:
     return tuple(each for each in struct.fields if each.in_version(version))
 
