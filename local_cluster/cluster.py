@@ -1,0 +1,378 @@
+"""The cluster: its nodes planned, formatted, started, watched and ended."""
+
+import base64
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from local_cluster import probe
+from local_cluster.certificates import Authority
+from local_cluster.errors import LocalClusterError
+from local_cluster.ivy import kafka_jars
+from local_cluster.java import java_command
+from local_cluster.nodes import (
+    CONTROLLER,
+    PLAINTEXT,
+    SASL_SSL,
+    SASL_SSL_HOST,
+    Node,
+    format_arguments,
+    node_properties,
+    plan_roles,
+    render,
+)
+from local_cluster.ports import HOST, ReservedPorts
+from local_cluster.process import NodeProcess
+
+KAFKA_VERSION = "4.3.1"
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 60.0
+LOG_TAIL = 30
+"""Lines of a log in an error."""
+
+_SMALL_JVM = (
+    "-Xmx384m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-UsePerfData",  # its files outlive a SIGKILL
+)
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
+    # The whole configuration, several times a start.
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
+)
+_STATE_FILE = "state.json"
+_PORT_TAKEN = "Address already in use"
+
+
+@dataclass(frozen=True)
+class SaslSsl:
+    """How to reach the SASL_SSL listener (SCRAM-SHA-512)."""
+
+    bootstrap_servers: str
+    """By the name localhost: the certificate is not for 127.0.0.1."""
+    ca_file: Path
+    """PEM."""
+    users: Mapping[str, str]
+    """Passwords by name."""
+
+
+class LocalCluster:
+    """A real Kafka of several processes on this machine; a context manager.
+
+    Node ids are 1..`brokers`; `controllers` makes that many controller-only nodes with the ids after those, None makes each
+    broker a controller too. `racks` are given to the brokers in turn. `kafka_version` is any in the package repository,
+    `metadata_version` (such as "3.5-IV2") and `features` (such as {"eligible.leader.replicas.version": 0}) any that it has.
+    `properties` are extra broker properties. `sasl_ssl` opens a second listener.
+
+    All data are in a temporary folder and go with the cluster; when this process ends in whatever way, so do the brokers.
+    Only with a `detached` folder of its own does the cluster live on, until `LocalCluster.attach(folder).down()`.
+
+    Raises LocalClusterError, with the end of the log when a broker does not start.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        controllers: int | None = None,
+        kafka_version: str = KAFKA_VERSION,
+        metadata_version: str | None = None,
+        features: Mapping[str, int] | None = None,
+        racks: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        sasl_ssl: bool = False,
+        detached: Path | None = None,
+    ) -> None:
+        self.kafka_version = kafka_version
+        self.metadata_version = metadata_version
+        self.features = dict(features or {})
+        self.properties = dict(properties or {})
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.nodes: dict[int, Node] = {}
+        self._roles = plan_roles(brokers, controllers, racks)
+        self._users = {"alice": "alice-secret", "bob": "bob-secret"} if sasl_ssl else {}
+        self._detached = detached
+        self._folder = detached or Path()
+        self._processes: dict[int, NodeProcess] = {}
+
+    @classmethod
+    def attach(cls, folder: Path) -> Self:
+        """The detached cluster that lives in `folder`. Raises LocalClusterError when there is none."""
+        try:
+            state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_text())
+        except FileNotFoundError:
+            raise LocalClusterError(f"no cluster in {folder}: python -m local_cluster up starts one") from None
+        cluster = cls(kafka_version=state["kafka_version"], detached=folder)
+        cluster.cluster_id = state["cluster_id"]
+        cluster.nodes = {node["node_id"]: Node(**node) for node in state["nodes"]}
+        cluster._users = state["users"]
+        for node_id, pid in state["pids"].items():
+            process = NodeProcess.found(pid, cluster._command(int(node_id)))
+            if process is not None:
+                cluster._processes[int(node_id)] = process
+        return cluster
+
+    def __enter__(self) -> Self:
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The PLAINTEXT listeners of all brokers, running or not."""
+        return self._servers(PLAINTEXT, HOST)
+
+    @property
+    def sasl_ssl(self) -> SaslSsl:
+        """The SASL_SSL listener, which must have been asked for."""
+        if not self._users:
+            raise LocalClusterError("this cluster has no SASL_SSL listener: start it with sasl_ssl=True")
+        return SaslSsl(self._servers(SASL_SSL, SASL_SSL_HOST), self._folder / "ca.pem", self._users)
+
+    def up(self) -> None:
+        """Make and start the cluster, and wait until each broker knows all. A port that was taken meanwhile: once more."""
+        kafka_jars(self.kafka_version)
+        try:
+            try:
+                self._make_and_start()
+            except _PortTakenError:
+                self.down()
+                self._make_and_start()
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """End all nodes at once (SIGKILL) and remove their data."""
+        for process in self._processes.values():
+            process.send(signal.SIGKILL)
+        for process in self._processes.values():
+            process.wait(STOP_TIMEOUT)
+        self._processes.clear()
+        if self._folder != Path():
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def stop(self, node_id: int) -> None:
+        """Stop a node the controlled way (SIGTERM; its leaders move first), and wait until it has ended."""
+        process = self._running(node_id)
+        process.send(signal.SIGTERM, signal.SIGCONT)  # a paused one cannot hear the first without the second
+        if not process.wait(STOP_TIMEOUT):
+            raise LocalClusterError(
+                f"{self._name(node_id)} still runs {STOP_TIMEOUT:.0f} s after SIGTERM (no controller to let it go?): "
+                f"kill it\n{self._log_tail(node_id)}"
+            )
+        self._ended(node_id)
+
+    def kill(self, node_id: int) -> None:
+        """End a node with SIGKILL. The others see it missing only after broker.session.timeout.ms, 9 s by default."""
+        process = self._running(node_id)
+        process.send(signal.SIGKILL)
+        process.wait(STOP_TIMEOUT)
+        self._ended(node_id)
+
+    def start(self, node_id: int) -> None:
+        """Start a node that was stopped or killed, and wait until each running broker knows it."""
+        if self.is_running(node_id):
+            raise LocalClusterError(f"{self._name(node_id)} is running already")
+        self._spawn(node_id)
+        self._await_started([node_id])
+
+    def pause(self, node_id: int) -> None:
+        """Hold a node with SIGSTOP: its connections stay open, and nothing answers."""
+        self._running(node_id).send(signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        """Let a paused node run on (SIGCONT)."""
+        self._running(node_id).send(signal.SIGCONT)
+
+    def is_running(self, node_id: int) -> bool:
+        """Whether the node's process is alive, paused or not."""
+        self._name(node_id)
+        return node_id in self._processes and self._processes[node_id].is_running
+
+    def state(self, node_id: int) -> str:
+        """`running`, `paused` or `down`."""
+        if not self.is_running(node_id):
+            return "down"
+        return "paused" if self._processes[node_id].is_paused else "running"
+
+    def pid(self, node_id: int) -> int:
+        """The process id of a running node."""
+        return self._running(node_id).java.pid
+
+    def log_file(self, node_id: int) -> Path:
+        """What the node logs."""
+        return self._node_folder(node_id) / "server.log"
+
+    def _make_and_start(self) -> None:
+        if self._detached is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="local-cluster-"))
+        else:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        listeners = [roles.listeners(sasl_ssl=bool(self._users)) for roles in self._roles]
+        with ReservedPorts(sum(map(len, listeners))) as ports:
+            numbers = iter(ports.numbers)
+            self.nodes = {
+                node_id: Node(
+                    node_id,
+                    roles.is_broker,
+                    roles.is_controller,
+                    roles.rack,
+                    dict(zip(names, numbers, strict=False)),
+                )
+                for node_id, (roles, names) in enumerate(zip(self._roles, listeners, strict=True), start=1)
+            }
+            self._write_configuration()
+            with ThreadPoolExecutor(max_workers=2) as pool:
+                list(pool.map(self._format, self.nodes))
+        for node_id in self.nodes:
+            self._spawn(node_id)
+        self._await_started(list(self.nodes))
+
+    def _write_configuration(self) -> None:
+        keystore = None
+        if self._users:
+            keystore = self._folder / "keystore.pem"
+            authority = Authority.create("local_cluster")
+            authority.write_certificate(self._folder / "ca.pem")
+            authority.write_server_keystore(SASL_SSL_HOST, keystore)
+        for node in self.nodes.values():
+            folder = self._node_folder(node.node_id)
+            folder.mkdir()
+            properties = node_properties(
+                node, list(self.nodes.values()), folder, extra=self.properties, keystore=keystore
+            )
+            self._config(node.node_id).write_text(render(properties))
+
+    def _format(self, node_id: int) -> None:
+        arguments = format_arguments(
+            self.cluster_id,
+            self._config(node_id),
+            metadata_version=self.metadata_version,
+            features=self.features,
+            users=self._users,
+        )
+        tool = subprocess.run(
+            [*self._java(), "kafka.tools.StorageTool", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if tool.returncode != 0:
+            raise LocalClusterError(f"cannot format the data of {self._name(node_id)}:\n{_last_lines(tool.stdout)}")
+
+    def _java(self) -> list[str]:
+        class_path = ":".join(map(str, kafka_jars(self.kafka_version)))
+        return [java_command(), *_SMALL_JVM, *_LOGGING, "-cp", class_path]
+
+    def _command(self, node_id: int) -> list[str]:
+        return [*self._java(), "kafka.Kafka", str(self._config(node_id))]
+
+    def _spawn(self, node_id: int) -> None:
+        command, log = self._command(node_id), self.log_file(node_id)
+        if self._detached is None:
+            self._processes[node_id] = NodeProcess.supervised(command, log, remove=self._folder)
+        else:
+            self._processes[node_id] = NodeProcess.detached(command, log)
+        self._save()
+
+    def _await_started(self, node_ids: Sequence[int]) -> None:
+        """Wait until the controllers among these listen and each running broker knows the brokers among them."""
+        deadline = time.monotonic() + START_TIMEOUT
+        new_brokers = frozenset(node_id for node_id in node_ids if self.nodes[node_id].is_broker)
+        waiting: dict[int, Callable[[Node], bool]] = {}
+        for node_id, node in self.nodes.items():
+            if node.is_broker and new_brokers and self.state(node_id) == "running":
+                waiting[node_id] = lambda node: _knows(node, new_brokers)
+            elif node_id in node_ids and not node.is_broker:
+                waiting[node_id] = lambda node: probe.is_listening(node.ports[CONTROLLER])
+        while waiting:
+            for node_id in node_ids:
+                if not self.is_running(node_id):
+                    self._raise_not_started(node_id, "ended while starting")
+            waiting = {node_id: ready for node_id, ready in waiting.items() if not ready(self.nodes[node_id])}
+            if waiting and time.monotonic() > deadline:
+                late = min(waiting)
+                self._raise_not_started(late, f"does not know of all brokers {START_TIMEOUT:.0f} s after a start")
+            time.sleep(0.1)
+
+    def _raise_not_started(self, node_id: int, what: str) -> None:
+        tail = self._log_tail(node_id)
+        error = _PortTakenError if _PORT_TAKEN in tail else LocalClusterError
+        raise error(f"{self._name(node_id)} {what}; its log ends with:\n{tail}")
+
+    def _log_tail(self, node_id: int) -> str:
+        return _last_lines(self.log_file(node_id).read_text(errors="replace"))
+
+    def _running(self, node_id: int) -> NodeProcess:
+        if not self.is_running(node_id):
+            raise LocalClusterError(f"{self._name(node_id)} is not running")
+        return self._processes[node_id]
+
+    def _ended(self, node_id: int) -> None:
+        del self._processes[node_id]
+        self._save()
+
+    def _name(self, node_id: int) -> str:
+        if node_id not in self.nodes:
+            raise LocalClusterError(f"no node {node_id}: there are {', '.join(map(str, self.nodes))}")
+        return f"node {node_id} ({self.nodes[node_id].description})"
+
+    def _servers(self, listener: str, host: str) -> str:
+        return ",".join(f"{host}:{node.ports[listener]}" for node in self.nodes.values() if node.is_broker)
+
+    def _node_folder(self, node_id: int) -> Path:
+        return self._folder / f"node-{node_id}"
+
+    def _config(self, node_id: int) -> Path:
+        return self._node_folder(node_id) / "server.properties"
+
+    def _save(self) -> None:
+        if self._detached is None:
+            return
+        state = {
+            "kafka_version": self.kafka_version,
+            "cluster_id": self.cluster_id,
+            "nodes": [asdict(node) for node in self.nodes.values()],
+            "users": self._users,
+            "pids": {node_id: process.java.pid for node_id, process in self._processes.items()},
+        }
+        unfinished = self._folder / f"{_STATE_FILE}.part"
+        unfinished.write_text(json.dumps(state, indent=2))
+        unfinished.replace(self._folder / _STATE_FILE)
+
+
+class _PortTakenError(LocalClusterError):
+    """Another process took a port between the moment we let go of it and the moment the broker asked for it."""
+
+
+def _knows(node: Node, brokers: frozenset[int]) -> bool:
+    with contextlib.suppress(OSError):
+        return brokers <= probe.brokers_known_to(node.ports[PLAINTEXT])
+    return False
+
+
+def _last_lines(log: str) -> str:
+    return "\n".join(log.splitlines()[-LOG_TAIL:])

@@ -1,0 +1,8 @@
+"""What goes wrong with a local cluster."""
+
+
+class LocalClusterError(RuntimeError):
+    """Raised when a cluster cannot be fetched, started or told what to do.
+
+    The first line is the whole message; the end of a broker's log follows where there is one.
+    """

@@ -1,0 +1,145 @@
+"""Jars from the package repository, fetched once with the Ivy that pyspark ships.
+
+`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive]`
+"""
+
+import argparse
+import fcntl
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.java import java_command
+
+JARS = Path(__file__).resolve().parent.parent / ".jars"
+
+# Maven's packaging "bundle" (OSGi; snappy-java and others) is a plain jar too. Sources and javadoc have types of their own.
+JAR_TYPES = ("jar", "bundle")
+
+# `:: org.apache.kafka#kafka_2.13;9.9.9: not found` and `:: ^ see resolution messages`, or `[FAILED     ] ...` of a download.
+_UNRESOLVED = re.compile(r"^\s*:: (?P<what>\S+#\S+;.+?)\s*(::)?$", re.MULTILINE)
+_NO_ACCESS = re.compile(r"Server access error at url \S+ \((?P<why>.+)\)")
+
+
+def fetch_jars(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool = True) -> list[Path]:
+    """The jars of a module, and of all it depends on, in `folder`; fetched unless they are there.
+
+    `folder` belongs to this module alone and is there whole or not at all; several processes may ask for it at once.
+    Raises LocalClusterError when there is no java, or the revision does not resolve completely.
+    """
+    main_jar = folder / f"{module}-{revision}.jar"
+    if not main_jar.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder.with_name(f".{folder.name}.lock")):
+            if not main_jar.exists():  # else another process has fetched it while we waited
+                _fetch(organisation, module, revision, folder, transitive=transitive)
+    return sorted(folder.glob("*.jar"))
+
+
+def kafka_jars(version: str) -> list[Path]:
+    """The jars of a Kafka broker, with a logger: Kafka's own packages bring only the interface (slf4j-api)."""
+    jars = fetch_jars("org.apache.kafka", "kafka_2.13", version, JARS / f"kafka-{version}")
+    (api,) = (jar for jar in jars if jar.name.startswith("slf4j-api-"))
+    slf4j = api.stem.removeprefix("slf4j-api-")
+    logger = fetch_jars("org.slf4j", "slf4j-simple", slf4j, JARS / f"slf4j-simple-{slf4j}", transitive=False)
+    return jars + logger
+
+
+def ivy_arguments(
+    organisation: str, module: str, revision: str, *, cache: Path, target: Path, transitive: bool
+) -> list[str]:
+    """Ivy's command line (`java -jar ivy.jar -?`) that fetches a module's jars into `target`."""
+    return [
+        "-m2compatible",
+        "-cache",
+        str(cache),
+        "-types",
+        *JAR_TYPES,
+        *([] if transitive else ["-notransitive"]),
+        "-dependency",
+        organisation,
+        module,
+        revision,
+        "-retrieve",
+        f"{target}/[artifact]-[revision](-[classifier]).[ext]",
+    ]
+
+
+def failures(log: str) -> list[str]:
+    """What Ivy says that it could not resolve or download, each once, a cause such as an unknown host first."""
+    found = [match["why"] for match in _NO_ACCESS.finditer(log)]
+    found += [match["what"] for match in _UNRESOLVED.finditer(log)]
+    return list(dict.fromkeys(found))
+
+
+def _fetch(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool) -> None:
+    unfinished = folder.with_name(f".{folder.name}.part")
+    # What an interrupted fetch left.
+    shutil.rmtree(unfinished, ignore_errors=True)
+    # A cache of its own: Ivy's shared one is not safe for two processes at once.
+    cache, target = unfinished / "cache", unfinished / "jars"
+    arguments = ivy_arguments(organisation, module, revision, cache=cache, target=target, transitive=transitive)
+    print(f"fetching {module} {revision} (once)", file=sys.stderr)
+    try:
+        ivy = subprocess.run(
+            [java_command(), "-jar", str(_ivy_jar()), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if ivy.returncode != 0 or not (target / f"{module}-{revision}.jar").exists():
+            reasons = (
+                failures(ivy.stdout) or ivy.stdout.strip().splitlines()[-1:] or [f"Ivy ended with {ivy.returncode}"]
+            )
+            raise LocalClusterError(
+                f"cannot fetch {organisation}:{module}:{revision}: {'; '.join(reasons)}. "
+                "Check the version, and that the package repository can be reached."
+            )
+        # A folder of another revision.
+        shutil.rmtree(folder, ignore_errors=True)
+        target.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _ivy_jar() -> Path:
+    pyspark = importlib.util.find_spec("pyspark")
+    found = sorted(Path(pyspark.origin).parent.glob("jars/ivy-*.jar")) if pyspark and pyspark.origin else []
+    if not found:
+        raise LocalClusterError("no Ivy: install pyspark, whose jars/ hold it, into this environment")
+    return found[-1]
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with file.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # let go when the file is closed, also by SIGKILL
+        yield
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Fetch and print the paths."""
+    parser = argparse.ArgumentParser(prog="python -m local_cluster.ivy", description=fetch_jars.__doc__)
+    parser.add_argument("organisation")
+    parser.add_argument("module")
+    parser.add_argument("revision")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--no-transitive", dest="transitive", action="store_false", help="this one jar only")
+    try:
+        jars = fetch_jars(**vars(parser.parse_args(argv)))
+    except LocalClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(*jars, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""What one broker knows, asked over the wire."""
+
+import socket
+
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from local_cluster.ports import HOST
+
+# Every Kafka that has KRaft knows it.
+_VERSION = 7
+
+
+def brokers_known_to(port: int, *, timeout: float = 2.0) -> frozenset[int]:
+    """The broker ids in the metadata answer of the broker on this PLAINTEXT port: those registered and not fenced.
+
+    One plain request, since an admin client asks any broker, and brokers learn of each other at different times.
+    Raises OSError when there is no answer within `timeout` seconds.
+    """
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_VERSION)
+    request.with_header()
+    with socket.create_connection((HOST, port), timeout=timeout) as connection, connection.makefile("rb") as answer:
+        connection.sendall(request.encode(header=True, framed=True))
+        size = int.from_bytes(_exactly(answer.read(4), 4))
+        body = _exactly(answer.read(size), size)[4:]  # after the correlation id
+    return frozenset(broker.node_id for broker in MetadataResponse.decode(body, version=_VERSION).brokers)
+
+
+def is_listening(port: int, *, timeout: float = 2.0) -> bool:
+    """Whether something accepts connections on this port."""
+    try:
+        socket.create_connection((HOST, port), timeout=timeout).close()
+    except OSError:
+        return False
+    return True
+
+
+def _exactly(data: bytes, size: int) -> bytes:
+    if len(data) < size:
+        raise ConnectionError("the broker closed the connection")
+    return data
