@@ -123,7 +123,7 @@ class LocalCluster:
         cluster.nodes = {node["node_id"]: Node(**node) for node in state["nodes"]}
         cluster._users = state["users"]
         for node_id, pid in state["pids"].items():
-            process = NodeProcess.found(pid, cluster._command(int(node_id)))
+            process = NodeProcess.found(pid, last_argument=str(cluster._config(int(node_id))))
             if process is not None:
                 cluster._processes[int(node_id)] = process
         return cluster
@@ -143,9 +143,14 @@ class LocalCluster:
         return self._servers(PLAINTEXT, HOST)
 
     @property
+    def has_sasl_ssl(self) -> bool:
+        """Whether it was started with a SASL_SSL listener."""
+        return bool(self._users)
+
+    @property
     def sasl_ssl(self) -> SaslSsl:
         """The SASL_SSL listener, which must have been asked for."""
-        if not self._users:
+        if not self.has_sasl_ssl:
             raise LocalClusterError("this cluster has no SASL_SSL listener: start it with sasl_ssl=True")
         return SaslSsl(self._servers(SASL_SSL, SASL_SSL_HOST), self._folder / "ca.pem", self._users)
 
@@ -229,7 +234,7 @@ class LocalCluster:
             self._folder = Path(tempfile.mkdtemp(prefix="local-cluster-"))
         else:
             self._folder.mkdir(parents=True, exist_ok=True)
-        listeners = [roles.listeners(sasl_ssl=bool(self._users)) for roles in self._roles]
+        listeners = [roles.listeners(sasl_ssl=self.has_sasl_ssl) for roles in self._roles]
         with ReservedPorts(sum(map(len, listeners))) as ports:
             numbers = iter(ports.numbers)
             self.nodes = {
@@ -243,6 +248,7 @@ class LocalCluster:
                 for node_id, (roles, names) in enumerate(zip(self._roles, listeners, strict=True), start=1)
             }
             self._write_configuration()
+            self._save()
             with ThreadPoolExecutor(max_workers=2) as pool:
                 list(pool.map(self._format, self.nodes))
         for node_id in self.nodes:
@@ -251,7 +257,7 @@ class LocalCluster:
 
     def _write_configuration(self) -> None:
         keystore = None
-        if self._users:
+        if self.has_sasl_ssl:
             keystore = self._folder / "keystore.pem"
             authority = Authority.create("local_cluster")
             authority.write_certificate(self._folder / "ca.pem")

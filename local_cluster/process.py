@@ -49,12 +49,12 @@ class NodeProcess:
         return cls(psutil.Process(java.pid))
 
     @classmethod
-    def found(cls, pid: int, command: Sequence[str]) -> "NodeProcess | None":
-        """The process with this id when it runs exactly `command`; None when that one is gone."""
+    def found(cls, pid: int, *, last_argument: str) -> "NodeProcess | None":
+        """The process with this id; None when it is gone, and the id another's whose command line ends otherwise."""
         try:
             java = psutil.Process(pid)
-            return cls(java) if java.cmdline() == list(command) else None
-        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            return cls(java) if java.cmdline()[-1:] == [last_argument] else None
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
             return None
 
     @property
