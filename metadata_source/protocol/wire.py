@@ -82,6 +82,15 @@ class Reader:
         """Read the next field of the message's own struct."""
         self._read_field(top_level, top_level.name)
 
+    def read_count(self, top_level: Field) -> int:
+        """Read how many entries the next field of the message's own struct has; whoever calls reads the entries."""
+        if not isinstance(top_level.type, Array):
+            raise TypeError(f"{top_level.name} is no array")
+        self._path.append(top_level.name)
+        count = self._read_count(top_level.type, top_level.name, nullable=top_level.nullable_in(self.version))
+        self._path.pop()
+        return count
+
     def finish(self) -> None:
         """Read what ends the message, and refuse bytes after it."""
         if self.flexible and self.message.body.tagged:
@@ -106,6 +115,17 @@ class Reader:
             self._skip_tagged_fields()
 
     def _read_array(self, kind: Array, key: str, *, nullable: bool) -> None:
+        count = self._read_count(kind, key, nullable=nullable)
+        self._path.append(0)
+        for index in range(count):
+            self._path[-1] = index
+            if isinstance(kind.of, Struct):
+                self._read_struct(kind.of, key)
+            else:
+                self._read_primitive(kind.of, key + ".item", nullable=False)
+        self._path.pop()
+
+    def _read_count(self, kind: Array, key: str, *, nullable: bool) -> int:
         start = self.position
         length = array_length(kind, flexible=self.flexible)
         count = self._read_length(length, "an array")
@@ -120,14 +140,7 @@ class Reader:
             )
         self._column(key, "i").append(count)
         self._tell(start, count)
-        self._path.append(0)
-        for index in range(count):
-            self._path[-1] = index
-            if isinstance(kind.of, Struct):
-                self._read_struct(kind.of, key)
-            else:
-                self._read_primitive(kind.of, key + ".item", nullable=False)
-        self._path.pop()
+        return count
 
     def _read_primitive(self, kind: Primitive | Array | Struct, key: str, *, nullable: bool) -> None:
         start = self.position
