@@ -1,0 +1,606 @@
+"""The options of a read: strings in, checked and typed out. One table says what each option is, and the README prints it.
+
+Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a connection is made.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from metadata_source.errors import OptionsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Mode = Literal["batch", "stream"]
+
+ENTITIES: Final = ("polls", "brokers", "topics", "partitions")
+METADATA_VERSIONS: Final = range(14)
+MAX_BATCH_MS: Final = 60_000
+"""The longest that the polls of one batch may hold a task."""
+
+_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_DEFAULT_TIMEOUT_MS: Final = 10_000
+_MIN_INTERVAL_MS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its name, where it is allowed, and what the two client libraries call it."""
+
+    name: str
+    meaning: str
+    default: str | None = None
+    modes: tuple[Mode, ...] = ("batch", "stream")
+    per_cluster: bool = False
+    """May differ from cluster to cluster in `clusters`."""
+    secret: bool = False
+    kafka_python: str | None = None
+    confluent: str | None = None
+
+
+OPTIONS: Final = (
+    Option(
+        "kafka.bootstrap.servers",
+        "`host:port`, comma-separated: where to ask first. Required.",
+        per_cluster=True,
+        confluent="bootstrap.servers",
+    ),
+    Option(
+        "kafka.client.id",
+        "The name that the brokers' request logs and quotas show.",
+        default="kafka-metadata-history",
+        per_cluster=True,
+        kafka_python="client_id",
+        confluent="client.id",
+    ),
+    Option(
+        "kafka.security.protocol",
+        "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.",
+        default="PLAINTEXT",
+        per_cluster=True,
+        kafka_python="security_protocol",
+        confluent="security.protocol",
+    ),
+    Option(
+        "kafka.sasl.mechanism",
+        "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`.",
+        per_cluster=True,
+        kafka_python="sasl_mechanism",
+        confluent="sasl.mechanism",
+    ),
+    Option(
+        "kafka.sasl.username",
+        "The user, for every mechanism.",
+        per_cluster=True,
+        kafka_python="sasl_plain_username",
+        confluent="sasl.username",
+    ),
+    Option(
+        "kafka.sasl.password",
+        "The user's password: a reference.",
+        per_cluster=True,
+        secret=True,
+        kafka_python="sasl_plain_password",
+        confluent="sasl.password",
+    ),
+    Option(
+        "kafka.sasl.jaas.config",
+        "Instead of user and password, a Java client's line (`PlainLoginModule`, `ScramLoginModule`): a reference.",
+        per_cluster=True,
+        secret=True,
+    ),
+    Option(
+        "kafka.ssl.ca.location",
+        "PEM file of the authorities to trust; the system's where it is not given.",
+        per_cluster=True,
+        kafka_python="ssl_cafile",
+        confluent="ssl.ca.location",
+    ),
+    Option(
+        "kafka.ssl.certificate.location",
+        "PEM file of the client's certificate, for mutual TLS.",
+        per_cluster=True,
+        kafka_python="ssl_certfile",
+        confluent="ssl.certificate.location",
+    ),
+    Option(
+        "kafka.ssl.key.location",
+        "PEM file of the client's private key.",
+        per_cluster=True,
+        kafka_python="ssl_keyfile",
+        confluent="ssl.key.location",
+    ),
+    Option(
+        "kafka.ssl.key.password",
+        "The private key's password: a reference.",
+        per_cluster=True,
+        secret=True,
+        kafka_python="ssl_password",
+        confluent="ssl.key.password",
+    ),
+    Option(
+        "kafka.ssl.endpoint.identification.algorithm",
+        "`https` checks that the certificate names the host that was asked for, `none` does not.",
+        default="https",
+        per_cluster=True,
+        kafka_python="ssl_check_hostname",
+        confluent="ssl.endpoint.identification.algorithm",
+    ),
+    Option("cluster", "The alias of the one cluster, where `clusters` is not given.", default="default"),
+    Option(
+        "clusterId",
+        "The cluster id that must answer; another one is a failed poll.",
+        per_cluster=True,
+    ),
+    Option(
+        "clusters",
+        'Many clusters in one read, as JSON: `{"alias": {"kafka.bootstrap.servers": "...", ...}, ...}`. Options beside it '
+        "hold for every cluster that does not set its own.",
+    ),
+    Option("topics", "Only these topics, comma-separated."),
+    Option("topicsPattern", "Only topics whose whole name matches this regular expression (RE2)."),
+    Option(
+        "entity",
+        "`polls` (as in bronze), or what one poll says as plain rows: `brokers`, `topics`, `partitions`.",
+        default="polls",
+        modes=("batch",),
+    ),
+    Option(
+        "pollInterval", "The time between two polls, such as `500ms`, `30s` or `5m`.", default="30s", modes=("stream",)
+    ),
+    Option(
+        "pollsPerBatch",
+        "Polls in one micro-batch, together at most 60 s: short intervals without as many commits.",
+        default="1",
+        modes=("stream",),
+    ),
+    Option(
+        "requestTimeout",
+        "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another broker can "
+        "be tried.",
+        default="10s, at most the batch's polls together (but 1s)",
+    ),
+    Option(
+        "metadataVersion",
+        "Pins the version of the Metadata request, 0 to 13; otherwise the highest that the broker has.",
+        per_cluster=True,
+    ),
+    Option(
+        "maxResponseBytes",
+        "The largest answer to accept; 100,000 partitions are 4.3 MB.",
+        default="104857600",
+        per_cluster=True,
+    ),
+)
+
+BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
+
+# Java's names for what has another form here: stores of their own format instead of PEM files.
+_ELSEWHERE: Final = {
+    "kafka.ssl.truststore.location": "kafka.ssl.ca.location (a PEM file)",
+    "kafka.ssl.keystore.location": "kafka.ssl.certificate.location and kafka.ssl.key.location (PEM files)",
+    "kafka.ssl.keystore.password": "kafka.ssl.key.password",
+}
+
+
+def markdown_table() -> str:
+    """Return the option table as the README shows it."""
+    rows = ["| option | in | default | meaning |", "|---|---|---|---|"]
+    for option in OPTIONS:
+        where = " and ".join(option.modes) + (", each cluster" if option.per_cluster else "")
+        default = (
+            "" if option.default is None else f"`{option.default}`" if " " not in option.default else option.default
+        )
+        rows.append(f"| `{option.name}` | {where} | {default} | {option.meaning} |")
+    return "\n".join(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilter:
+    """Which topics a read covers: names, or a pattern, or neither for every topic."""
+
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+
+    def to_json(self) -> str | None:
+        """Return the filter as bronze keeps it; null for every topic."""
+        if self.topics is not None:
+            return json.dumps({"topics": sorted(self.topics)}, separators=(",", ":"))
+        if self.pattern is not None:
+            return json.dumps({"pattern": self.pattern}, separators=(",", ":"), ensure_ascii=False)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How to reach one cluster. Passwords and the JAAS line are references, never secrets."""
+
+    alias: str
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    client_id: str
+    security_protocol: str
+    max_response_bytes: int
+    cluster_id: str | None = None
+    metadata_version: int | None = None
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = None
+    sasl_password: str | None = None
+    sasl_jaas_config: str | None = None
+    ssl_ca_location: str | None = None
+    ssl_certificate_location: str | None = None
+    ssl_key_location: str | None = None
+    ssl_key_password: str | None = None
+    ssl_check_hostname: bool = True
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.security_protocol in {"SSL", "SASL_SSL"}
+
+    @property
+    def sasl(self) -> bool:
+        """Whether the connection authenticates with SASL."""
+        return self.security_protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A read: its clusters, and what is one for all of them. Times are milliseconds."""
+
+    clusters: tuple[Cluster, ...]
+    topic_filter: TopicFilter
+    entity: str
+    poll_interval_ms: int
+    polls_per_batch: int
+    request_timeout_ms: int
+
+
+def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
+    """Check and type the options of a read. Keys are case-insensitive.
+
+    `mode` is None while it is not known yet whether a batch or a stream is read. Raises OptionsError.
+    """
+    given = _by_name(options)
+    for name in given:
+        modes = BY_NAME[name.lower()].modes
+        if mode is not None and mode not in modes and not (name == "entity" and given[name].lower() == "polls"):
+            raise OptionsError(_wrong_mode(name, mode))
+    entity = given.get("entity", "polls").lower()
+    if entity not in ENTITIES:
+        raise OptionsError(f"entity: {given['entity']!r} is none of {', '.join(ENTITIES)}")
+    interval_ms = _duration_ms("pollInterval", given.get("pollInterval", "30s"), minimum=_MIN_INTERVAL_MS)
+    polls = _integer("pollsPerBatch", given.get("pollsPerBatch", "1"), minimum=1)
+    if polls > 1 and interval_ms * polls > MAX_BATCH_MS:
+        raise OptionsError(
+            f"pollsPerBatch: {polls} polls every {interval_ms} ms take longer than {MAX_BATCH_MS // 1000} s: "
+            f"at most {max(1, MAX_BATCH_MS // interval_ms)} fit into a batch"
+        )
+    timeout_ms = (
+        _duration_ms("requestTimeout", given["requestTimeout"], minimum=1)
+        if "requestTimeout" in given
+        else min(_DEFAULT_TIMEOUT_MS, max(1_000, interval_ms * polls))
+    )
+    return Options(
+        clusters=_clusters(given),
+        topic_filter=_topic_filter(given),
+        entity=entity,
+        poll_interval_ms=interval_ms,
+        polls_per_batch=polls,
+        request_timeout_ms=timeout_ms,
+    )
+
+
+def _wrong_mode(name: str, mode: Mode) -> str:
+    if name == "entity":
+        return "entity: a stream reads polls; brokers, topics and partitions are entities of a batch read"
+    return f"{name}: not in a {mode} read, which polls once"
+
+
+def _by_name(options: Mapping[str, str], *, within: str = "") -> dict[str, str]:
+    """Return the options by their names as the table spells them."""
+    given: dict[str, str] = {}
+    for key, value in options.items():
+        option = BY_NAME.get(key.lower())
+        if option is None:
+            raise OptionsError(f"{within}unknown option {key!r}{_hint(key)}")
+        if within and not option.per_cluster:
+            raise OptionsError(
+                f"{within}{option.name}: one for the whole read, it cannot differ from cluster to cluster"
+            )
+        if option.name in given:
+            raise OptionsError(f"{within}{option.name}: given twice, in two spellings")
+        if not value.strip():
+            raise OptionsError(f"{within}{option.name}: empty")
+        if option.secret and not _REFERENCE.fullmatch(value):
+            # The value may be the secret itself: it is not shown.
+            raise OptionsError(
+                f"{within}{option.name}: not a reference: give env:NAME (an environment variable of the executors) or "
+                "file:/path, so that no secret gets into a plan or a log"
+            )
+        given[option.name] = value.strip()
+    return given
+
+
+def _hint(key: str) -> str:
+    if key.lower() in _ELSEWHERE:
+        return f": use {_ELSEWHERE[key.lower()]}"
+    if f"kafka.{key.lower()}" in BY_NAME:
+        return f": did you mean {BY_NAME[f'kafka.{key.lower()}'].name!r}?"
+    close = difflib.get_close_matches(key.lower(), BY_NAME, n=1)
+    if close:
+        return f": did you mean {BY_NAME[close[0]].name!r}?"
+    return f": the options are {', '.join(option.name for option in OPTIONS)}"
+
+
+def _clusters(given: Mapping[str, str]) -> tuple[Cluster, ...]:
+    common = {name: value for name, value in given.items() if BY_NAME[name.lower()].per_cluster}
+    if "clusters" not in given:
+        return (_cluster(given.get("cluster", "default"), common, within=""),)
+    for name in ("cluster", "clusterId"):
+        if name in given:
+            raise OptionsError(f"{name}: contradicts clusters, where each cluster has its own")
+    clusters = _json_object(given["clusters"])
+    if not clusters:
+        raise OptionsError("clusters: no cluster in it")
+    return tuple(
+        _cluster(
+            alias,
+            {**common, **_by_name(_texts(alias, own), within=f"clusters[{alias!r}]: ")},
+            within=f"clusters[{alias!r}]: ",
+        )
+        for alias, own in clusters.items()
+    )
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in names:
+                raise OptionsError(f"clusters: {name!r} is there twice")
+            names[name] = value
+        return names
+
+    try:
+        value = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise OptionsError(f"clusters: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise OptionsError("clusters: not a JSON object of aliases")
+    return value
+
+
+def _texts(alias: str, own: Any) -> dict[str, str]:
+    if not isinstance(own, dict):
+        raise OptionsError(f"clusters[{alias!r}]: not a JSON object of options")
+    for key, value in own.items():
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise OptionsError(f"clusters[{alias!r}]: {key}: neither text nor a whole number")
+    return {key: str(value) for key, value in own.items()}
+
+
+_ALIAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def _cluster(alias: str, given: Mapping[str, str], *, within: str) -> Cluster:
+    if not _ALIAS.fullmatch(alias):
+        raise OptionsError(f"{within}the alias {alias!r} is not 1 to 100 letters, digits, '.', '_' or '-'")
+    if "kafka.bootstrap.servers" not in given:
+        raise OptionsError(f"{within}kafka.bootstrap.servers: missing")
+    cluster = Cluster(
+        alias=alias,
+        bootstrap_servers=_servers(given["kafka.bootstrap.servers"], within),
+        client_id=given.get("kafka.client.id", "kafka-metadata-history"),
+        security_protocol=_choice(given, "kafka.security.protocol", _SECURITY_PROTOCOLS, within) or "PLAINTEXT",
+        max_response_bytes=_integer(
+            "maxResponseBytes",
+            given.get("maxResponseBytes", BY_NAME["maxresponsebytes"].default or ""),
+            minimum=1,
+            within=within,
+        ),
+        cluster_id=given.get("clusterId"),
+        metadata_version=(
+            _integer(
+                "metadataVersion", given["metadataVersion"], minimum=0, maximum=METADATA_VERSIONS[-1], within=within
+            )
+            if "metadataVersion" in given
+            else None
+        ),
+        sasl_mechanism=_choice(given, "kafka.sasl.mechanism", _SASL_MECHANISMS, within),
+        sasl_username=given.get("kafka.sasl.username"),
+        sasl_password=given.get("kafka.sasl.password"),
+        sasl_jaas_config=given.get("kafka.sasl.jaas.config"),
+        ssl_ca_location=given.get("kafka.ssl.ca.location"),
+        ssl_certificate_location=given.get("kafka.ssl.certificate.location"),
+        ssl_key_location=given.get("kafka.ssl.key.location"),
+        ssl_key_password=given.get("kafka.ssl.key.password"),
+        ssl_check_hostname=_choice(given, "kafka.ssl.endpoint.identification.algorithm", ("https", "none"), within)
+        != "none",
+    )
+    _check_security(cluster, given, within)
+    return cluster
+
+
+def _check_security(cluster: Cluster, given: Mapping[str, str], within: str) -> None:
+    def contradiction(problem: str) -> OptionsError:
+        return OptionsError(f"{within}{problem}")
+
+    sasl = [name for name in given if name.startswith("kafka.sasl.")]
+    ssl = [name for name in given if name.startswith("kafka.ssl.")]
+    if sasl and not cluster.sasl:
+        raise contradiction(
+            f"{sasl[0]}: contradicts kafka.security.protocol {cluster.security_protocol}, which has no SASL"
+        )
+    if ssl and not cluster.tls:
+        raise contradiction(
+            f"{ssl[0]}: contradicts kafka.security.protocol {cluster.security_protocol}, which has no TLS"
+        )
+    if cluster.sasl:
+        if cluster.sasl_mechanism is None:
+            raise contradiction(f"kafka.sasl.mechanism: missing, one of {', '.join(_SASL_MECHANISMS)}")
+        direct = [name for name in ("kafka.sasl.username", "kafka.sasl.password") if name in given]
+        if cluster.sasl_jaas_config is not None and direct:
+            raise contradiction(f"{direct[0]}: contradicts kafka.sasl.jaas.config, which has user and password")
+        if cluster.sasl_jaas_config is None and len(direct) < 2:
+            raise contradiction(
+                "kafka.sasl.username and kafka.sasl.password: both are needed (or kafka.sasl.jaas.config)"
+            )
+    if cluster.ssl_key_location is not None and cluster.ssl_certificate_location is None:
+        raise contradiction("kafka.ssl.key.location: without kafka.ssl.certificate.location")
+    if cluster.ssl_key_password is not None and cluster.ssl_certificate_location is None:
+        raise contradiction("kafka.ssl.key.password: without kafka.ssl.certificate.location")
+
+
+_SERVER: Final = re.compile(r"\[(?P<ip6>[0-9A-Fa-f:.%]+)\]:(?P<port6>\d+)|(?P<host>[^\s:/@]+):(?P<port>\d+)")
+
+
+def _servers(text: str, within: str) -> tuple[tuple[str, int], ...]:
+    servers: dict[tuple[str, int], None] = {}
+    for server in (part.strip() for part in text.split(",")):
+        match = _SERVER.fullmatch(server)
+        port = int(match["port"] or match["port6"]) if match else 0
+        if match is None or not 0 < port < 65_536:
+            raise OptionsError(f"{within}kafka.bootstrap.servers: {server!r} is not host:port")
+        servers[match["host"] or match["ip6"], port] = None
+    return tuple(servers)
+
+
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], within: str) -> str | None:
+    if name not in given:
+        return None
+    for choice in choices:
+        if given[name].lower() == choice.lower():
+            return choice
+    raise OptionsError(f"{within}{name}: {given[name]!r} is none of {', '.join(choices)}")
+
+
+def _integer(name: str, text: str, *, minimum: int, maximum: int = 2**31 - 1, within: str = "") -> int:
+    number = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+    if number is None or not minimum <= number <= maximum:
+        raise OptionsError(f"{within}{name}: {text!r} is not a whole number from {minimum} to {maximum}")
+    return number
+
+
+_DURATION: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>[a-z]+)")
+_UNITS_MS: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+}
+
+
+def duration_ms(text: str) -> int:
+    """Return a duration such as `500ms`, `2 s`, `1.5 minutes` or `5m` in milliseconds. Raises ValueError."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None or match["unit"] not in _UNITS_MS:
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 30s or 5m")
+    return round(float(match["number"]) * _UNITS_MS[match["unit"]])
+
+
+def _duration_ms(name: str, text: str, *, minimum: int) -> int:
+    try:
+        milliseconds = duration_ms(text)
+    except ValueError as error:
+        raise OptionsError(f"{name}: {error}") from None
+    maximum = 24 * 3_600_000
+    if not minimum <= milliseconds <= maximum:
+        raise OptionsError(f"{name}: {text!r} is not between {minimum} ms and 24 hours")
+    return milliseconds
+
+
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _topic_filter(given: Mapping[str, str]) -> TopicFilter:
+    if "topics" in given and "topicsPattern" in given:
+        raise OptionsError("topics: contradicts topicsPattern, give one of them")
+    if "topics" in given:
+        names = tuple(dict.fromkeys(name.strip() for name in given["topics"].split(",")))
+        for name in names:
+            if not _TOPIC.fullmatch(name):
+                raise OptionsError(f"topics: {name!r} cannot be a topic's name; patterns go into topicsPattern")
+        return TopicFilter(topics=names)
+    if "topicsPattern" in given:
+        return TopicFilter(pattern=_pattern(given["topicsPattern"]))
+    return TopicFilter()
+
+
+def _pattern(pattern: str) -> str:
+    # The engine that will match has the last word on what a pattern is. Imported here to keep the module light.
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    try:
+        pc.match_substring_regex(pa.array([""]), whole_name(pattern))
+    except pa.ArrowInvalid as error:
+        raise OptionsError(f"topicsPattern: {pattern!r} is not a regular expression of RE2: {error}") from None
+    return pattern
+
+
+def whole_name(pattern: str) -> str:
+    r"""Return the regular expression that matches `pattern` against a whole name (RE2's ``\A`` and ``\z``)."""
+    return rf"\A(?:{pattern})\z"
+
+
+_REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\0\n]+")
+
+
+def resolve_secret(name: str, reference: str) -> str:
+    """Return the secret that a reference of option `name` stands for, on this machine.
+
+    A file's last line break is not part of it. Raises OptionsError, never with the secret.
+    """
+    scheme, _, target = reference.partition(":")
+    if scheme == "env":
+        secret = os.environ.get(target)
+        if not secret:
+            raise OptionsError(f"{name}: the environment variable {target} is not set where the connection is made")
+        return secret
+    try:
+        secret = Path(target).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise OptionsError(f"{name}: {target}: {reason}") from None
+    secret = secret.removesuffix("\n").removesuffix("\r")
+    if not secret:
+        raise OptionsError(f"{name}: {target}: empty")
+    return secret
+
+
+def sasl_credentials(cluster: Cluster) -> tuple[str, str]:
+    """Return user and password of a cluster with SASL, resolved. Raises OptionsError, never with a secret."""
+    if cluster.sasl_jaas_config is not None:
+        return parse_jaas(resolve_secret("kafka.sasl.jaas.config", cluster.sasl_jaas_config))
+    if cluster.sasl_username is None or cluster.sasl_password is None:
+        raise OptionsError("kafka.sasl.username and kafka.sasl.password: both are needed")
+    return cluster.sasl_username, resolve_secret("kafka.sasl.password", cluster.sasl_password)
+
+
+def parse_jaas(text: str) -> tuple[str, str]:
+    """Return user and password of a Java client's JAAS line. Raises OptionsError, never with the line."""
+    try:
+        words = shlex.split(text.strip().removesuffix(";"), posix=True)
+    except ValueError:
+        words = []
+    fields = dict(word.split("=", 1) for word in words[2:] if "=" in word)
+    modules = ("PlainLoginModule", "ScramLoginModule")
+    if (
+        len(words) < 2
+        or words[0].rsplit(".", 1)[-1] not in modules
+        or not fields.get("username")
+        or not fields.get("password")
+    ):
+        raise OptionsError(
+            "kafka.sasl.jaas.config: not a line of PlainLoginModule or ScramLoginModule with username and password"
+        )
+    return fields["username"], fields["password"]

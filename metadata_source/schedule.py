@@ -1,0 +1,92 @@
+"""When polls are due and what they are called: pure functions of the clock that the caller reads.
+
+A stream's offset says which batch of polls was planned last. It carries the options of that batch, so that running the
+batch again polls what was planned, whatever the options are by then. Times are milliseconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+OFFSET_VERSION: Final = 1
+
+
+def mint_stream(now: datetime) -> str:
+    """Name a new stream: its start in UTC to the second, then eight random hex digits; names sort by start."""
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+def poll_id(stream: str, n: int) -> str:
+    """Name poll `n` of a stream. Twelve digits keep the order as text for 30,000 years of one poll a second."""
+    return f"{stream}/{n:012d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A planned batch: polls `first` to `next - 1` of `stream`. Before the first batch there is no stream yet."""
+
+    stream: str | None = None
+    first: int = 0
+    next: int = 0
+    scheduled_ms: int | None = None
+    """When poll `first` is to be sent."""
+    due_ms: int | None = None
+    """When poll `next` is to be sent."""
+    options: dict[str, str] = field(default_factory=dict)
+    """The options of the batch, as they were given: secrets are references there."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what Spark keeps in the checkpoint."""
+        return {"version": OFFSET_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, offset: dict[str, Any]) -> Self:
+        """Read what `to_json` wrote. Raises ValueError for an offset that this version did not write."""
+        fields = dict(offset)
+        version = fields.pop("version", None)
+        if version != OFFSET_VERSION or fields.keys() != cls.__dataclass_fields__.keys():
+            raise ValueError(
+                f"the checkpoint holds an offset of version {version!r} and this kafka_metadata writes {OFFSET_VERSION}: "
+                "start the query with a new checkpoint"
+            )
+        return cls(**fields)
+
+
+def due_at(start: Offset, now_ms: int, interval_ms: int, polls: int) -> int:
+    """Return when the first poll of the batch after `start` is due: on the beat of `start`, and never a missed tick.
+
+    The past means at once. Where several ticks were missed it is the last of them: those before it get no number. A due
+    time that no schedule of today could have set (the clock was set back, or the interval was longer) means at once too.
+    """
+    if start.due_ms is None or start.due_ms - now_ms > interval_ms * polls:
+        return now_ms
+    missed = max(0, now_ms - start.due_ms) // interval_ms
+    return start.due_ms + missed * interval_ms
+
+
+def plan(start: Offset, scheduled_ms: int, interval_ms: int, polls: int, options: dict[str, str]) -> Offset:
+    """Return the batch of `polls` polls that follows `start`, its first poll at `scheduled_ms`.
+
+    Mints the stream if `start` has none: then its start is the first poll's time.
+    """
+    return Offset(
+        stream=start.stream or mint_stream(datetime.fromtimestamp(scheduled_ms / 1000, UTC)),
+        first=start.next,
+        next=start.next + polls,
+        scheduled_ms=scheduled_ms,
+        due_ms=scheduled_ms + interval_ms * polls,
+        options=options,
+    )
+
+
+def ticks(scheduled_ms: int, now_ms: int, interval_ms: int, polls: int) -> list[int]:
+    """Return when each poll of a planned batch is to be sent, given when its task begins.
+
+    A task that begins less than an interval late sends its first poll at once and keeps the beat; later than that (a
+    batch that is run again, a task that waited for a slot) the whole beat starts now, or its polls would fall together.
+    """
+    begin = scheduled_ms if now_ms - scheduled_ms < interval_ms else now_ms
+    return [begin + index * interval_ms for index in range(polls)]
