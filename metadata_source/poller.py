@@ -1,0 +1,281 @@
+"""One cluster, polled: which broker to ask, in which version, how long and how often to try.
+
+A poll never raises for what is wrong with a cluster: it returns a failed `Poll` whose `error_kind` is one of
+
+- `unreachable`, `timeout`, `no_brokers` (an empty broker list: a broker that is starting), `broker_error`: tried again,
+  with another broker first;
+- `tls`, `protocol` (bytes that are no answer), `unsupported_version`: tried once with each broker;
+- `authentication`, `authorization`, `too_large`, `wrong_cluster`, `options`: not tried again;
+- `overlapped`: not sent, since the poll before was still running.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Self
+
+from metadata_source.errors import PollError, ProtocolError
+from metadata_source.options import METADATA_VERSIONS
+from metadata_source.protocol.metadata import decode_response, encode_request
+from metadata_source.transport import Address, Connection, error_name, format_address
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from types import TracebackType
+
+    from metadata_source.options import Cluster, TopicFilter
+    from metadata_source.protocol.metadata import ClusterMetadata
+
+_METADATA: Final = 3
+_FIRST_FLEXIBLE: Final = 9
+_FIRST_WITHOUT_CREATION: Final = 4
+_FIRST_CLIENT_THROTTLE: Final = 6
+"""Before, brokers held the answer back themselves (KIP-219)."""
+_AUTHORIZATION: Final = frozenset({29, 31})
+"""TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
+
+_AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error"})
+_ANOTHER_BROKER: Final = frozenset({"tls", "protocol", "unsupported_version"})
+_ROUNDS: Final = 3
+"""How often a poll goes round the brokers. More would keep the others of its batch waiting for one that is down."""
+_BACKOFF_S: Final = 0.1
+_BACKOFF_MAX_S: Final = 1.0
+_JITTER: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What one poll of one cluster came to. What is not known is None."""
+
+    error_kind: str | None = None
+    error: str | None = None
+    attempts: int = 0
+    sent_at: datetime | None = None
+    received_at: datetime | None = None
+    latency_ms: float | None = None
+    broker_id: int | None = None
+    broker: str | None = None
+    api_version: int | None = None
+    response_bytes: int | None = None
+    throttle_time_ms: int | None = None
+    metadata_version_level: int | None = None
+    elr_version_level: int | None = None
+    metadata: ClusterMetadata | None = None
+    """The decoded answer; also of a failed poll, when the answer itself was the failure."""
+
+
+OVERLAPPED: Final = Poll(
+    error_kind="overlapped", error="not sent: the poll before was still running when this one was due"
+)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What a process remembers of a cluster from poll to poll. Never versions: brokers are up- and downgraded."""
+
+    answered: Address | None = None
+    learnt: tuple[Address, ...] = ()
+    throttled_until: dict[Address, float] = field(default_factory=dict)
+
+
+# One entry a cluster that this worker ever polled; each is used by one thread at a time.
+_memories: dict[tuple[object, ...], _Memory] = {}
+
+
+class Poller:
+    """Polls one cluster, again and again, over one connection as long as it holds. A context manager."""
+
+    def __init__(self, cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> None:
+        self._cluster = cluster
+        self._filter = topic_filter
+        self._timeout_s = request_timeout_ms / 1000
+        self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers), _Memory())
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def poll(self) -> Poll:
+        """Ask for the metadata once, within the request timeout with all retries."""
+        deadline = time.monotonic() + self._timeout_s
+        failures: dict[Address, PollError] = {}
+        last = Poll()
+        attempts = 0
+        for round_ in range(_ROUNDS):
+            if round_ and not _back_off(round_, deadline):
+                break
+            for address in self._candidates(failures):
+                attempts += 1
+                last, error = self._attempt(address, deadline)
+                if error is None:
+                    return replace(last, attempts=attempts)
+                self.close()
+                failures[address] = error
+                if error.kind not in _AGAIN | _ANOTHER_BROKER or time.monotonic() >= deadline:
+                    return _failed(last, attempts, failures)
+        return _failed(last, attempts, failures)
+
+    def _candidates(self, failures: dict[Address, PollError]) -> list[Address]:
+        """Return the brokers to try in this round: who answered last, then the others in random order.
+
+        Brokers that are throttling us come last. Who failed for good is left out.
+        """
+        memory = self._memory
+        bootstrap, learnt = list(self._cluster.bootstrap_servers), list(memory.learnt)
+        random.shuffle(bootstrap)
+        random.shuffle(learnt)
+        first = [] if memory.answered is None else [memory.answered]
+        addresses = [
+            address
+            for address in dict.fromkeys(first + bootstrap + learnt)
+            if address not in failures or failures[address].kind in _AGAIN
+        ]
+        return sorted(addresses, key=lambda address: memory.throttled_until.get(address, 0.0) > time.monotonic())
+
+    def _attempt(self, address: Address, deadline: float) -> tuple[Poll, PollError | None]:
+        """Ask one broker. It gets half of what is left, so that one that hangs leaves time for another."""
+        poll = Poll()
+        connection = None
+        try:
+            self._obey_throttle(address, deadline)
+            attempt_deadline = time.monotonic() + (deadline - time.monotonic()) / 2
+            connection = self._connect(address, attempt_deadline)
+            poll = self._ask(connection, attempt_deadline)
+            _check(self._cluster, poll)
+        except PollError as error:
+            if poll.received_at is None and connection is not None:
+                poll = Poll(sent_at=connection.sent_at)
+            if error.kind == "broker_error":
+                # Such as REBOOTSTRAP_REQUIRED: begin with the bootstrap servers again.
+                self._memory.answered, self._memory.learnt = None, ()
+            return poll, error
+        self._remember(address, poll)
+        return poll, None
+
+    def _obey_throttle(self, address: Address, deadline: float) -> None:
+        wait = self._memory.throttled_until.get(address, 0.0) - time.monotonic()
+        if wait > deadline - time.monotonic():
+            raise PollError("timeout", f"{format_address(address)}: throttled by the broker for another {wait:.1f} s")
+        if wait > 0:
+            time.sleep(wait)
+
+    def _connect(self, address: Address, deadline: float) -> Connection:
+        if self._connection is None or self._connection.address != address:
+            self.close()
+            self._connection = Connection(self._cluster, address, deadline)
+        return self._connection
+
+    def _ask(self, connection: Connection, deadline: float) -> Poll:
+        where = format_address(connection.address)
+        version = _version(connection, self._cluster.metadata_version)
+        # Before v4 a request by name can create topics: there, ask for all of them. The rows are filtered in any case.
+        names = self._filter.topics if version >= _FIRST_WITHOUT_CREATION else None
+        answer = connection.request(
+            _METADATA, version, encode_request(version, names), flexible=version >= _FIRST_FLEXIBLE, deadline=deadline
+        )
+        poll = Poll(
+            sent_at=connection.sent_at,
+            received_at=answer.received_at,
+            latency_ms=answer.latency_ms,
+            broker=where,
+            api_version=version,
+            response_bytes=len(answer.body),
+            metadata_version_level=_level(connection, "metadata.version", None),
+            elr_version_level=_level(connection, "eligible.leader.replicas.version", 0),
+        )
+        try:
+            metadata = decode_response(answer.body, version)
+        except ProtocolError as error:
+            return replace(poll, error_kind="protocol", error=f"{where}: {error}")
+        return replace(
+            poll,
+            metadata=metadata,
+            throttle_time_ms=metadata.throttle_time_ms,
+            broker_id=_broker_id(metadata, connection.address),
+        )
+
+    def _remember(self, address: Address, poll: Poll) -> None:
+        if poll.metadata is None:
+            return
+        brokers = poll.metadata.brokers
+        self._memory.answered = address
+        self._memory.learnt = tuple(zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True))
+        if poll.throttle_time_ms and (poll.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
+            self._memory.throttled_until[address] = time.monotonic() + poll.throttle_time_ms / 1000
+
+
+def _version(connection: Connection, pinned: int | None) -> int:
+    """Return the version to ask in: the pinned one, or the highest that the broker has too."""
+    where = format_address(connection.address)
+    lowest, highest = connection.api_versions.get(_METADATA, (0, -1))
+    if pinned is not None:
+        if not lowest <= pinned <= highest:
+            raise PollError(
+                "unsupported_version", f"{where}: has Metadata v{lowest} to v{highest}, metadataVersion pins v{pinned}"
+            )
+        return pinned
+    version = min(highest, METADATA_VERSIONS[-1])
+    if version < lowest:
+        raise PollError("unsupported_version", f"{where}: has Metadata v{lowest} to v{highest}, none of v0 to v13")
+    return version
+
+
+def _check(cluster: Cluster, poll: Poll) -> None:
+    """Raise PollError for an answer that says nothing about the cluster's state."""
+    if poll.metadata is None:
+        raise PollError("protocol", poll.error or "")
+    metadata, where = poll.metadata, poll.broker
+    if metadata.error_code:
+        kind = "authorization" if metadata.error_code in _AUTHORIZATION else "broker_error"
+        raise PollError(kind, f"{where}: error {metadata.error_code} ({error_name(metadata.error_code)})")
+    if cluster.cluster_id is not None and metadata.cluster_id not in {cluster.cluster_id, None}:
+        raise PollError(
+            "wrong_cluster",
+            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is {cluster.cluster_id} (a rebuilt cluster gets a "
+            "new alias)",
+        )
+    if metadata.brokers.num_rows == 0:
+        raise PollError("no_brokers", f"{where}: its broker list is empty, as while it starts")
+
+
+def _failed(last: Poll, attempts: int, failures: dict[Address, PollError]) -> Poll:
+    """Return the failed poll, with every address that was tried in the order of the first tries."""
+    errors = list(failures.values())
+    # What got farther than the connection says more than what did not.
+    kind = next((error.kind for error in reversed(errors) if error.kind != "unreachable"), "unreachable")
+    return replace(last, attempts=attempts, error_kind=kind, error="; ".join(error.problem for error in errors))
+
+
+def _back_off(round_: int, deadline: float) -> bool:
+    """Wait before another round; False when the poll's time would be over by then."""
+    wait = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (round_ - 1)) * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
+    if time.monotonic() + wait >= deadline:
+        return False
+    time.sleep(wait)
+    return True
+
+
+def _level(connection: Connection, feature: str, absent: int | None) -> int | None:
+    return None if connection.features is None else connection.features.get(feature, absent)
+
+
+def _broker_id(metadata: ClusterMetadata, address: Address) -> int | None:
+    """Return the id of the broker at an address; None when that is not the address that the cluster knows it by."""
+    host, port = address
+    for broker in metadata.brokers.to_pylist():
+        if (broker["host"], broker["port"]) == (host, port):
+            return int(broker["broker_id"])
+    return None

@@ -1,0 +1,361 @@
+"""Bytes to a broker and bytes back: the one file that knows kafka-python.
+
+It stands on that library's connection layer (TCP, TLS, SASL, framing, ApiVersions), which is not documented as public:
+pyproject.toml pins it to one minor version, and tests/kafka/test_transport.py says when it changed. Everything runs on
+the caller's thread and ends with `Connection.close`; connections of different threads share nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import ssl
+import struct
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import kafka.errors
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import create_connection
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from metadata_source.errors import OptionsError, PollError
+from metadata_source.options import resolve_secret, sasl_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from metadata_source.options import Cluster
+
+Address: TypeAlias = tuple[str, int]
+
+# At DEBUG the library logs the bytes it sends, passwords among them; at ERROR it repeats what PollError says better.
+for _name in ("kafka.net", "kafka.protocol"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+_SOCKET_OPTIONS: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
+_RECEIVE_BYTES: Final = 64 * 1024
+_TURN_BYTES: Final = 1024 * 1024
+# X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
+_WRONG_HOST: Final = frozenset({62, 64})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response's body, without its header, and when it came."""
+
+    body: bytes
+    received_at: datetime
+    latency_ms: float
+    """From sending to receiving, by the monotonic clock."""
+
+
+class Connection:
+    """One connection to one broker, authenticated and with its versions known.
+
+    `api_versions` maps an API key to the lowest and highest version that the broker has. `features` maps a feature to its
+    finalized level (KIP-584), None when the broker does not say. `sent_at` is when the last request was sent.
+    """
+
+    def __init__(self, cluster: Cluster, address: Address, deadline: float) -> None:
+        """Connect by `deadline` (of `time.monotonic`), resolving secrets. Raises PollError."""
+        self.address = address
+        self.api_versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] | None = None
+        self.sent_at: datetime | None = None
+        self._max_response_bytes = cluster.max_response_bytes
+        try:
+            context = _ssl_context(cluster) if cluster.tls else None
+            username, password = sasl_credentials(cluster) if cluster.sasl else (None, None)
+        except OptionsError as error:
+            raise PollError("options", error.problem) from None
+        # Zero: no warning about slow turns, which many threads on few cores always have.
+        self._net = NetworkSelector(client_id=cluster.client_id, slow_task_threshold_secs=0)
+        self._connection = KafkaConnection(
+            self._net,
+            client_id=cluster.client_id,
+            receive_message_max_bytes=cluster.max_response_bytes,
+            security_protocol=cluster.security_protocol,
+            sasl_mechanism=cluster.sasl_mechanism,
+            sasl_plain_username=username,
+            sasl_plain_password=password,
+        )
+        try:
+            self._drive(lambda: self._connect(context, deadline), deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def request(self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float) -> Answer:
+        """Send a request and return its answer by `deadline`. Raises PollError; the connection is of no use after it.
+
+        `flexible` says whether this version's headers have tag sections.
+        """
+        answer: Answer = self._drive(
+            lambda: self._request(_RawRequest(api_key, version, body, flexible), deadline), deadline
+        )
+        return answer
+
+    def close(self) -> None:
+        """Close the socket and the selector. Does not wait, and can be called twice."""
+        if not self._connection.closed:
+            self._connection.close(kafka.errors.Cancelled())
+        self._net.close()
+
+    def _drive(self, start: Callable[[], Coroutine[Any, Any, Any]], deadline: float) -> Any:
+        future = self._net.call_soon_with_future(start)
+        self._net.poll(timeout_ms=max(0.0, deadline - time.monotonic()) * 1000, future=future)
+        if not future.is_done:
+            raise PollError("timeout", f"{self._where}: no answer in time")
+        if future.exception is not None:
+            raise self._error(future.exception) from None
+        return future.value
+
+    async def _connect(self, context: ssl.SSLContext | None, deadline: float) -> None:
+        host, port = self.address
+        sock = await create_connection(self._net, host, port, _SOCKET_OPTIONS, timeout_at=deadline)
+        transport = (
+            _Tls(self._net, sock, host=host, ssl_context=context) if context else _Tcp(self._net, sock, host=host)
+        )
+        try:
+            await transport.handshake()
+            self._connection.connection_made(transport)
+            await self._connection.initialize(timeout_at=deadline)
+            await self._connection
+        except BaseException as error:
+            transport.abort(error if isinstance(error, Exception) else None)
+            raise
+        self.api_versions = dict(self._connection.broker_version_data.api_versions)
+        await self._read_features(deadline)
+
+    async def _read_features(self, deadline: float) -> None:
+        """Ask for ApiVersions once more: of the answer to its own question the library keeps only the versions."""
+        _, highest = self.api_versions.get(ApiVersionsRequest.API_KEY, (0, 0))
+        request = ApiVersionsRequest(
+            version=min(highest, ApiVersionsRequest.max_version),
+            client_software_name="kafka-metadata-history",
+            client_software_version="0",
+        )
+        response = await self._send(request, deadline)
+        if response.error_code:
+            raise kafka.errors.for_code(response.error_code)
+        if response.API_VERSION >= 3 and response.finalized_features_epoch >= 0:
+            self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+
+    async def _request(self, request: _RawRequest, deadline: float) -> Answer:
+        self.sent_at = datetime.now(UTC)
+        sent = time.monotonic()
+        body = await self._send(request, deadline)
+        return Answer(body=body, received_at=datetime.now(UTC), latency_ms=(time.monotonic() - sent) * 1000)
+
+    async def _send(self, request: Any, deadline: float) -> Any:
+        while "throttle" in self._connection.paused:
+            await self._net.sleep(0.01)
+        return await self._connection.send_request(
+            request, request_timeout_ms=max(0.0, deadline - time.monotonic()) * 1000
+        )
+
+    @property
+    def _where(self) -> str:
+        return format_address(self.address)
+
+    def _error(self, error: BaseException) -> PollError:
+        """Say in our words what the library's error means."""
+        kind, problem = self._explain(error)
+        return PollError(kind, f"{self._where}: {' '.join(problem.split())}")
+
+    def _explain(self, error: BaseException) -> tuple[str, str]:
+        cause = error.args[0] if isinstance(error, kafka.errors.KafkaConnectionError) and error.args else error
+        text = str(error.args[0]) if error.args else type(error).__name__
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return "tls", _explain_certificate(cause)
+            case ssl.SSLError():
+                return "tls", f"no TLS connection: {cause.reason or cause.strerror}"
+            case kafka.errors.InvalidReceiveError():
+                return self._explain_frame(text)
+            case kafka.errors.KafkaTimeoutError() | kafka.errors.RequestTimedOutError():
+                return "timeout", "no answer in time"
+            case (
+                kafka.errors.SaslAuthenticationFailedError()
+                | kafka.errors.UnsupportedSaslMechanismError()
+                | kafka.errors.IllegalSaslStateError()
+            ):
+                return "authentication", f"authentication refused: {text.removeprefix(f'{type(cause).__name__}: ')}"
+            case kafka.errors.BrokerResponseError():
+                return "broker_error", f"error {cause.errno} ({type(cause).__name__})"
+            case kafka.errors.KafkaProtocolError():
+                return "protocol", text
+            case kafka.errors.KafkaError() | OSError() | str():
+                return "unreachable", _explain_connection(text)
+            case _:
+                # The library's own code stumbled over what the broker sent.
+                return "protocol", f"{type(cause).__name__}: {text}"
+
+    def _explain_frame(self, text: str) -> tuple[str, str]:
+        size = int(text.rsplit(" ", 1)[-1])
+        if size >> 16 in {0x1503, 0x1603}:  # a TLS record where a length should be
+            return "tls", "the broker speaks TLS here: set kafka.security.protocol to SSL or SASL_SSL"
+        begin = size.to_bytes(4, "big", signed=True)
+        if size < 0 or begin.isalnum():
+            return "protocol", f"not a Kafka broker: the answer begins with {begin!r}"
+        return "too_large", f"an answer of {size} bytes is larger than maxResponseBytes ({self._max_response_bytes})"
+
+
+def format_address(address: Address) -> str:
+    """Return `host:port`, an IPv6 address in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def error_name(code: int) -> str:
+    """Return the name of a Kafka error code as kafka-python spells it, such as `ClusterAuthorizationFailedError`."""
+    return str(kafka.errors.for_code(code).__name__)
+
+
+def _explain_certificate(error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code in _WRONG_HOST:
+        return f"the certificate is for another host: {error.verify_message}"
+    return f"the certificate is not trusted: {error.verify_message} (authorities: kafka.ssl.ca.location)"
+
+
+def _explain_connection(text: str) -> str:
+    numbered = re.fullmatch(r"(\d+) [A-Z]+", text)
+    if numbered:
+        return os.strerror(int(numbered[1])).lower()
+    known = {
+        "DNS Resolution failure": "no such host",
+        "Connection timed out": "no connection in time",
+        "socket disconnected": "the broker closed the connection (as a listener with other security does)",
+    }
+    return known.get(text, text)
+
+
+def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
+    """Return the TLS settings of a cluster. Raises OptionsError for files that cannot be used."""
+    try:
+        context = ssl.create_default_context(cafile=cluster.ssl_ca_location)
+    except OSError as error:  # ssl.SSLError is one
+        raise OptionsError(f"kafka.ssl.ca.location: {cluster.ssl_ca_location}: {_reason(error)}") from None
+    context.check_hostname = cluster.ssl_check_hostname
+    if cluster.ssl_certificate_location is not None:
+        # Never None: OpenSSL would ask a terminal for the password of an encrypted key.
+        password = (
+            resolve_secret("kafka.ssl.key.password", cluster.ssl_key_password) if cluster.ssl_key_password else ""
+        )
+        try:
+            context.load_cert_chain(cluster.ssl_certificate_location, cluster.ssl_key_location, password)
+        except OSError as error:
+            files = " and ".join(filter(None, (cluster.ssl_certificate_location, cluster.ssl_key_location)))
+            raise OptionsError(
+                f"kafka.ssl.certificate.location, kafka.ssl.key.location: {files}: {_reason(error)}"
+            ) from None
+    return context
+
+
+def _reason(error: OSError) -> str:
+    return (getattr(error, "reason", None) or error.strerror or type(error).__name__).lower().replace("_", " ")
+
+
+class _BoundedReads:
+    """Reads a bounded piece in a turn of the loop, so that a frame's length is checked before its bytes pile up.
+
+    The library's own method reads until the socket is empty, which a fast sender never lets happen.
+    """
+
+    _sock: Any
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        pieces: list[bytes] = []
+        size = 0
+        while size < _TURN_BYTES:
+            try:
+                # A TLS record holds at most 16 KiB: nothing decrypted stays behind, which the selector would not see.
+                piece = self._sock.recv(_RECEIVE_BYTES)
+            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                break
+            except OSError as error:
+                return b"", kafka.errors.KafkaConnectionError(error)
+            if not piece:
+                if pieces:
+                    break  # hand on what came before the end; the next turn meets the end again
+                return b"", kafka.errors.KafkaConnectionError("socket disconnected")
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces), None
+
+
+class _Tcp(_BoundedReads, KafkaTCPTransport):  # type: ignore[misc]
+    pass
+
+
+class _Tls(_BoundedReads, KafkaSSLTransport):  # type: ignore[misc]
+    pass
+
+
+class _RawRequest:
+    """Request bytes in the shape that the library's connection takes; its answer stays bytes."""
+
+    def __init__(self, api_key: int, version: int, body: bytes, flexible: bool) -> None:
+        self.API_KEY = api_key
+        self.API_VERSION = version
+        self.header: _RawResponse | None = None
+        self._body = body
+        self._flexible = flexible
+        self._header_bytes = b""
+
+    def with_header(self, correlation_id: int, client_id: str) -> None:
+        name = client_id.encode()
+        self._header_bytes = struct.pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name
+        if self._flexible:
+            self._header_bytes += b"\0"  # no tags (request header v2)
+        self.header = _RawResponse(correlation_id, self._flexible)
+
+    def encode(self, *, framed: bool, header: bool) -> bytes:
+        if not (framed and header):
+            raise NotImplementedError("kafka-python asks for something else than a whole frame")
+        return struct.pack(">i", len(self._header_bytes) + len(self._body)) + self._header_bytes + self._body
+
+    def expect_response(self) -> bool:
+        return True
+
+
+class _RawResponse:
+    """Takes an answer's frame apart into header and body."""
+
+    def __init__(self, correlation_id: int, flexible: bool) -> None:
+        self.correlation_id = correlation_id
+        self._flexible = flexible
+
+    def get_response_class(self) -> _RawResponse:
+        return self
+
+    def parse_header(self, frame: Any) -> _RawResponse:
+        if len(frame) < 4:
+            raise kafka.errors.KafkaProtocolError(f"an answer of {len(frame)} bytes has no header")
+        (correlation_id,) = struct.unpack(">i", frame.read(4))
+        return _RawResponse(correlation_id, self._flexible)
+
+    def decode(self, frame: Any) -> bytes:
+        # The header's tags are read here, where the library turns a ValueError or struct.error into its protocol error.
+        if self._flexible:
+            for _ in range(_read_uvarint(frame)):
+                _read_uvarint(frame)
+                frame.read(_read_uvarint(frame))
+        return bytes(memoryview(frame)[frame.tell() :])
+
+
+def _read_uvarint(frame: Any) -> int:
+    value = 0
+    for shift in range(0, 35, 7):
+        byte: int = struct.unpack("B", frame.read(1))[0]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise ValueError("an unsigned varint of more than five bytes")
