@@ -1,0 +1,356 @@
+"""Polls as Arrow record batches: the bronze rows of a poll, and what one poll says as plain rows.
+
+Nothing here runs Python code for a partition or a topic: rows are cut from the decoder's columns by offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source.options import whole_name
+from metadata_source.protocol.digest import DIGEST_VERSION, topic_digests
+from metadata_source.schedule import poll_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metadata_source.options import TopicFilter
+    from metadata_source.poller import Poll
+    from metadata_source.protocol.metadata import ClusterMetadata
+
+CHUNK_PARTITIONS: Final = 1_000
+"""Partitions in one row: rows that hold whole polls end readers, which take 4,096 rows at a time."""
+BATCH_ROWS: Final = 4_096
+BATCH_PARTITIONS: Final = 100_000
+"""Some 10 MB of Arrow."""
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_NODES: Final = pa.list_(pa.field("element", pa.int32(), nullable=False))
+PARTITION: Final = pa.struct(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("error_code", pa.int32(), nullable=False),
+        pa.field("leader", pa.int32(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("replicas", _NODES, nullable=False),
+        pa.field("isr", _NODES, nullable=False),
+        pa.field("offline_replicas", _NODES),
+    ]
+)
+BROKER: Final = pa.struct(
+    [
+        pa.field("broker_id", pa.int32(), nullable=False),
+        pa.field("host", pa.string(), nullable=False),
+        pa.field("port", pa.int32(), nullable=False),
+        pa.field("rack", pa.string()),
+    ]
+)
+
+POLLS: Final = pa.schema(
+    [
+        pa.field("poll_id", pa.string(), nullable=False),
+        pa.field("stream", pa.string(), nullable=False),
+        pa.field("n", pa.int64(), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("record", pa.string(), nullable=False),
+        pa.field("topic", pa.string()),
+        pa.field("chunk", pa.int32(), nullable=False),
+        pa.field("cluster_id", pa.string()),
+        pa.field("received_at", _TIME),
+        pa.field("interval_ms", pa.int64()),
+        pa.field("scheduled_at", _TIME),
+        pa.field("sent_at", _TIME),
+        pa.field("latency_ms", pa.float64()),
+        pa.field("outcome", pa.string()),
+        pa.field("error_kind", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("attempts", pa.int32()),
+        pa.field("broker_id", pa.int32()),
+        pa.field("broker", pa.string()),
+        pa.field("api_version", pa.int32()),
+        pa.field("response_bytes", pa.int64()),
+        pa.field("throttle_time_ms", pa.int32()),
+        pa.field("metadata_version_level", pa.int32()),
+        pa.field("elr_version_level", pa.int32()),
+        pa.field("controller_id", pa.int32()),
+        pa.field("topic_filter", pa.string()),
+        pa.field("key_frame", pa.bool_()),
+        pa.field("topic_count", pa.int32()),
+        pa.field("brokers", pa.list_(pa.field("element", BROKER))),
+        pa.field("partition_count", pa.int32()),
+        pa.field("present", pa.bool_()),
+        pa.field("topic_id", pa.string()),
+        pa.field("error_code", pa.int32()),
+        pa.field("is_internal", pa.bool_()),
+        pa.field("digest", pa.binary()),
+        pa.field("digest_version", pa.int32()),
+        pa.field("partitions", pa.list_(pa.field("element", PARTITION))),
+    ]
+)
+
+_ENTITY_KEY: Final = (
+    pa.field("cluster", pa.string(), nullable=False),
+    pa.field("cluster_id", pa.string()),
+    pa.field("sent_at", _TIME, nullable=False),
+    pa.field("received_at", _TIME, nullable=False),
+)
+_TOPIC_NAMES: Final = (pa.field("topic", pa.string()), pa.field("topic_id", pa.string()))
+SCHEMAS: Final = {
+    "polls": POLLS,
+    "brokers": pa.schema([*_ENTITY_KEY, *BROKER]),
+    "topics": pa.schema(
+        [
+            *_ENTITY_KEY,
+            *_TOPIC_NAMES,
+            pa.field("error_code", pa.int32(), nullable=False),
+            pa.field("is_internal", pa.bool_()),
+            pa.field("authorized_operations", pa.int32()),
+            pa.field("partition_count", pa.int32(), nullable=False),
+        ]
+    ),
+    "partitions": pa.schema([*_ENTITY_KEY, *_TOPIC_NAMES, *PARTITION]),
+}
+"""The columns of each entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A poll's place in its stream. A batch read has no schedule: no interval and no time that it was due at."""
+
+    stream: str
+    n: int
+    cluster: str
+    interval_ms: int | None = None
+    scheduled_ms: int | None = None
+
+
+class BatchRecords:
+    """The bronze rows of one cluster's polls in one batch, in their order.
+
+    The first good poll is a key frame with a row for every topic. After it a topic has rows only where its digest changed,
+    and one with `present` = false where it is gone.
+    """
+
+    def __init__(self, topic_filter: TopicFilter) -> None:
+        self._filter = topic_filter
+        self._before: tuple[pa.Array, pa.Array] | None = None
+
+    def rows(self, planned: Planned, poll: Poll) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a poll in the schema `POLLS`: its header first, then topics as answered, then those gone."""
+        if poll.metadata is None or poll.error_kind is not None:
+            yield _header(planned, poll, self._filter, None, key_frame=None)
+            return
+        metadata = filtered(poll.metadata, self._filter)
+        key_frame = self._before is None
+        yield _header(planned, poll, self._filter, metadata, key_frame=key_frame)
+        names = metadata.topics["topic"].combine_chunks()
+        digests = topic_digests(metadata).cast(pa.binary())
+        before, self._before = self._before, (names, digests)
+        changed, gone = _changes(before, names, digests)
+        yield from _topic_rows(planned, poll, metadata, digests, changed)
+        if len(gone):
+            columns = {"topic": gone, "chunk": 0, "present": False}
+            yield from _slices(_batch(planned, poll, metadata, columns, len(gone)), np.zeros(len(gone), np.int64))
+
+
+def entity_rows(entity: str, cluster: str, poll: Poll, topic_filter: TopicFilter) -> Iterator[pa.RecordBatch]:
+    """Yield what a good poll says as plain rows in the schema `SCHEMAS[entity]`, for the entities other than polls."""
+    if poll.metadata is None:
+        raise ValueError("a poll without an answer has no rows")
+    metadata = filtered(poll.metadata, topic_filter)
+    table: pa.Table = getattr(metadata, entity)
+    constants = {
+        "cluster": cluster,
+        "cluster_id": metadata.cluster_id,
+        "sent_at": poll.sent_at,
+        "received_at": poll.received_at,
+    }
+    schema = SCHEMAS[entity]
+    columns = [
+        pa.repeat(pa.scalar(constants[column.name], column.type), table.num_rows)
+        if column.name in constants
+        else _cast(table[column.name].combine_chunks(), column.type)
+        for column in schema
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+    yield from _slices(rows, np.zeros(rows.num_rows, np.int64))
+
+
+def filtered(metadata: ClusterMetadata, topic_filter: TopicFilter) -> ClusterMetadata:
+    """Return the metadata with the topics that the filter covers only."""
+    names = metadata.topics["topic"].combine_chunks()
+    if topic_filter.pattern is not None:
+        covered = pc.match_substring_regex(names, whole_name(topic_filter.pattern))
+    elif topic_filter.topics is not None:
+        covered = pc.is_in(names, pa.array(topic_filter.topics))
+    else:
+        return metadata
+    mask = covered.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return _with_topics(metadata, mask)
+
+
+def _with_topics(metadata: ClusterMetadata, mask: npt.NDArray[np.bool_]) -> ClusterMetadata:
+    counts = metadata.topics["partition_count"].to_numpy()
+    return type(metadata)(
+        cluster_id=metadata.cluster_id,
+        controller_id=metadata.controller_id,
+        throttle_time_ms=metadata.throttle_time_ms,
+        error_code=metadata.error_code,
+        cluster_authorized_operations=metadata.cluster_authorized_operations,
+        brokers=metadata.brokers,
+        topics=metadata.topics.filter(pa.array(mask)),
+        partitions=metadata.partitions.filter(pa.array(np.repeat(mask, counts))),
+    )
+
+
+def _changes(
+    before: tuple[pa.Array, pa.Array] | None, names: pa.Array, digests: pa.Array
+) -> tuple[npt.NDArray[np.bool_], pa.Array]:
+    """Return which topics changed since the answer before (all of them if there is none), and the names of those gone."""
+    if before is None:
+        return np.ones(len(names), np.bool_), names.slice(0, 0)
+    old_names, old_digests = before
+    old = old_digests.take(pc.index_in(names, old_names))
+    same = pc.equal(old, digests).fill_null(fill_value=False)
+    gone = old_names.filter(pc.invert(pc.is_in(old_names, names)))
+    return ~same.to_numpy(zero_copy_only=False), gone
+
+
+def _header(
+    planned: Planned, poll: Poll, topic_filter: TopicFilter, metadata: ClusterMetadata | None, *, key_frame: bool | None
+) -> pa.RecordBatch:
+    """Return the row `record = 'poll'`. `metadata` is None for a failed poll, which says nothing about the cluster."""
+    scheduled = planned.scheduled_ms
+    row = {
+        "poll_id": poll_id(planned.stream, planned.n),
+        "stream": planned.stream,
+        "n": planned.n,
+        "cluster": planned.cluster,
+        "record": "poll",
+        "chunk": 0,
+        # Also of a failed poll, if something answered: it may be another cluster's.
+        "cluster_id": None if poll.metadata is None else poll.metadata.cluster_id,
+        "received_at": poll.received_at,
+        "interval_ms": planned.interval_ms,
+        "scheduled_at": None if scheduled is None else datetime.fromtimestamp(scheduled / 1000, UTC),
+        "sent_at": poll.sent_at,
+        "latency_ms": poll.latency_ms,
+        "outcome": "ok" if poll.error_kind is None else "failed",
+        "error_kind": poll.error_kind,
+        "error": poll.error,
+        "attempts": poll.attempts,
+        "broker_id": poll.broker_id,
+        "broker": poll.broker,
+        "api_version": poll.api_version,
+        "response_bytes": poll.response_bytes,
+        "throttle_time_ms": poll.throttle_time_ms,
+        "metadata_version_level": poll.metadata_version_level,
+        "elr_version_level": poll.elr_version_level,
+        "topic_filter": topic_filter.to_json(),
+    }
+    if metadata is not None:
+        row |= {
+            "controller_id": metadata.controller_id,
+            "key_frame": key_frame,
+            "topic_count": metadata.topics.num_rows,
+            "brokers": metadata.brokers.to_pylist(),
+            "partition_count": metadata.partitions.num_rows,
+        }
+    return pa.RecordBatch.from_pylist([row], schema=POLLS)
+
+
+def _topic_rows(
+    planned: Planned, poll: Poll, metadata: ClusterMetadata, digests: pa.Array, changed: npt.NDArray[np.bool_]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row for each chunk of each changed topic."""
+    if not changed.any():
+        return
+    if not changed.all():
+        digests = digests.filter(pa.array(changed))
+        metadata = _with_topics(metadata, changed)
+    counts = metadata.topics["partition_count"].to_numpy().astype(np.int64)
+    chunks = np.maximum(1, -(-counts // CHUNK_PARTITIONS))
+    topic_of_row = np.repeat(np.arange(len(counts)), chunks)
+    chunk_of_row = np.arange(len(topic_of_row)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+    lengths = np.minimum(counts[topic_of_row] - chunk_of_row * CHUNK_PARTITIONS, CHUNK_PARTITIONS)
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    topics = metadata.topics.combine_chunks().take(pa.array(topic_of_row))
+    columns = {
+        "topic": topics["topic"],
+        "chunk": pa.array(chunk_of_row, pa.int32()),
+        "present": True,
+        "partition_count": topics["partition_count"],
+        "topic_id": topics["topic_id"],
+        "error_code": topics["error_code"],
+        "is_internal": topics["is_internal"],
+        "digest": digests.take(pa.array(topic_of_row)),
+        "digest_version": DIGEST_VERSION,
+        "partitions": _partition_lists(metadata.partitions, offsets),
+    }
+    yield from _slices(_batch(planned, poll, metadata, columns, len(lengths)), lengths)
+
+
+def _partition_lists(partitions: pa.Table, offsets: npt.NDArray[np.int32]) -> pa.ListArray:
+    """Return the partitions as lists of structs, cut at the offsets."""
+    columns = [_cast(partitions[column.name].combine_chunks(), column.type) for column in PARTITION]
+    structs = pa.StructArray.from_arrays(columns, fields=list(PARTITION))
+    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=POLLS.field("partitions").type)
+
+
+def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast a column. A list only gets the name that Spark gives its elements."""
+    if pa.types.is_list(target) and pa.types.is_list(column.type):
+        return pa.ListArray.from_buffers(
+            target,
+            len(column),
+            column.buffers()[:2],
+            null_count=column.null_count,
+            offset=column.offset,
+            children=[column.values],
+        )
+    return column.cast(target)
+
+
+def _batch(
+    planned: Planned, poll: Poll, metadata: ClusterMetadata, columns: dict[str, Any], rows: int
+) -> pa.RecordBatch:
+    """Return rows `record = 'topic'`: these columns (arrays, or values for every row), the poll's key, else nulls."""
+    given = columns | {
+        "poll_id": poll_id(planned.stream, planned.n),
+        "stream": planned.stream,
+        "n": planned.n,
+        "cluster": planned.cluster,
+        "record": "topic",
+        "cluster_id": metadata.cluster_id,
+        "received_at": poll.received_at,
+    }
+    arrays = []
+    for column in POLLS:
+        value = given.get(column.name)
+        if isinstance(value, pa.ChunkedArray):
+            arrays.append(value.combine_chunks())
+        elif isinstance(value, pa.Array):
+            arrays.append(value)
+        else:
+            arrays.append(pa.repeat(pa.scalar(value, column.type), rows))
+    return pa.RecordBatch.from_arrays(arrays, schema=POLLS)
+
+
+def _slices(batch: pa.RecordBatch, partitions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """Cut a batch so that none has more than BATCH_ROWS rows or, but for a single row, BATCH_PARTITIONS partitions."""
+    ends = np.cumsum(partitions)
+    begin = 0
+    while begin < batch.num_rows:
+        done = ends[begin - 1] if begin else 0
+        end = int(np.searchsorted(ends, done + BATCH_PARTITIONS, side="right"))
+        end = min(max(end, begin + 1), begin + BATCH_ROWS)
+        yield batch.slice(begin, end - begin)
+        begin = end
