@@ -1,0 +1,251 @@
+"""The Spark data source `kafka_metadata`: it translates between Spark and the modules that know something.
+
+A batch read polls each cluster once; what is wrong with a cluster is an error. A stream polls on a schedule that its offsets
+carry, and what is wrong with a cluster is a failed poll, a row. Kafka clients and pyarrow are imported where rows are
+made, since Spark imports this module to look up names.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from metadata_source.errors import OptionsError, PollError
+from metadata_source.options import Options, parse
+from metadata_source.schedule import Offset, due_at, mint_stream, plan, ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from metadata_source.options import Cluster, TopicFilter
+    from metadata_source.poller import Poll
+
+CLUSTERS_PER_TASK: Final = 64
+
+
+class KafkaMetadataSource(DataSource):
+    """Cluster metadata of Kafka, polled. See `metadata_source.options` for the options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "kafka_metadata"
+
+    def schema(self) -> StructType:
+        """Return the columns of the entity that is read."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+        from metadata_source.records import SCHEMAS  # noqa: PLC0415
+
+        schema: StructType = from_arrow_schema(SCHEMAS[parse(self.options).entity])
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of one poll of each cluster."""
+        options = parse(self.options, "batch")
+        self._check_schema(schema)
+        return _BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader of polls on a schedule."""
+        options = parse(self.options, "stream")
+        self._check_schema(schema)
+        return _StreamReader(options, {key: str(value) for key, value in self.options.items()})
+
+    def _check_schema(self, schema: StructType) -> None:
+        # Spark hands a user's .schema() on unseen, and would take the columns by their place in it.
+        if schema != self.schema():
+            raise OptionsError(
+                "schema: kafka_metadata brings its own columns: leave .schema(...) out and select from them"
+            )
+
+
+@dataclass(frozen=True)
+class _Task(InputPartition):
+    """The polls of some clusters in one batch: polls `first` to `first + polls - 1` of each."""
+
+    stream: str
+    first: int
+    polls: int
+    scheduled_ms: int
+    interval_ms: int
+    clusters: tuple[Cluster, ...]
+    topic_filter: TopicFilter
+    entity: str
+    request_timeout_ms: int
+
+
+def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: int) -> list[_Task]:
+    """Spread the clusters evenly over as few tasks as their limit allows."""
+    count = math.ceil(len(options.clusters) / CLUSTERS_PER_TASK)
+    return [
+        _Task(
+            stream=stream,
+            first=first,
+            polls=polls,
+            scheduled_ms=scheduled_ms,
+            interval_ms=options.poll_interval_ms,
+            clusters=options.clusters[index::count],
+            topic_filter=options.topic_filter,
+            entity=options.entity,
+            request_timeout_ms=options.request_timeout_ms,
+        )
+        for index in range(count)
+    ]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class _BatchReader(DataSourceReader):
+    """One poll, number 0 of a stream of its own. A DataFrame that is read twice polls twice under one poll id."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[_Task]:
+        return _tasks(self._options, mint_stream(datetime.now(UTC)), 0, 1, _now_ms())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Task)  # noqa: S101 - made by `partitions`
+        return _read_once(partition)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Polls on a schedule. On the driver it plans batches; its pickled copies, in workers, poll."""
+
+    def __init__(self, options: Options, given: dict[str, str]) -> None:
+        self._options = options
+        self._given = given
+        self._available_now = False
+        self._planned = False
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the offset before the first poll, whose stream has no name yet."""
+        return Offset().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Plan one more batch and then no other."""
+        self._available_now = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        """Wait until the next batch is due and plan it. Under AvailableNow do not wait, and plan one batch in all."""
+        if self._available_now and self._planned:
+            return start
+        offset = Offset.from_json(start)
+        interval_ms, polls = self._options.poll_interval_ms, self._options.polls_per_batch
+        now = _now_ms()
+        due = due_at(offset, now, interval_ms, polls)
+        if self._available_now:
+            due = min(due, now)
+        elif due > now:
+            # Returning "nothing new" instead would make Spark ask again 67 times a second.
+            time.sleep((due - now) / 1000)
+        self._planned = True
+        return plan(offset, due, interval_ms, polls, self._given).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Task]:
+        """Return the tasks of a batch as its offset planned it, whatever the options are now."""
+        if start == end:
+            return []
+        offset = Offset.from_json(end)
+        if offset.stream is None or offset.scheduled_ms is None:
+            raise ValueError("a planned batch has a stream and a time")
+        options = parse(offset.options, "stream")
+        return _tasks(options, offset.stream, offset.first, offset.next - offset.first, offset.scheduled_ms)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Task)  # noqa: S101 - made by `partitions`
+        return _read_on_schedule(partition)
+
+
+def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
+    """Poll each cluster once, and raise one PollError for all that failed."""
+    from metadata_source.poller import Poller  # noqa: PLC0415
+    from metadata_source.records import BatchRecords, Planned, entity_rows  # noqa: PLC0415
+
+    def poll_once(cluster: Cluster) -> Poll:
+        with Poller(cluster, task.topic_filter, task.request_timeout_ms) as poller:
+            return poller.poll()
+
+    with ThreadPoolExecutor(len(task.clusters), "kafka_metadata") as threads:
+        polls = list(threads.map(poll_once, task.clusters))
+    failed = [(cluster.alias, poll) for cluster, poll in zip(task.clusters, polls, strict=True) if poll.error_kind]
+    if failed:
+        raise PollError(
+            failed[0][1].error_kind or "", "; ".join(f"cluster {alias}: {poll.error}" for alias, poll in failed)
+        )
+    for cluster, poll in zip(task.clusters, polls, strict=True):
+        if task.entity == "polls":
+            yield from BatchRecords(task.topic_filter).rows(Planned(task.stream, task.first, cluster.alias), poll)
+        else:
+            yield from entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
+
+
+def _read_on_schedule(task: _Task) -> Iterator[pa.RecordBatch]:
+    """Poll each cluster on the batch's beat, in a thread of its own, and yield rows as they come."""
+    beat = ticks(task.scheduled_ms, _now_ms(), task.interval_ms, task.polls)
+    batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
+    stopped = threading.Event()
+
+    def follow(cluster: Cluster) -> None:
+        try:
+            for batch in _poll_on_beat(task, cluster, beat, stopped):
+                batches.put(batch)
+        finally:
+            batches.put(None)
+
+    with ThreadPoolExecutor(len(task.clusters), "kafka_metadata") as threads:
+        followers = [threads.submit(follow, cluster) for cluster in task.clusters]
+        try:
+            running = len(followers)
+            while running:
+                batch = batches.get()
+                if batch is None:
+                    running -= 1
+                else:
+                    yield batch
+        finally:
+            # Spark drops a read that it cancels: nobody waits for the rest of the beat then.
+            stopped.set()
+    for follower in followers:
+        follower.result()
+
+
+def _poll_on_beat(task: _Task, cluster: Cluster, beat: list[int], stopped: threading.Event) -> Iterator[pa.RecordBatch]:
+    """Poll one cluster at each tick. One that falls due while the poll before still runs is a failed poll, not sent."""
+    from metadata_source.poller import OVERLAPPED, Poller  # noqa: PLC0415
+    from metadata_source.records import BatchRecords, Planned  # noqa: PLC0415
+
+    # The beat is wall-clock time, waiting is not: a clock that is set meanwhile must not stretch a batch.
+    wall, monotonic = _now_ms(), time.monotonic()
+    records = BatchRecords(task.topic_filter)
+    idle_since = -math.inf
+    with Poller(cluster, task.topic_filter, task.request_timeout_ms) as poller:
+        for index, tick in enumerate(beat):
+            due = monotonic + (tick - wall) / 1000
+            if due < idle_since:
+                poll = OVERLAPPED
+            elif stopped.wait(max(0.0, due - time.monotonic())):
+                return
+            else:
+                poll = poller.poll()
+                idle_since = time.monotonic()
+            scheduled = task.scheduled_ms + index * task.interval_ms
+            yield from records.rows(
+                Planned(task.stream, task.first + index, cluster.alias, task.interval_ms, scheduled), poll
+            )
