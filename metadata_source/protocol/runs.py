@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ from metadata_source.protocol.wire import MAX_STRING, Columns
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 
-_WINDOW = 1 << 20
+_WINDOW = 1 << 18
 _SIZES = {Primitive.BOOL: 1, Primitive.INT16: 2, Primitive.INT32: 4, Primitive.UUID: 16}
 _MAX_ROUNDS = 1000
 _ROOT = _NOWHERE = -1
+_PAST_ANY = np.iinfo(np.int64).max
 _NONE: Positions = np.empty(0, dtype=np.int64)
 
 
@@ -41,9 +43,9 @@ class _Layout:
     """Where things stand in the entries of one version, from the tables."""
 
     flexible: bool
-    scalars: tuple[tuple[str, int, str], ...]  # of a partition: name, offset, dtype
-    lists: tuple[str, ...]  # of a partition, after the scalars
-    scalars_size: int
+    scalars: dict[str, int]  # of a partition: the byte at which each field before the lists begins
+    scalars_type: np.dtype[np.void]
+    lists: tuple[str, ...]  # of a partition
     topic_id: bool
     is_internal: bool
     authorized_operations: bool
@@ -67,21 +69,15 @@ class _Layout:
 
 @cache
 def _layout(version: int) -> _Layout:
-    scalars = []
-    lists = []
-    offset = 0
-    for each in PARTITION.in_version(version):
-        if isinstance(each.type, Array):
-            lists.append(each.name)
-        else:
-            scalars.append((each.name, offset, f">i{_SIZES[each.type]}"))
-            offset += _SIZES[each.type]
+    fields = PARTITION.in_version(version)
+    sizes = {each.name: _SIZES[each.type] for each in fields if isinstance(each.type, Primitive)}
+    begins = accumulate(sizes.values(), initial=0)
     topic = {each.name: each for each in TOPIC.in_version(version)}
     return _Layout(
         flexible=METADATA_RESPONSE.flexible(version),
-        scalars=tuple(scalars),
-        lists=tuple(lists),
-        scalars_size=offset,
+        scalars=dict(zip(sizes, begins, strict=False)),
+        scalars_type=np.dtype([(name, f">i{size}") for name, size in sizes.items()]),
+        lists=tuple(each.name for each in fields if isinstance(each.type, Array)),
         topic_id="topic_id" in topic,
         is_internal="is_internal" in topic,
         authorized_operations="topic_authorized_operations" in topic,
@@ -147,7 +143,7 @@ def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Posit
     # A candidate leads to the next one, or to a later one, or over the end of its topic, or nowhere.
     leads_to = np.arange(1, len(begins) + 1)
     elsewhere = np.flatnonzero(ends != np.append(begins[1:], -1))
-    leads_to[elsewhere] = _index_of(begins, ends[elsewhere])
+    leads_to[elsewhere] = _index_of(begins, ends[elsewhere], elsewhere + 1)
     last = elsewhere[leads_to[elsewhere] == _NOWHERE]
     starts, whole = _after_topics(data, ends[last], layout)
     owners = np.append(_ROOT, last[whole])
@@ -161,7 +157,7 @@ def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Posit
         owners, headers = owners[good], headers[good]
         found.append((owners, headers))
         filled = headers.partitions > 0
-        targets = _index_of(begins, headers.end[filled])
+        targets = _index_of(begins, headers.end[filled], owners[filled] + 1)
         is_root = owners[filled] == _ROOT
         leads_to[owners[filled][~is_root]] = targets[~is_root]
         first = np.append(first, targets[is_root])
@@ -183,7 +179,7 @@ def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Posi
     positions that pass are looked at one by one.
     """
     size = layout.count_size
-    at_count = layout.scalars_size
+    at_count = layout.scalars_type.itemsize
     smallest = at_count + size * len(layout.lists) + 4 + layout.tags_size
     width = min(_WINDOW, len(data) - smallest + 1 - low)
     if width <= 0:
@@ -192,12 +188,19 @@ def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Posi
     def at(offset: int) -> Bytes:
         return data[low + offset : low + offset + width]
 
-    possible = at(2) | at(3)  # a partition number below 65536
+    def small(name: str) -> npt.NDArray[np.bool_]:
+        """Return where the field's first byte is that of a number near zero, on either side."""
+        return at(layout.scalars[name]) + np.uint8(1) < 2
+
+    number = layout.scalars["partition_index"]
+    zeros = at(number) | at(number + 1)
     for high in range(size - 1):
-        possible |= at(at_count + high)
-    least = 2 if layout.flexible else 1
-    plausible = (possible == 0) & (at(at_count + size - 1) - np.uint8(least) < 0x80 - least) & (at(0) + np.uint8(1) < 2)
-    begins = np.flatnonzero(plausible) + low
+        zeros |= at(at_count + high)
+    least = np.uint8(1 + layout.flexible)
+    possible = (zeros == 0) & (at(at_count + size - 1) - least < 0x80 - least) & small("error_code")
+    if "leader_epoch" in layout.scalars:
+        possible &= small("leader_epoch")
+    begins = np.flatnonzero(possible) + low
     lengths = data[begins + (at_count + size - 1)].astype(np.int64) - layout.flexible
     replicas = lengths
     ends = begins + (at_count + size)
@@ -256,9 +259,7 @@ def _lengths(
     return position, values - 1, ~unfinished & shortest
 
 
-def _after_topics(
-    data: Bytes, positions: Positions, layout: _Layout
-) -> tuple[Positions, npt.NDArray[np.bool_]]:
+def _after_topics(data: Bytes, positions: Positions, layout: _Layout) -> tuple[Positions, npt.NDArray[np.bool_]]:
     """Return where topics end whose last partition ends there, and which of them are whole."""
     after = positions + layout.topic_tail
     whole = after <= len(data)
@@ -267,11 +268,18 @@ def _after_topics(
     return after, whole
 
 
-def _index_of(ascending: Positions, wanted: Positions) -> Positions:
-    """Return the index of each wanted position, _NOWHERE for those that are not there."""
-    index = np.searchsorted(ascending, wanted)
-    there = ascending.take(index, mode="clip") == wanted if len(ascending) else np.zeros(len(wanted), dtype=np.bool_)
-    return np.where(there, index, _NOWHERE)
+def _index_of(ascending: Positions, wanted: Positions, guess: Positions) -> Positions:
+    """Return the index of each wanted position, _NOWHERE for those that are not there.
+
+    It is the guessed index or a later one; guesses may be one past the end. Most are right, and searching takes longer.
+    """
+    guessed = np.append(ascending, _PAST_ANY)[guess]
+    index = np.where(guessed == wanted, guess, _NOWHERE)
+    later = np.flatnonzero(guessed < wanted)
+    searched = np.searchsorted(ascending, wanted[later])
+    there = np.append(ascending, _PAST_ANY)[searched] == wanted[later]
+    index[later[there]] = searched[there]
+    return index
 
 
 def _reached(leads_to: Positions, first: int) -> npt.NDArray[np.bool_] | None:
@@ -298,11 +306,12 @@ def _reached(leads_to: Positions, first: int) -> npt.NDArray[np.bool_] | None:
 
 def _names(data: Bytes, headers: _Headers) -> pa.Array | None:
     """Return the topics' names, None if one is not UTF-8."""
-    lengths = np.maximum(headers.name_length, 0)
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    text = data[np.repeat(headers.name - offsets[:-1], lengths) + np.arange(offsets[-1])]
-    names = pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(text))
+    # The body as an array of what is between names, a name, what is between ...: taking every second copies just the names.
+    bounds = np.zeros(2 * len(headers.name) + 1, dtype=np.int32)
+    bounds[1::2] = headers.name
+    bounds[2::2] = headers.fixed
+    parts = pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
+    names = parts.take(pa.array(np.arange(1, len(bounds), 2)))
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
@@ -327,8 +336,9 @@ def _topic_columns(body: bytes, headers: _Headers, rests: Positions, layout: _La
 
 def _partition_columns(body: bytes, begins: Positions, layout: _Layout) -> Columns:
     key = "topics.partitions."
-    columns: Columns = {key + name: _values(body, kind)[begins + offset] for name, offset, kind in layout.scalars}
-    position = begins + (layout.scalars_size + layout.count_size)
+    scalars = _values(body, f"V{layout.scalars_type.itemsize}")[begins].view(layout.scalars_type)
+    columns: Columns = {key + name: scalars[name] for name in layout.scalars}
+    position = begins + (layout.scalars_type.itemsize + layout.count_size)
     for name in layout.lists:
         lengths = _values(body, "u1")[position - 1].astype(np.int64) - layout.flexible
         columns[key + name] = lengths
@@ -339,10 +349,13 @@ def _partition_columns(body: bytes, begins: Positions, layout: _Layout) -> Colum
 
 def _nodes(body: bytes, positions: Positions, lengths: Positions) -> npt.NDArray[np.int32]:
     """Return the entries of all lists, one list after the other."""
+    if len(lengths) and lengths[0] and (lengths == lengths[0]).all():
+        return _values(body, f"V{4 * lengths[0]}")[positions].view(">i4").astype(np.int32)
     first_entry = np.cumsum(lengths) - lengths
     where = np.repeat(positions - 4 * first_entry, lengths)
     where += np.arange(0, 4 * len(where), 4)
-    return _values(body, ">i4")[where].astype(np.int32)
+    nodes: npt.NDArray[np.int32] = _values(body, ">i4")[where].astype(np.int32)
+    return nodes
 
 
 def _values(body: bytes | Bytes, kind: str) -> npt.NDArray[Any]:

@@ -31,7 +31,7 @@ class Length(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Entries of one type. `length` overrides the version's own way of writing lengths (no correct message needs it)."""
+    """Entries of one type; of the primitives only INT32, since no message here has other arrays. `length` overrides the version's own way of writing lengths (no correct message needs it)."""
 
     of: Primitive | Struct
     length: Length | None = None
@@ -56,9 +56,12 @@ class Field:
         return self.nullable is not None and version >= self.nullable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Struct:
-    """Fields in wire order. In flexible versions a section of tagged fields follows, unless `tagged` is false (a mistake)."""
+    """Fields in wire order. In flexible versions a section of tagged fields follows, unless `tagged` is false (a mistake).
+
+    A struct is equal to itself only: it is a cache key for each entry that is read, and comparing tables would take longer.
+    """
 
     fields: tuple[Field, ...]
     tagged: bool = True

@@ -10,6 +10,7 @@ A boolean is true for every byte but 0, as in Kafka's own reader (``Readable.rea
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -22,7 +23,8 @@ from metadata_source.protocol.spec import Array, Field, Length, Message, Primiti
 #: null; the entries of an array of primitives are in the column ``<path>.item``.
 Columns = dict[str, Any]
 
-#: Called with (path, first byte, byte after the last, value or array length) for each value read.
+#: Called with (path, first byte, byte after the last, value) for each value read. For an array of structs the value is the range
+#: of its indices, for a section of tagged fields how many there are.
 OnValue = Callable[[str, int, int, Any], None]
 
 NULL = -1
@@ -115,15 +117,24 @@ class Reader:
             self._skip_tagged_fields()
 
     def _read_array(self, kind: Array, key: str, *, nullable: bool) -> None:
+        start = self.position
         count = self._read_count(kind, key, nullable=nullable)
+        if not isinstance(kind.of, Struct):
+            self._tell(start, self._read_ints(count, key + ".item"))
+            return
+        self._tell(start, range(count))
         self._path.append(0)
         for index in range(count):
             self._path[-1] = index
-            if isinstance(kind.of, Struct):
-                self._read_struct(kind.of, key)
-            else:
-                self._read_primitive(kind.of, key + ".item", nullable=False)
+            self._read_struct(kind.of, key)
         self._path.pop()
+
+    def _read_ints(self, count: int, key: str) -> array[int]:
+        values = array("i", self._take(4 * max(count, 0)))
+        if sys.byteorder == "little":
+            values.byteswap()
+        self._column(key, "i").extend(values)
+        return values
 
     def _read_count(self, kind: Array, key: str, *, nullable: bool) -> int:
         start = self.position
@@ -139,7 +150,6 @@ class Reader:
                 f"{self._shown(start, self.position)}",
             )
         self._column(key, "i").append(count)
-        self._tell(start, count)
         return count
 
     def _read_primitive(self, kind: Primitive | Array | Struct, key: str, *, nullable: bool) -> None:
