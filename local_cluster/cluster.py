@@ -39,8 +39,8 @@ KAFKA_VERSION = "4.3.1"
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
-LOG_TAIL = 30
-"""Lines of a log in an error."""
+LOG_LINES = 30
+"""Of a log, in an error."""
 
 _SMALL_JVM = (
     "-Xmx384m",
@@ -103,7 +103,7 @@ class LocalCluster:
         self.metadata_version = metadata_version
         self.features = dict(features or {})
         self.properties = dict(properties or {})
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.cluster_id = _random_uuid()
         self.nodes: dict[int, Node] = {}
         self._roles = plan_roles(brokers, controllers, racks)
         self._users = {"alice": "alice-secret", "bob": "bob-secret"} if sasl_ssl else {}
@@ -184,7 +184,7 @@ class LocalCluster:
         if not process.wait(STOP_TIMEOUT):
             raise LocalClusterError(
                 f"{self._name(node_id)} still runs {STOP_TIMEOUT:.0f} s after SIGTERM (no controller to let it go?): "
-                f"kill it\n{self._log_tail(node_id)}"
+                f"kill it\n{self._error_lines(node_id)}"
             )
         self._ended(node_id)
 
@@ -325,11 +325,11 @@ class LocalCluster:
             time.sleep(0.1)
 
     def _raise_not_started(self, node_id: int, what: str) -> None:
-        tail = self._log_tail(node_id)
-        error = _PortTakenError if _PORT_TAKEN in tail else LocalClusterError
-        raise error(f"{self._name(node_id)} {what}; its log ends with:\n{tail}")
+        error_lines = self._error_lines(node_id)
+        error = _PortTakenError if _PORT_TAKEN in error_lines else LocalClusterError
+        raise error(f"{self._name(node_id)} {what}; its log ends with:\n{error_lines}")
 
-    def _log_tail(self, node_id: int) -> str:
+    def _error_lines(self, node_id: int) -> str:
         return _last_lines(self.log_file(node_id).read_text(errors="replace"))
 
     def _running(self, node_id: int) -> NodeProcess:
@@ -381,4 +381,15 @@ def _knows(node: Node, brokers: frozenset[int]) -> bool:
 
 
 def _last_lines(log: str) -> str:
-    return "\n".join(log.splitlines()[-LOG_TAIL:])
+    """The last warnings and errors with their stack traces: a broker that fails says much at INFO while it shuts down."""
+    lines = log.splitlines()
+    telling = [line for line in lines if " INFO " not in line]
+    return "\n".join((telling or lines)[-LOG_LINES:])
+
+
+def _random_uuid() -> str:
+    """As Kafka's Uuid.randomUuid: never with a dash first, which its tools take for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

@@ -1,23 +1,19 @@
-"""Jars from the package repository, fetched once with the Ivy that pyspark ships.
+"""Jars from the package repository, fetched once with the Ivy that pyspark ships."""
 
-`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive]`
-"""
-
-import argparse
 import fcntl
 import importlib.util
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.java import java_command
 
-JARS = Path(__file__).resolve().parent.parent / ".jars"
+JARS = Path(__file__).resolve().parents[2] / ".jars"
 
 # Maven's packaging "bundle" (OSGi; snappy-java and others) is a plain jar too. Sources and javadoc have types of their own.
 JAR_TYPES = ("jar", "bundle")
@@ -122,24 +118,3 @@ def _locked(file: Path) -> Iterator[None]:
     with file.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # let go when the file is closed, also by SIGKILL
         yield
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Fetch and print the paths."""
-    parser = argparse.ArgumentParser(prog="python -m local_cluster.ivy", description=fetch_jars.__doc__)
-    parser.add_argument("organisation")
-    parser.add_argument("module")
-    parser.add_argument("revision")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--no-transitive", dest="transitive", action="store_false", help="this one jar only")
-    try:
-        jars = fetch_jars(**vars(parser.parse_args(argv)))
-    except LocalClusterError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(*jars, sep="\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,32 @@
+"""`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive]`: fetch, and print the paths."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.ivy import fetch_jars
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status is 0, or 1 with the reason on stderr."""
+    parser = argparse.ArgumentParser(
+        prog="python -m local_cluster.ivy", description="Fetch the jars of a module into a folder of its own, once."
+    )
+    parser.add_argument("organisation")
+    parser.add_argument("module")
+    parser.add_argument("revision")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--no-transitive", dest="transitive", action="store_false", help="this one jar only")
+    try:
+        jars = fetch_jars(**vars(parser.parse_args(argv)))
+    except LocalClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(*jars, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from local_cluster import LocalCluster, LocalClusterError, ivy
+from local_cluster.java import java_command
+from local_cluster.nodes import CONTROLLER, PLAINTEXT, SASL_SSL, Node, Roles, format_arguments, node_properties, render
+from local_cluster.nodes import plan_roles as plan
+from local_cluster.ports import HOST, PORTS, ReservedPorts
+
+REPOSITORY = Path(__file__).parents[2]
+FOLDER = Path("/data/node-1")
+
+
+def test_brokers_are_controllers_unless_those_are_apart():
+    assert plan(2, None, None) == [Roles(True, True, None), Roles(True, True, None)]
+    assert plan(2, 1, None) == [Roles(True, False, None), Roles(True, False, None), Roles(False, True, None)]
+
+
+def test_racks_go_round_the_brokers_alone():
+    assert [roles.rack for roles in plan(3, 2, ["a", "b"])] == ["a", "b", "a", None, None]
+
+
+@pytest.mark.parametrize(("brokers", "controllers", "named"), [(0, None, "brokers=0"), (1, 0, "controllers=0")])
+def test_a_cluster_without_nodes_is_refused(brokers, controllers, named):
+    with pytest.raises(LocalClusterError, match=named):
+        LocalCluster(brokers=brokers, controllers=controllers)
+
+
+def test_listeners_follow_from_the_roles():
+    assert Roles(True, True, None).listeners(sasl_ssl=True) == [PLAINTEXT, SASL_SSL, CONTROLLER]
+    assert Roles(True, False, None).listeners(sasl_ssl=False) == [PLAINTEXT]
+    assert Roles(False, True, None).listeners(sasl_ssl=True) == [CONTROLLER]
+
+
+def test_properties_of_a_combined_node():
+    nodes = [
+        Node(1, True, True, "a", {PLAINTEXT: 11, SASL_SSL: 12, CONTROLLER: 13}),
+        Node(2, True, True, None, {PLAINTEXT: 21, SASL_SSL: 22, CONTROLLER: 23}),
+    ]
+    keystore = Path("/data/keystore.pem")
+    properties = node_properties(nodes[0], nodes, FOLDER, extra={"num.io.threads": "7"}, keystore=keystore)
+    assert properties["process.roles"] == "broker,controller"
+    assert properties["controller.quorum.voters"] == "1@127.0.0.1:13,2@127.0.0.1:23"
+    assert properties["listeners"] == "PLAINTEXT://127.0.0.1:11,SASL_SSL://127.0.0.1:12,CONTROLLER://127.0.0.1:13"
+    assert properties["advertised.listeners"] == "PLAINTEXT://127.0.0.1:11,SASL_SSL://localhost:12"
+    assert properties["broker.rack"] == "a"
+    assert properties["offsets.topic.replication.factor"] == "2"
+    assert properties["num.io.threads"] == "7"
+    assert properties["listener.name.sasl_ssl.ssl.keystore.location"] == str(keystore)
+    assert "broker.rack" not in node_properties(nodes[1], nodes, FOLDER, extra={})
+
+
+def test_properties_of_a_controller_apart():
+    nodes = [Node(1, True, False, None, {PLAINTEXT: 11}), Node(2, False, True, None, {CONTROLLER: 21})]
+    properties = node_properties(nodes[1], nodes, FOLDER, extra={}, keystore=Path("/data/keystore.pem"))
+    assert properties["process.roles"] == "controller"
+    assert properties["listeners"] == "CONTROLLER://127.0.0.1:21"
+    assert "advertised.listeners" not in properties
+    assert not [key for key in properties if "keystore" in key]
+    assert node_properties(nodes[0], nodes, FOLDER, extra={})["controller.quorum.voters"] == "2@127.0.0.1:21"
+
+
+def test_properties_are_written_as_java_reads_them():
+    assert render({"a": "x=y", "b": "C:\\é\n#"}) == "a=x=y\nb=C:\\\\\\u00e9\\n#\n"
+
+
+def test_format_takes_versions_features_and_users():
+    config = Path("server.properties")
+    assert format_arguments("id", config, metadata_version=None, features={}, users={}) == [
+        *("format", "--cluster-id", "id", "--config", "server.properties")
+    ]
+    arguments = format_arguments(
+        "id", config, metadata_version="3.5-IV2", features={"kraft.version": 0}, users={"alice": "secret"}
+    )
+    assert arguments[5:] == [
+        *("--release-version", "3.5-IV2"),
+        *("--feature", "kraft.version=0"),
+        *("--add-scram", "SCRAM-SHA-512=[name=alice,password=secret]"),
+    ]
+
+
+def test_cluster_ids_are_never_taken_for_an_option():
+    # One of 64 random ids would begin with a dash.
+    ids = {LocalCluster().cluster_id for _ in range(1_000)}
+    assert len(ids) == 1_000
+    assert not [one for one in ids if one.startswith("-") or len(one) != 22]
+
+
+def test_reserved_ports_are_held_until_released():
+    with ReservedPorts(5) as ports:
+        assert len(set(ports.numbers)) == 5
+        assert set(ports.numbers) <= set(PORTS)
+        for port in ports.numbers:
+            with pytest.raises(OSError, match="Address already in use"):
+                socket.create_server((HOST, port))
+    for port in ports.numbers:
+        socket.create_server((HOST, port)).close()
+
+
+def test_ivy_is_asked_for_jars_and_bundles_in_the_maven_layout():
+    arguments = ivy.ivy_arguments(
+        "org.apache.kafka", "kafka_2.13", "4.3.1", cache=Path("/c"), target=Path("/t"), transitive=False
+    )
+    assert arguments == [
+        *("-m2compatible", "-cache", "/c", "-types", "jar", "bundle", "-notransitive"),
+        *("-dependency", "org.apache.kafka", "kafka_2.13", "4.3.1"),
+        *("-retrieve", "/t/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+
+
+def test_what_ivy_could_not_get_is_found_in_its_log():
+    log = """
+:: resolving dependencies :: org.apache.kafka#kafka_2.13-caller;working
+	found org.apache.kafka#kafka_2.13;4.3.1 in public
+:: problems summary ::
+:::: ERRORS
+	Server access error at url https://example.org/a.pom (java.net.UnknownHostException: example.org)
+	Server access error at url https://example.org/a.jar (java.net.UnknownHostException: example.org)
+		::          UNRESOLVED DEPENDENCIES         ::
+		:: org.apache.kafka#kafka_2.13;9.9.9: not found
+		::              FAILED DOWNLOADS            ::
+		:: ^ see resolution messages for details  ^ ::
+		:: org.scala-lang#scala-library;2.13.18!scala-library.jar
+"""
+    assert ivy.failures(log) == [
+        "java.net.UnknownHostException: example.org",
+        "org.apache.kafka#kafka_2.13;9.9.9: not found",
+        "org.scala-lang#scala-library;2.13.18!scala-library.jar",
+    ]
+
+
+def test_a_missing_java_is_one_clear_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(LocalClusterError, match=f"no java under JAVA_HOME={tmp_path}: install Java 17 or newer"):
+        java_command()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LocalClusterError, match="no java on the PATH: install Java 17"):
+        java_command()
+
+
+@pytest.mark.parametrize("victim", ["parent", "supervisor"])
+def test_a_supervised_process_ends_with_its_parent_and_its_supervisor(tmp_path, victim):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    # Started from a thread that has ended: the parent is the process, not the thread.
+    script = f"""
+import threading, time
+from pathlib import Path
+from local_cluster.process import NodeProcess
+started = []
+def start():
+    started.append(NodeProcess.supervised(["sleep", "600"], Path({str(tmp_path / "log")!r}), remove=Path({str(folder)!r})))
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+time.sleep(0.5)
+print(started[0].java.pid, started[0].java.ppid(), flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            child, supervisor = map(int, parent.stdout.readline().split())
+            os.kill(child, signal.SIGSTOP)
+            os.kill(parent.pid if victim == "parent" else supervisor, signal.SIGKILL)
+            deadline = time.monotonic() + 10
+            while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            if victim == "parent":
+                while folder.exists():
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+        finally:
+            parent.kill()
