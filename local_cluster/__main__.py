@@ -17,11 +17,11 @@ HOME = Path(".local-cluster").absolute()
 CLUSTER = HOME / "cluster"
 
 NODE_COMMANDS = {
-    "stop": "stop a node the controlled way (SIGTERM)",
-    "kill": "end a node with SIGKILL",
-    "start": "start a node again, and wait until the brokers know it",
-    "pause": "hold a node (SIGSTOP)",
-    "resume": "let a paused node run on (SIGCONT)",
+    "stop": "stop nodes the controlled way (SIGTERM), one after the other",
+    "kill": "end nodes with SIGKILL",
+    "start": "start nodes again, and wait until the brokers know them",
+    "pause": "hold nodes (SIGSTOP)",
+    "resume": "let paused nodes run on (SIGCONT)",
 }
 
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _print_status(LocalCluster.attach(CLUSTER))
             else:
                 cluster = LocalCluster.attach(CLUSTER)
-                getattr(cluster, arguments.command)(arguments.id)
+                _tell_nodes(cluster, arguments.command, arguments.ids)
                 _print_status(cluster)
     except LocalClusterError as error:
         print(error, file=sys.stderr)
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="end all nodes and remove their data")
     commands.add_parser("status", help="show the nodes")
     for name, what in NODE_COMMANDS.items():
-        commands.add_parser(name, help=what).add_argument("id", type=int)
+        commands.add_parser(name, help=what).add_argument("ids", type=int, nargs="+", metavar="ID")
     return parser
 
 
@@ -86,6 +86,14 @@ def _down() -> None:
         return
     LocalCluster.attach(CLUSTER).down()
     print("the cluster is down, its data are removed")
+
+
+def _tell_nodes(cluster: LocalCluster, command: str, node_ids: Sequence[int]) -> None:
+    if command == "start":
+        cluster.start(*node_ids)
+        return
+    for node_id in node_ids:
+        getattr(cluster, command)(node_id)
 
 
 def _print_status(cluster: LocalCluster) -> None:

@@ -195,12 +195,18 @@ class LocalCluster:
         process.wait(STOP_TIMEOUT)
         self._ended(node_id)
 
-    def start(self, node_id: int) -> None:
-        """Start a node that was stopped or killed, and wait until each running broker knows it."""
-        if self.is_running(node_id):
-            raise LocalClusterError(f"{self._name(node_id)} is running already")
-        self._spawn(node_id)
-        self._await_started([node_id])
+    def start(self, *node_ids: int) -> None:
+        """Start nodes that were stopped or killed, and wait until each running broker knows them.
+
+        After a loss of the controllers' majority start as many as make one at once: none is ready without it.
+        """
+        wanted = sorted(set(node_ids))
+        for node_id in wanted:
+            if self.is_running(node_id):
+                raise LocalClusterError(f"{self._name(node_id)} is running already")
+        for node_id in wanted:
+            self._spawn(node_id)
+        self._await_started(wanted)
 
     def pause(self, node_id: int) -> None:
         """Hold a node with SIGSTOP: its connections stay open, and nothing answers."""

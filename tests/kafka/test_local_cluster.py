@@ -102,8 +102,7 @@ def test_controllers_apart_and_a_feature_off(cluster):
         apart.kill(2)
         with pytest.raises(LocalClusterError, match=r"node 2 \(controller\) is not running"):
             apart.kill(2)
-        apart.start(2)
-        apart.start(1)
+        apart.start(1, 2)
         assert known_to(apart, 1) == {1}
     assert finalized_features(cluster)["eligible.leader.replicas.version"] == 1
 
