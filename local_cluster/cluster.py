@@ -249,7 +249,7 @@ class LocalCluster:
                     roles.is_broker,
                     roles.is_controller,
                     roles.rack,
-                    dict(zip(names, numbers, strict=False)),
+                    {name: next(numbers) for name in names},
                 )
                 for node_id, (roles, names) in enumerate(zip(self._roles, listeners, strict=True), start=1)
             }
@@ -326,8 +326,8 @@ class LocalCluster:
                     self._raise_not_started(node_id, "ended while starting")
             waiting = {node_id: ready for node_id, ready in waiting.items() if not ready(self.nodes[node_id])}
             if waiting and time.monotonic() > deadline:
-                late = min(waiting)
-                self._raise_not_started(late, f"does not know of all brokers {START_TIMEOUT:.0f} s after a start")
+                ids = ", ".join(map(str, node_ids))
+                self._raise_not_started(min(waiting), f"is not ready {START_TIMEOUT:.0f} s after the start of {ids}")
             time.sleep(0.1)
 
     def _raise_not_started(self, node_id: int, what: str) -> None:
