@@ -1,9 +1,8 @@
 """A lake: where its tables lie, made on first use, checked on each start, attached to a catalog for SQL."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -106,41 +105,25 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
             spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
         names.append(table.full_name)
     for view in VIEWS:
-        needed = re.findall(r"\{([\w.]+)\}", view.query)
-        if all(name in names for name in needed):
-            query = view.query.format_map(_Names(prefix))
+        if all(name in names for name in _REFERENCE.findall(view.query)):
+            query = _resolve(view.query, lambda name: f"{prefix}{name}")
             spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
             names.append(view.full_name)
     return names
 
 
-def view(spark: SparkSession, lake: Lake, wanted: View) -> DataFrame:
-    """The rows of a view, without a catalog."""
+def read_view(spark: SparkSession, lake: Lake, view: View) -> DataFrame:
+    """The rows of a view over the lake's tables, without a catalog."""
     tables = {table.full_name: table for table in TABLES}
-    views = {other.full_name: other for other in VIEWS}
-
-    def resolve(name: str) -> str:
-        return lake.identifier(tables[name]) if name in tables else f"({expand(views[name])})"
-
-    def expand(one: View) -> str:
-        return re.sub(r"\{([\w.]+)\}", lambda match: resolve(match[1]), one.query)
-
-    return spark.sql(expand(wanted))
+    return spark.sql(_resolve(view.query, lambda name: lake.identifier(tables[name])))
 
 
-class _Names(dict[str, Any]):
-    """`{silver.progress}` in a view's text -> the catalog's name of it."""
+_REFERENCE = re.compile(r"\{([\w.]+)\}")
 
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self.prefix = prefix
 
-    def __missing__(self, key: str) -> "_Names":
-        # str.format reads {silver.progress} as the attribute `progress` of the field `silver`.
-        return _Names(f"{self.prefix}{key}.")
-
-    def __getattr__(self, key: str) -> str:
-        return f"{self.prefix}{key}"
+def _resolve(query: str, identifier: Callable[[str], str]) -> str:
+    """A view's query with each `{schema.name}` replaced."""
+    return _REFERENCE.sub(lambda match: identifier(match[1]), query)
 
 
 def _create(spark: SparkSession, lake: Lake, table: Table) -> None:

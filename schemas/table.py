@@ -28,7 +28,7 @@ class Column:
         return f"`{self.name}` {self.type}{generated}{not_null} COMMENT {sql_string(self.comment)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """One table: where it lies (`schema`.`name`), its columns, its key, and what every row must satisfy.
 

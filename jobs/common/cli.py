@@ -1,0 +1,45 @@
+"""The command line that every job has: --config FILE [--once]."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from jobs.common.config import Config, load
+from jobs.common.session import spark_session
+
+log = logging.getLogger("kafka_metadata_history")
+
+Job = Callable[[SparkSession, Config, bool], None]
+
+
+def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None) -> int:
+    """Parse `argv`, run `job` to its end, and return the exit status: 0, or 1 after one line that says what is wrong."""
+    parser = argparse.ArgumentParser(prog=name, description=description.splitlines()[0])
+    parser.add_argument("--config", required=True, metavar="FILE", help="YAML: lake, clusters, poll (see conf/)")
+    parser.add_argument("--once", action="store_true", help="one round, then end: for schedulers")
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        config = load(arguments.config)
+        job(spark_session(name), config, arguments.once)
+    except KeyboardInterrupt:
+        return 130
+    except (ValueError, RuntimeError, PySparkException) as error:
+        print(f"{name}: {one_line(error)}", file=sys.stderr)
+        log.debug("traceback", exc_info=True)
+        return 1
+    return 0
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, without the stack traces that Spark wraps around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
+    ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
+    line = (ours or lines or [type(error).__name__])[0]
+    return line[line.index("[KAFKA_METADATA_") :] if "[KAFKA_METADATA_" in line else line

@@ -1,0 +1,135 @@
+"""The configuration file of the jobs: YAML, checked whole before anything starts."""
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from metadata_source.options import duration_ms, parse
+from schemas.lake import Lake
+
+_KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds")
+_RETENTION_KEYS = ("bronze",)
+_THRESHOLD_KEYS: tuple[str, ...] = ()
+_BRONZE_RETENTION = timedelta(days=7)
+
+
+class ConfigError(ValueError):
+    """Raised when a configuration cannot be meant as it is. One line: file, key, what to do."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration.
+
+    `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
+    the names that the data source gives them. Secrets are still references.
+    """
+
+    lake: Lake
+    checkpoints: str
+    clusters: Mapping[str, Mapping[str, str]]
+    poll: Mapping[str, str]
+    bronze_retention: timedelta
+
+    def checkpoint(self, query: str) -> str:
+        """The checkpoint folder of a streaming query."""
+        return f"{self.checkpoints.rstrip('/')}/{query}"
+
+    def source_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
+        """Options for the stream `kafka_metadata`; `cluster_ids` are the ids that the lake knows the aliases by."""
+        known = {alias: {"clusterId": id_} for alias, id_ in cluster_ids.items()}
+        clusters = {alias: {**known.get(alias, {}), **options} for alias, options in self.clusters.items()}
+        return {**self.poll, "clusters": json.dumps(clusters)}
+
+
+def load(path: str) -> Config:
+    """Read and check the file at `path`. Raises ConfigError."""
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    try:
+        return _config(_mapping("the file", content))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _config(content: Mapping[str, Any]) -> Config:
+    _known_keys(content, _KEYS, "")
+    for key in ("lake", "clusters"):
+        if key not in content:
+            raise ValueError(f"{key} is missing")
+    lake = _lake(content["lake"])
+    checkpoints = content.get("checkpoints")
+    if checkpoints is None:
+        if lake.root is None:
+            raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
+        checkpoints = f"{lake.root.rstrip('/')}/checkpoints"
+    clusters = {alias: _texts(f"clusters.{alias}", options) for alias, options in _mapping("clusters", content["clusters"]).items()}
+    poll = _texts("poll", content.get("poll") or {})
+    _known_keys(_mapping("thresholds", content.get("thresholds") or {}), _THRESHOLD_KEYS, "thresholds.")
+    config = Config(lake, str(checkpoints), clusters, poll, _retention(content.get("retention") or {}))
+    # The data source knows its options; a mistake should show here, not in the first batch.
+    parse(config.source_options({}), "stream")
+    return config
+
+
+def _lake(value: Any) -> Lake:
+    if isinstance(value, str) and value:
+        return Lake(root=value if "://" in value or value.startswith("dbfs:/") else str(Path(value).resolve()))
+    if isinstance(value, Mapping):
+        _known_keys(value, ("catalog",), "lake.")
+        if isinstance(value.get("catalog"), str) and value["catalog"]:
+            return Lake(catalog=value["catalog"])
+    raise ValueError("lake is neither a folder or URI nor {catalog: NAME}")
+
+
+def _retention(value: Any) -> timedelta:
+    retention = _mapping("retention", value)
+    _known_keys(retention, _RETENTION_KEYS, "retention.")
+    if "bronze" not in retention:
+        return _BRONZE_RETENTION
+    text = str(retention["bronze"])
+    days = text.removesuffix("d").strip()
+    if text.endswith("d") and days.isdigit():
+        return timedelta(days=int(days))
+    try:
+        return timedelta(milliseconds=duration_ms(text))
+    except ValueError as error:
+        raise ValueError(f"retention.bronze: {error}") from error
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"{name} is not a mapping of names to values")
+    return value
+
+
+def _texts(name: str, value: Any) -> dict[str, str]:
+    texts = {}
+    for key, item in _mapping(name, value).items():
+        if isinstance(item, list):
+            texts[key] = ",".join(map(str, item))
+        elif isinstance(item, bool):
+            texts[key] = str(item).lower()
+        elif isinstance(item, str | int):
+            texts[key] = str(item)
+        else:
+            raise ValueError(f"{name}.{key} is not text or a number")
+    return texts
+
+
+def _known_keys(mapping: Mapping[str, Any], known: tuple[str, ...], within: str) -> None:
+    for key in mapping:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {within}{close[0]}?" if close else f"known here: {', '.join(known) or 'nothing yet'}"
+            raise ValueError(f"unknown key {within}{key}; {hint}")

@@ -1,0 +1,39 @@
+"""Poll and keep history, all jobs in one session.
+
+    spark-submit jobs/pipeline.py --config FILE [--once]
+"""
+
+import sys
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from jobs import poll_metadata, snapshot_history
+from jobs.common.cli import run_job
+from jobs.common.config import Config
+
+JOBS = (poll_metadata, snapshot_history)
+"""In the order of the data's way."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_job("pipeline", __doc__ or "", run, argv)
+
+
+def run(spark: SparkSession, config: Config, once: bool) -> None:
+    """With `once`, one round of each job, one after the other; else all of them until one fails."""
+    if once:
+        for job in JOBS:
+            job.start(spark, config, once=True).awaitTermination()
+        return
+    queries = [job.start(spark, config, once=False) for job in JOBS]
+    try:
+        spark.streams.awaitAnyTermination()
+    finally:
+        for query in queries:
+            query.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Bronze polls -> silver snapshots: state over time, kept by the rules of jobs/rules/snapshots.py.
+
+    spark-submit jobs/snapshot_history.py --config FILE [--once]
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from jobs.common.cli import run_job
+from jobs.common.config import Config
+from jobs.common.upkeep import EVERY_BATCHES, keep_up
+from jobs.common.writes import delete_matching, upsert
+from jobs.rules import snapshots
+from schemas import bronze, silver
+from schemas.lake import Lake, ensure_tables
+from schemas.table import Table
+
+QUERY = "snapshot_history"
+LOOK_EVERY = "1 second"
+"""How often the running query looks for new polls; without, it lists the table's log a hundred times a second."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_job(QUERY, __doc__ or "", lambda spark, config, once: start(spark, config, once=once).awaitTermination(), argv)
+
+
+def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
+    """Start the query that keeps silver up with bronze; with `once` it ends when it has caught up."""
+    lake = config.lake
+    ensure_tables(spark, lake, (*bronze.TABLES, *silver.TABLES))
+
+    def apply_batch(batch: DataFrame, batch_id: int) -> None:
+        apply_polls(whole_polls(batch, lake), lake)
+        if batch_id % EVERY_BATCHES == EVERY_BATCHES - 1:
+            keep_up(batch.sparkSession, lake, config.bronze_retention)
+
+    writer = (
+        lake.read_stream(spark, bronze.METADATA_POLLS)
+        .writeStream.queryName(QUERY)
+        .option("checkpointLocation", config.checkpoint(QUERY))
+        .foreachBatch(apply_batch)
+    )
+    return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=LOOK_EVERY)).start()
+
+
+def whole_polls(batch: DataFrame, lake: Lake) -> DataFrame:
+    """Every row of the polls whose headers are in `batch`.
+
+    A micro-batch takes files, not commits, and compaction moves rows between files: a header could come without its
+    topics, which would look like topics that are gone. The table holds each poll whole.
+    """
+    polls = batch.where("record = 'poll'").select("cluster", "poll_id", "stream", "n").localCheckpoint()
+    spans = polls.groupBy("stream").agg(F.min("n"), F.max("n")).collect()
+    span = reduce(or_, ((F.col("stream") == stream) & F.col("n").between(first, last) for stream, first, last in spans), F.lit(False))
+    return lake.read(batch.sparkSession, bronze.METADATA_POLLS).where(span).join(F.broadcast(polls.select("cluster", "poll_id")), ["cluster", "poll_id"], "left_semi")
+
+
+def apply_polls(batch: DataFrame, lake: Lake) -> None:
+    """Bring silver up to the polls in `batch` (rows as in bronze.metadata_polls).
+
+    Polls that were applied before change nothing, so a batch may be repeated, and cut in any way. Tables are written
+    in a fixed order, silver.progress last: a run that is killed is redone from there.
+    """
+    spark = batch.sparkSession
+    progress = lake.read(spark, silver.PROGRESS).join(batch.select("cluster").distinct(), "cluster", "left_semi").localCheckpoint()
+    # Rows that ended before the oldest applied poll of these clusters are history that no run looks at again.
+    since = progress.agg(F.min("applied_at")).collect()[0][0]
+
+    def open_rows(table: Table, *, by_topic: bool = False) -> DataFrame:
+        rows = lake.read(spark, table)
+        if since is not None:
+            rows = rows.where(F.col("is_current") | (F.col("superseded_at") >= F.lit(since)))
+        return snapshots.open_rows(rows, progress, by_topic=by_topic)
+
+    intake = snapshots.take(batch, lake.read(spark, silver.PENDING), progress)
+    intake = replace(intake, headers=intake.headers.localCheckpoint(), seen=intake.seen.localCheckpoint())
+    said = snapshots.said_of_topics(
+        intake, open_rows(silver.TOPIC_SNAPSHOTS, by_topic=True), lake.read(spark, silver.TOPIC_DIGESTS)
+    ).localCheckpoint()
+    touched = snapshots.touched_topics(said).localCheckpoint()
+    said = said.join(touched, ["cluster", "topic"], "left_semi").localCheckpoint()
+
+    open_partitions = open_rows(silver.PARTITION_SNAPSHOTS, by_topic=True).join(touched, ["cluster", "topic"], "left_semi")
+    partitions = snapshots.said_of_partitions(intake, said, open_partitions).localCheckpoint()
+    verdicts = snapshots.judge(intake, said, partitions).localCheckpoint()
+    lives = snapshots.topic_lives(said, verdicts).localCheckpoint()
+
+    changes = {
+        silver.PARTITION_SNAPSHOTS: snapshots.partition_intervals(partitions, lives),
+        silver.TOPIC_SNAPSHOTS: snapshots.topic_intervals(lives),
+        silver.BROKER_SNAPSHOTS: snapshots.broker_intervals(intake.headers, verdicts, open_rows(silver.BROKER_SNAPSHOTS)),
+        silver.CLUSTER_SNAPSHOTS: snapshots.cluster_intervals(intake.headers, verdicts, open_rows(silver.CLUSTER_SNAPSHOTS)),
+    }
+    for table, rows in changes.items():
+        _write_intervals(snapshots.placed_in_time(rows, verdicts, intake.seen, table), lake, table)
+    _write(snapshots.poll_gaps(verdicts, intake.seen), lake, silver.POLL_GAPS)
+    _write(snapshots.topic_digests(said, verdicts), lake, silver.TOPIC_DIGESTS)
+    waiting = verdicts.where(F.col("verdict") == "pending").select("cluster", "poll_id")
+    _write(intake.rows.join(waiting, ["cluster", "poll_id"], "left_semi"), lake, silver.PENDING)
+
+    now = snapshots.next_progress(intake, verdicts, lives, progress).localCheckpoint()
+    upsert(now, lake, silver.PROGRESS, on=silver.PROGRESS.key)
+    _forget_applied(lake, now)
+
+
+def _write_intervals(rows: DataFrame, lake: Lake, table: Table) -> None:
+    """Write new rows and the ends of open ones; nothing at all when there are none."""
+    rows = rows.localCheckpoint()
+    oldest = rows.agg(F.min(F.least("first_seen_at", "superseded_at"))).collect()[0][0]
+    if oldest is not None:
+        # A row that has one of these keys is open, or was closed by a killed run: not before the oldest of these times.
+        upsert(rows, lake, table, on=table.key, within=f"t.is_current OR t.superseded_at >= timestamp'{oldest.isoformat(sep=' ')}'")
+
+
+def _write(rows: DataFrame, lake: Lake, table: Table) -> None:
+    rows = rows.localCheckpoint()
+    if not rows.isEmpty():
+        upsert(rows, lake, table, on=table.key)
+
+
+def _forget_applied(lake: Lake, progress: DataFrame) -> None:
+    """Drop the answers that waited, of clusters where they do no longer."""
+    spark = progress.sparkSession
+    settled = progress.where("stale_polls = 0").select("cluster")
+    waited = lake.read(spark, silver.PENDING).join(settled, "cluster", "left_semi")
+    if not waited.isEmpty():
+        delete_matching(settled, lake, silver.PENDING, "t.cluster = s.cluster")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,393 @@
+"""Random histories of small clusters, as bronze rows, and the plain rules that silver must agree with.
+
+The rules here are written a second time, in the dumbest way: one cluster, one poll at a time, dictionaries. They look at
+answers, not at digests or key frames, and rebuild the accepted view after each accepted poll.
+"""
+
+import copy
+import hashlib
+import json
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+VERSIONS = (12, 12, 12, 12, 8, 4)
+
+
+@dataclass
+class Answer:
+    """One poll of one cluster: what came back, whole (not yet reduced to what changed)."""
+
+    poll_id: str
+    stream: str
+    n: int
+    batch: int
+    scheduled_at: datetime
+    interval_ms: int
+    ok: bool
+    error_kind: str | None = None
+    sent_at: datetime | None = None
+    received_at: datetime | None = None
+    api_version: int | None = None
+    cluster_id: str | None = None
+    levels: tuple[int | None, int | None] = (None, None)
+    brokers: dict[int, tuple[str, int, str | None]] = field(default_factory=dict)
+    topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    topic_filter: str | None = None
+
+
+class RandomCluster:
+    """A cluster that lives a random life, and is polled meanwhile."""
+
+    def __init__(self, alias: str, seed: int) -> None:
+        self.alias = alias
+        self.random = random.Random(seed)
+        self.cluster_id = f"id-{alias}"
+        self.brokers = {b: (f"host{b}", 9092, self.random.choice(["a", "b", None])) for b in range(3)}
+        self.levels: tuple[int | None, int | None] = (25, 0)
+        self.topics: dict[str, dict[str, Any]] = {}
+        self.ids = 0
+        for _ in range(self.random.randint(1, 3)):
+            self.create_topic()
+
+    def create_topic(self, name: str | None = None) -> None:
+        self.ids += 1
+        self.topics[name or f"t{self.ids}"] = {
+            "topic_id": f"{self.alias}-{self.ids:04d}",
+            "error_code": 0,
+            "is_internal": self.random.random() < 0.2,
+            "partitions": [self.new_partition() for _ in range(self.random.randint(1, 3))],
+        }
+
+    def new_partition(self) -> dict[str, Any]:
+        replicas = self.random.sample(range(3), 2)
+        return {"error_code": 0, "leader": replicas[0], "leader_epoch": 0, "replicas": replicas, "isr": list(replicas), "offline_replicas": []}
+
+    def live(self) -> None:
+        for _ in range(self.random.choice([0, 0, 0, 1, 1, 2, 3])):
+            self.random.choice([self.elect, self.elect, self.shrink, self.shrink, self.topics_change, self.brokers_change, self.upgrade])()
+
+    def some_partition(self) -> dict[str, Any] | None:
+        partitions = [p for topic in self.topics.values() for p in topic["partitions"]]
+        return self.random.choice(partitions) if partitions else None
+
+    def elect(self) -> None:
+        if p := self.some_partition():
+            p["leader"] = self.random.choice([*p["replicas"], -1])
+            p["error_code"] = 5 if p["leader"] == -1 else 0
+            p["leader_epoch"] += 1
+
+    def shrink(self) -> None:
+        if p := self.some_partition():
+            p["isr"] = self.random.sample(p["replicas"], self.random.randint(1, 2))
+            p["offline_replicas"] = [b for b in p["replicas"] if b not in self.brokers]
+
+    def topics_change(self) -> None:
+        if not self.topics or self.random.random() < 0.4:
+            self.create_topic()
+            return
+        name = self.random.choice(list(self.topics))
+        what = self.random.random()
+        if what < 0.35:
+            del self.topics[name]
+        elif what < 0.6:
+            self.create_topic(name)
+        elif what < 0.8:
+            self.topics[name]["partitions"].append(self.new_partition())
+        else:
+            self.topics[name]["error_code"] = self.random.choice([0, 29, 5])
+
+    def brokers_change(self) -> None:
+        broker = self.random.randrange(4)
+        if broker in self.brokers and len(self.brokers) > 1:
+            del self.brokers[broker]
+        else:
+            self.brokers[broker] = (f"host{broker}", self.random.choice([9092, 9093]), self.random.choice(["a", "b", None]))
+
+    def upgrade(self) -> None:
+        self.levels = self.random.choice([(25, 0), (30, 0), (30, 1), (None, None)])
+
+    def answers(self, polls: int) -> list[Answer]:
+        """Some `polls` answers in batches of several: good, failed, stale, of another cluster; clocks that step back."""
+        r = self.random
+        stream, n, batch, at = "20261101T000000Z-00000000", 0, 0, START
+        images: list[tuple[dict, dict, Any]] = []
+        answers = []
+        stuck = None  # the image that a lagging broker answers from
+        topic_filter, version = None, 12
+        interval_ms = 15_000
+        while len(answers) < polls:
+            self.live()
+            images.append((copy.deepcopy(self.brokers), copy.deepcopy(self.topics), self.levels))
+            if r.random() < 0.3 or not answers:
+                batch += 1
+                version = r.choice(VERSIONS)
+                if r.random() < 0.2:
+                    topic_filter = r.choice([None, None, json.dumps({"pattern": "t[12].*"}), json.dumps({"topics": ["t1", "t2"]})])
+                if r.random() < 0.08:
+                    stream, n = f"20261101T{len(answers):06d}Z-00000000", 0
+            at += timedelta(milliseconds=interval_ms) * r.choice([1, 1, 1, 1, 1, 1, 4])
+            if stuck is not None and r.random() < 0.15:
+                stuck = None
+            elif stuck is None and len(images) > 4 and r.random() < 0.12:
+                stuck = len(images) - r.randint(2, 4)
+            brokers, topics, levels = images[-1 if stuck is None else stuck]
+            skew = timedelta(seconds=r.choice([0] * 12 + [-25]))
+            answer = Answer(f"{stream}/{n:012d}", stream, n, batch, at, interval_ms, ok=r.random() > 0.1, topic_filter=topic_filter)
+            if answer.ok:
+                answer.sent_at = at + skew
+                answer.received_at = at + skew + timedelta(milliseconds=r.randint(1, 900))
+                answer.api_version = version
+                answer.cluster_id = "id-of-somebody-else" if r.random() < 0.02 and answers else self.cluster_id
+                answer.levels = levels
+                answer.brokers = brokers
+                answer.topics = self.asked(topics, topic_filter, version)
+            else:
+                answer.error_kind = r.choice(["timeout", "unreachable"])
+            answers.append(answer)
+            n += 1
+        return answers
+
+    def asked(self, topics: dict[str, Any], topic_filter: str | None, version: int) -> dict[str, Any]:
+        """The answer's topics as this version shows them under this filter."""
+        topics = copy.deepcopy(topics)
+        if topic_filter and "topics" in topic_filter:
+            nothing = {"topic_id": None, "error_code": 3, "is_internal": False, "partitions": []}
+            topics = {name: topics.get(name, dict(nothing)) for name in ("t1", "t2")}
+        elif topic_filter:
+            topics = {name: topic for name, topic in topics.items() if name[1] in "12"}
+        for topic in topics.values():
+            if topic["error_code"] in {29, 5}:
+                topic["partitions"] = []
+            if topic["error_code"] == 29:
+                topic["topic_id"] = None
+            if version < 10:
+                topic["topic_id"] = None
+            for p in topic["partitions"]:
+                self.random.shuffle(p["isr"])
+                if version < 7:
+                    p["leader_epoch"] = None
+                if version < 5:
+                    p["offline_replicas"] = None
+        return topics
+
+
+def digest(topic: dict[str, Any]) -> bytes:
+    partitions = [
+        {**p, "isr": sorted(p["isr"]), "offline_replicas": p["offline_replicas"] and sorted(p["offline_replicas"])} for p in topic["partitions"]
+    ]
+    return hashlib.blake2b(json.dumps({**topic, "partitions": partitions}, sort_keys=True).encode(), digest_size=16).digest()
+
+
+def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
+    """What a poller would have written: a key frame first in each batch, then what changed."""
+    rows: list[dict[str, Any]] = []
+    said: dict[str, bytes] = {}
+    key_framed: tuple[int, str | None] | None = None
+    for a in answers:
+        key = {"poll_id": a.poll_id, "stream": a.stream, "n": a.n, "cluster": alias, "chunk": 0, "cluster_id": a.cluster_id, "received_at": a.received_at}
+        header = {
+            **key,
+            "record": "poll",
+            "interval_ms": a.interval_ms,
+            "scheduled_at": a.scheduled_at,
+            "sent_at": a.sent_at,
+            "outcome": "ok" if a.ok else "failed",
+            "error_kind": a.error_kind,
+            "error": a.error_kind,
+            "api_version": a.api_version,
+            "metadata_version_level": a.levels[0],
+            "elr_version_level": a.levels[1],
+            "topic_filter": a.topic_filter,
+        }
+        if not a.ok:
+            rows.append(header)
+            continue
+        key_frame = key_framed != (a.batch, a.cluster_id)
+        if key_frame:
+            said, key_framed = {}, (a.batch, a.cluster_id)
+        digests = {name: digest(topic) for name, topic in a.topics.items()}
+        rows.append(
+            {
+                **header,
+                "key_frame": key_frame,
+                "topic_count": len(a.topics),
+                "brokers": [{"broker_id": b, "host": h, "port": p, "rack": rack} for b, (h, p, rack) in a.brokers.items()],
+            }
+        )
+        for name, topic in a.topics.items():
+            if said.get(name) != digests[name]:
+                parts = [{"partition": i, **p} for i, p in enumerate(topic["partitions"])]
+                rows.append(
+                    {
+                        **key,
+                        "record": "topic",
+                        "topic": name,
+                        "present": True,
+                        "topic_id": topic["topic_id"],
+                        "error_code": topic["error_code"],
+                        "is_internal": topic["is_internal"],
+                        "partition_count": len(parts),
+                        "digest": digests[name],
+                        "digest_version": 1,
+                        "partitions": parts,
+                    }
+                )
+        rows += [{**key, "record": "topic", "topic": name, "present": False} for name in said if name not in a.topics]
+        said = digests
+    return rows
+
+
+# --- the rules, the dumb way ---
+
+
+@dataclass
+class View:
+    """The accepted view after one accepted poll. Times are made non-decreasing."""
+
+    poll_id: str
+    at: datetime
+    sent_at: datetime
+    topics: dict[tuple[str, int], tuple]  # (topic, life) -> state
+    partitions: dict[tuple[str, int, int], tuple]  # (topic, life, partition) -> state
+    brokers: dict[int, tuple]
+    levels: tuple
+    interval_ms: int = 0
+
+
+def trusted(answer: Answer) -> dict[str, dict[str, Any]]:
+    """Topics that the answer shows, normalized: sorted sets, no epochs below v9; errors 3 and 29 are not shown."""
+    shown = {}
+    for name, topic in answer.topics.items():
+        if topic["error_code"] in {3, 29}:
+            continue
+        topic = copy.deepcopy(topic)
+        for p in topic["partitions"]:
+            p["isr"] = sorted(p["isr"])
+            if p["offline_replicas"] is not None:
+                p["offline_replicas"] = sorted(p["offline_replicas"])
+            if answer.api_version < 9:
+                p["leader_epoch"] = None
+        shown[name] = topic
+    return shown
+
+
+def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answer, datetime, datetime]]:
+    accepted: list[tuple[Answer, datetime, datetime]] = []
+    view: dict[str, dict[str, Any]] = {}
+    waiting: list[tuple[Answer, datetime]] = []
+
+    def accept(answer: Answer) -> None:
+        at, sent = answer.received_at, answer.sent_at
+        if accepted:
+            at, sent = max(at, accepted[-1][1]), max(sent, accepted[-1][2])
+        accepted.append((answer, at, sent))
+
+    for a in sorted(answers, key=lambda answer: answer.poll_id):
+        if not a.ok or a.cluster_id != cluster_id:
+            continue
+        shown = trusted(a)
+        stale = False
+        for name, topic in shown.items():
+            old = view.get(name)
+            if old and (old["topic_id"] is None or topic["topic_id"] is None or old["topic_id"] == topic["topic_id"]):
+                for p, q in zip(old["partitions"], topic["partitions"], strict=False):
+                    if p["leader_epoch"] is not None and q["leader_epoch"] is not None and q["leader_epoch"] < p["leader_epoch"]:
+                        stale = True
+        if stale:
+            floor = waiting[-1][1] if waiting else accepted[-1][1]
+            waiting.append((a, max(a.received_at, floor)))
+            if len(waiting) >= 5 and waiting[-1][1] - waiting[0][1] >= timedelta(seconds=60):
+                for one, _ in waiting:
+                    accept(one)
+                waiting.clear()
+                view = shown
+        else:
+            waiting.clear()
+            accept(a)
+            view = shown
+    return accepted
+
+
+def covers(topic_filter: str | None, topic: str) -> bool:
+    if topic_filter is None:
+        return True
+    if "topics" in topic_filter:
+        return topic in {"t1", "t2"}
+    return topic[1] in "12"
+
+
+def views(answers: list[Answer], cluster_id: str) -> tuple[list[View], dict[tuple[str, int], tuple[str, str]], set[str]]:
+    """The accepted views in order; how topics' lives ended ((topic, life) -> (poll id, as what)); topics missing at the last."""
+    accepted = accepted_answers(answers, cluster_id)
+    shown = [trusted(a) for a, _, _ in accepted]
+    result: list[View] = []
+    ended: dict[tuple[str, int], tuple[str, str]] = {}
+    missing: set[str] = set()
+    life: dict[str, int] = {}
+    current: dict[str, dict[str, Any]] = {}  # topic -> merged state, ISR and all
+    brokers: dict[int, tuple] = {}
+    levels: tuple = (None, None)
+    for i, (a, at, sent) in enumerate(accepted):
+        following = shown[i + 1] if i + 1 < len(accepted) else None
+        missing = set()
+        for name in list(current):
+            if name in shown[i]:
+                continue
+            old_id = current[name]["topic_id"]
+            if following is None:
+                missing.add(name)
+            elif name not in following:
+                nxt = accepted[i + 1][0]
+                reason = "unauthorized" if nxt.topics.get(name, {}).get("error_code") == 29 else "absent" if covers(nxt.topic_filter, name) else "not_polled"
+                ended[name, life[name]] = (a.poll_id, reason)
+                del current[name]
+            elif old_id and following[name]["topic_id"] and old_id != following[name]["topic_id"]:
+                ended[name, life[name]] = (a.poll_id, "recreated")
+                del current[name]
+        for name, topic in shown[i].items():
+            old = current.get(name)
+            if old and old["topic_id"] and topic["topic_id"] and old["topic_id"] != topic["topic_id"]:
+                ended[name, life[name]] = (a.poll_id, "recreated")
+                old = None
+            if old is None:
+                life[name] = life.get(name, -1) + 1
+                old = {"topic_id": None, "error_code": None, "is_internal": None, "count": None, "partitions": {}}
+            only_error = topic["error_code"] != 0 and not topic["partitions"]
+            merged_id = topic["topic_id"] or old["topic_id"]
+            partitions = dict(old["partitions"])
+            if not only_error and topic["error_code"] == 0:
+                partitions = {k: v for k, v in partitions.items() if k < len(topic["partitions"])}
+            for k, p in enumerate(topic["partitions"]):
+                before = partitions.get(k, {})
+                partitions[k] = {f: (before.get(f) if v is None else v) for f, v in p.items()}
+                # An id that became known with an answer that did not show the partition is known from its next answer on.
+                partitions[k]["topic_id"] = topic["topic_id"] or before.get("topic_id")
+            current[name] = {
+                "topic_id": merged_id,
+                "error_code": topic["error_code"],
+                "is_internal": topic["is_internal"],
+                "count": old["count"] if only_error else len(topic["partitions"]),
+                "partitions": partitions,
+            }
+        brokers = {b: tuple(v) for b, v in a.brokers.items()}
+        levels = tuple(old if new is None else new for old, new in zip(levels, a.levels, strict=True))
+        result.append(
+            View(
+                a.poll_id,
+                at,
+                sent,
+                {(t, life[t]): (s["topic_id"], s["error_code"], s["is_internal"], s["count"]) for t, s in current.items()},
+                {
+                    (t, life[t], k): (p["topic_id"], p["error_code"], p["leader"], p["leader_epoch"], tuple(p["replicas"]), tuple(p["isr"]), None if p["offline_replicas"] is None else tuple(p["offline_replicas"]))
+                    for t, s in current.items()
+                    for k, p in s["partitions"].items()
+                },
+                brokers,
+                levels,
+                a.interval_ms,
+            )
+        )
+    return result, ended, missing
