@@ -1,0 +1,247 @@
+import json
+
+import confluent_kafka
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.net.connection import KafkaConnection
+from kafka.net.transport import KafkaSSLTransport
+
+from metadata_source.errors import OptionsError
+from metadata_source.options import (
+    OPTIONS,
+    TopicFilter,
+    duration_ms,
+    markdown_table,
+    parse,
+    parse_jaas,
+    resolve_secret,
+    sasl_credentials,
+)
+
+BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
+SASL = BOOTSTRAP | {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.username": "alice",
+    "kafka.sasl.password": "env:ALICE_PASSWORD",
+}
+
+
+def test_defaults():
+    options = parse(BOOTSTRAP)
+    (cluster,) = options.clusters
+    assert (cluster.alias, cluster.bootstrap_servers) == ("default", (("one", 9092),))
+    assert (cluster.security_protocol, cluster.max_response_bytes, cluster.metadata_version) == (
+        "PLAINTEXT",
+        104857600,
+        None,
+    )
+    assert (options.entity, options.poll_interval_ms, options.polls_per_batch) == ("polls", 30_000, 1)
+    assert options.topic_filter.to_json() is None
+
+
+def test_keys_are_case_insensitive_as_spark_lowers_them():
+    given_keys = {"KAFKA.Bootstrap.Servers": "one:9092", "pollinterval": "5s", "POLLSPERBATCH": "12"}
+    options = parse(given_keys, "stream")
+    assert (options.poll_interval_ms, options.polls_per_batch) == (5_000, 12)
+
+
+@pytest.mark.parametrize(
+    ("given_options", "timeout_ms"),
+    [
+        ({}, 10_000),
+        ({"pollInterval": "2s"}, 2_000),
+        ({"pollInterval": "200ms"}, 1_000),
+        ({"pollInterval": "1s", "pollsPerBatch": "30"}, 10_000),
+        ({"pollInterval": "1s", "requestTimeout": "25s"}, 25_000),
+    ],
+)
+def test_request_timeout_is_at_most_the_batch_unless_it_is_given(given_options, timeout_ms):
+    assert parse(BOOTSTRAP | given_options).request_timeout_ms == timeout_ms
+
+
+def test_clusters_differ_from_what_is_common():
+    clusters = {
+        "east": {"kafka.bootstrap.servers": "e1:1,e2:2", "clusterId": "abc"},
+        "west": {"kafka.bootstrap.servers": "[::1]:3", "metadataVersion": 9, "kafka.client.id": "w"},
+    }
+    east, west = parse({"clusters": json.dumps(clusters), "kafka.client.id": "all"}).clusters
+    assert (east.alias, east.bootstrap_servers, east.cluster_id, east.client_id) == (
+        "east",
+        (("e1", 1), ("e2", 2)),
+        "abc",
+        "all",
+    )
+    assert (west.bootstrap_servers, west.metadata_version, west.client_id) == ((("::1", 3),), 9, "w")
+
+
+@pytest.mark.parametrize(
+    ("mode", "given_options", "said"),
+    [
+        (None, {}, "kafka.bootstrap.servers: missing"),
+        (None, BOOTSTRAP | {"pollIntervall": "1s"}, "unknown option 'pollIntervall': did you mean 'pollInterval'?"),
+        (None, BOOTSTRAP | {"bootstrap.servers": "x:1"}, "did you mean 'kafka.bootstrap.servers'?"),
+        (None, BOOTSTRAP | {"kafka.ssl.truststore.location": "/t"}, "use kafka.ssl.ca.location (a PEM file)"),
+        (None, BOOTSTRAP | {"enrich": "configs"}, "unknown option 'enrich'"),
+        (None, BOOTSTRAP | {"qqqqq": "1"}, "the options are kafka.bootstrap.servers, "),
+        (None, BOOTSTRAP | {"topics": " "}, "topics: empty"),
+        (None, BOOTSTRAP | {"topics": "a", "topicsPattern": "b"}, "topics: contradicts topicsPattern"),
+        (None, BOOTSTRAP | {"topics": "a,b*"}, "'b*' cannot be a topic's name; patterns go into topicsPattern"),
+        (None, BOOTSTRAP | {"topicsPattern": "("}, "topicsPattern: '(' is not a regular expression of RE2"),
+        (None, BOOTSTRAP | {"entity": "topic"}, "entity: 'topic' is none of polls, brokers, topics, partitions"),
+        ("stream", BOOTSTRAP | {"entity": "topics"}, "entity: a stream reads polls"),
+        ("batch", BOOTSTRAP | {"pollInterval": "1s"}, "pollInterval: not in a batch read, which polls once"),
+        ("batch", BOOTSTRAP | {"pollsPerBatch": "2"}, "pollsPerBatch: not in a batch read"),
+        (None, BOOTSTRAP | {"pollInterval": "5"}, "pollInterval: '5' is not a duration such as 500ms, 30s or 5m"),
+        (None, BOOTSTRAP | {"pollInterval": "10ms"}, "pollInterval: '10ms' is not between 100 ms and 24 hours"),
+        (None, BOOTSTRAP | {"pollInterval": "5s", "pollsPerBatch": "13"}, "at most 12 fit into a batch"),
+        (None, BOOTSTRAP | {"pollsPerBatch": "0"}, "pollsPerBatch: '0' is not a whole number from 1"),
+        (None, BOOTSTRAP | {"metadataVersion": "14"}, "metadataVersion: '14' is not a whole number from 0 to 13"),
+        (None, BOOTSTRAP | {"maxResponseBytes": "1e6"}, "maxResponseBytes: '1e6' is not a whole number"),
+        (None, {"kafka.bootstrap.servers": "one"}, "kafka.bootstrap.servers: 'one' is not host:port"),
+        (None, {"kafka.bootstrap.servers": "one:0"}, "'one:0' is not host:port"),
+        (None, {"kafka.bootstrap.servers": "one:1,,two:2"}, "'' is not host:port"),
+        (None, BOOTSTRAP | {"cluster": "a b"}, "the alias 'a b' is not"),
+        (None, {"clusters": "{"}, "clusters: not JSON"),
+        (None, {"clusters": "[]"}, "clusters: not a JSON object"),
+        (None, {"clusters": "{}"}, "clusters: no cluster in it"),
+        (None, BOOTSTRAP | {"clusters": '{"": {}}'}, "the alias '' is not"),
+        (None, BOOTSTRAP | {"clusters": '{"a": {}, "a": {}}'}, "clusters: 'a' is there twice"),
+        (None, BOOTSTRAP | {"clusters": '{"a": 1}'}, "clusters['a']: not a JSON object of options"),
+        (None, {"clusters": '{"a": {}}'}, "clusters['a']: kafka.bootstrap.servers: missing"),
+        (None, BOOTSTRAP | {"clusters": '{"a": {"clusterid": true}}'}, "clusterid: neither text nor a whole number"),
+        (None, BOOTSTRAP | {"clusters": '{"a": {"topics": "t"}}'}, "topics: one for the whole read"),
+        (None, BOOTSTRAP | {"clusters": '{"a": {"clusterID": "x", "clusterId": "y"}}'}, "clusterId: given twice"),
+        (None, BOOTSTRAP | {"clusters": '{"a": {}}', "cluster": "b"}, "cluster: contradicts clusters"),
+        (None, BOOTSTRAP | {"clusters": '{"a": {}}', "clusterId": "b"}, "clusterId: contradicts clusters"),
+        (
+            None,
+            BOOTSTRAP | {"kafka.security.protocol": "TLS"},
+            "'TLS' is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        (
+            None,
+            BOOTSTRAP | {"kafka.sasl.username": "a"},
+            "kafka.sasl.username: contradicts kafka.security.protocol PLAINTEXT",
+        ),
+        (
+            None,
+            BOOTSTRAP | {"kafka.ssl.ca.location": "/a"},
+            "kafka.ssl.ca.location: contradicts kafka.security.protocol",
+        ),
+        (None, BOOTSTRAP | {"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism: missing"),
+        (None, SASL | {"kafka.sasl.mechanism": "GSSAPI"}, "'GSSAPI' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (None, SASL | {"kafka.sasl.jaas.config": "env:J"}, "kafka.sasl.username: contradicts kafka.sasl.jaas.config"),
+        (
+            None,
+            SASL | {"kafka.ssl.key.location": "/k"},
+            "kafka.ssl.key.location: without kafka.ssl.certificate.location",
+        ),
+        (
+            None,
+            SASL | {"kafka.ssl.key.password": "env:K"},
+            "kafka.ssl.key.password: without kafka.ssl.certificate.location",
+        ),
+        (None, SASL | {"kafka.ssl.endpoint.identification.algorithm": "http"}, "'http' is none of https, none"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_clear_line(mode, given_options, said):
+    with pytest.raises(OptionsError) as caught:
+        parse(given_options, mode)
+    message = str(caught.value)
+    assert message.startswith("[KAFKA_METADATA_OPTIONS] ")
+    assert said in message
+    assert "\n" not in message
+
+
+def test_user_without_password_is_an_error():
+    without = {name: value for name, value in SASL.items() if name != "kafka.sasl.password"}
+    with pytest.raises(OptionsError, match="both are needed"):
+        parse(without)
+
+
+@pytest.mark.parametrize("name", [option.name for option in OPTIONS if option.secret])
+@pytest.mark.parametrize("within_clusters", [False, True])
+def test_a_literal_secret_is_refused_and_not_repeated(name, within_clusters):
+    own = {name: "hunter2"}
+    given_options = BOOTSTRAP | ({"clusters": json.dumps({"a": own})} if within_clusters else own)
+    with pytest.raises(OptionsError, match="not a reference: give env:NAME") as caught:
+        parse(given_options)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_are_resolved_from_environment_and_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALICE_PASSWORD", "s3cret")
+    (cluster,) = parse(SASL).clusters
+    assert "s3cret" not in repr(cluster)
+    assert sasl_credentials(cluster) == ("alice", "s3cret")
+    file = tmp_path / "password"
+    file.write_text("from file\n")
+    assert resolve_secret("kafka.sasl.password", f"file:{file}") == "from file"
+
+
+def test_a_missing_secret_says_where_it_was_looked_for(monkeypatch, tmp_path):
+    monkeypatch.delenv("ALICE_PASSWORD", raising=False)
+    with pytest.raises(
+        OptionsError, match="environment variable ALICE_PASSWORD is not set where the connection is made"
+    ):
+        resolve_secret("kafka.sasl.password", "env:ALICE_PASSWORD")
+    with pytest.raises(OptionsError, match=f"kafka.sasl.password: {tmp_path}/none: No such file"):
+        resolve_secret("kafka.sasl.password", f"file:{tmp_path}/none")
+
+
+def test_jaas_lines_of_java_clients():
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    assert parse_jaas(f'{module} required username="alice" password="a \\"b\\";c";') == ("alice", 'a "b";c')
+    for wrong in (
+        "",
+        "x",
+        f"{module} required;",
+        "Krb5LoginModule required username=a password=b;",
+        f'{module} required "',
+    ):
+        with pytest.raises(OptionsError, match="not a line of PlainLoginModule or ScramLoginModule"):
+            parse_jaas(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("500ms", 500), ("30s", 30_000), ("2 s", 2_000), ("1.5 Minutes", 90_000), ("5m", 300_000), ("1h", 3_600_000)],
+)
+def test_durations(text, milliseconds):
+    assert duration_ms(text) == milliseconds
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_duration_or_a_value_error(text):
+    try:
+        assert duration_ms(text) >= 0
+    except ValueError as error:
+        assert "is not a duration" in str(error)  # noqa: PT017
+
+
+def test_filters_read_the_same_however_they_were_given():
+    assert TopicFilter(topics=("b", "a")).to_json() == '{"topics":["a","b"]}'
+    assert TopicFilter(pattern="a|é").to_json() == '{"pattern":"a|é"}'
+    assert parse(BOOTSTRAP | {"topics": "b, a,b"}).topic_filter.topics == ("b", "a")
+
+
+def test_the_table_shows_every_option_once():
+    lines = markdown_table().splitlines()
+    assert [line.split("`")[1] for line in lines[2:]] == [option.name for option in OPTIONS]
+    assert all(line.count("|") == 5 for line in lines)
+
+
+def test_both_client_libraries_know_their_names():
+    known = KafkaConnection.DEFAULT_CONFIG.keys() | KafkaSSLTransport.DEFAULT_CONFIG.keys()
+    assert {option.kafka_python for option in OPTIONS if option.kafka_python} <= known
+    # librdkafka refuses a property that it does not have; the values are those that its own documentation names.
+    values = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+    files = {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"}  # read at once, so left out
+    names = {option.confluent for option in OPTIONS if option.confluent} - files
+    confluent_kafka.Consumer({name: values.get(name, "x") for name in names} | {"group.id": "x"}).close()
