@@ -1,0 +1,85 @@
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from metadata_source.datasource import KafkaMetadataSource
+from metadata_source.errors import OptionsError, PollError, ProtocolError
+
+OPTIONS = {"kafka.bootstrap.servers": "one:9092", "topicsPattern": "a.*"}
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - our own bytes
+
+
+def test_spark_looks_the_source_up_without_loading_clients_or_arrow():
+    heavy = ("kafka", "confluent_kafka", "numpy", "pyarrow", "pandas", "great_expectations")
+    script = f"""
+import sys
+import pyspark.sql.datasource
+before = set(sys.modules)
+import metadata_source, pyspark_kafka_metadata
+assert pyspark_kafka_metadata.DefaultSource.name() == "kafka_metadata"
+print(*sorted(name for name in {heavy!r} if name in sys.modules and name not in before))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OptionsError("topics: empty"),
+        PollError("timeout", "one:9092: no answer in time"),
+        ProtocolError("too short", message="MetadataResponse", version=9, path="topics", offset=3),
+    ],
+)
+def test_errors_cross_processes_whole(error):
+    copied = pickled(error)
+    assert (type(copied), str(copied), vars(copied)) == (type(error), str(error), vars(error))
+
+
+def test_readers_and_their_tasks_pickle():
+    source = KafkaMetadataSource(OPTIONS)
+    batch = source.reader(source.schema())
+    stream = source.streamReader(source.schema())
+    offset = stream.latestOffset(stream.initialOffset(), None)
+    (task,) = stream.partitions(stream.initialOffset(), offset)
+    for each in (batch, stream, task, *batch.partitions()):
+        assert vars(pickled(each)) == vars(each)
+
+
+def test_a_planned_batch_stays_as_it_was_planned():
+    source = KafkaMetadataSource(OPTIONS | {"clusters": '{"a": {}, "b": {}}', "pollsPerBatch": "2"})
+    stream = source.streamReader(source.schema())
+    offset = stream.latestOffset(stream.initialOffset(), None)
+    changed = KafkaMetadataSource({"kafka.bootstrap.servers": "two:9092", "pollInterval": "1s"})
+    (task,) = changed.streamReader(changed.schema()).partitions(stream.initialOffset(), offset)
+    assert [cluster.alias for cluster in task.clusters] == ["a", "b"]
+    assert (task.polls, task.interval_ms, task.topic_filter.pattern) == (2, 30_000, "a.*")
+    following = changed.streamReader(changed.schema())
+    following.prepareForTriggerAvailableNow()
+    planned = following.latestOffset(offset, None)
+    assert (planned["stream"], planned["first"], planned["next"]) == (offset["stream"], 2, 3)
+    assert following.latestOffset(planned, None) == planned  # one new batch, no more
+    assert following.partitions(planned, planned) == []
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (64, [64]), (65, [33, 32]), (130, [44, 43, 43])])
+def test_clusters_spread_evenly_over_tasks(count, sizes):
+    clusters = ", ".join(f'"c{index}": {{}}' for index in range(count))
+    source = KafkaMetadataSource({"kafka.bootstrap.servers": "one:9092", "clusters": f"{{{clusters}}}"})
+    tasks = source.reader(source.schema()).partitions()
+    assert [len(task.clusters) for task in tasks] == sizes
+    assert len({cluster.alias for task in tasks for cluster in task.clusters}) == count
+    assert len({task.stream for task in tasks}) == 1
+
+
+def test_another_schema_is_refused():
+    source = KafkaMetadataSource(OPTIONS)
+    other = KafkaMetadataSource(OPTIONS | {"entity": "topics"}).schema()
+    for make in (source.reader, source.streamReader):
+        with pytest.raises(OptionsError, match="schema: kafka_metadata brings its own columns"):
+            make(other)

@@ -1,0 +1,206 @@
+import itertools
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.metadata import MetadataResponse
+
+from metadata_source import records
+from metadata_source.options import TopicFilter
+from metadata_source.poller import OVERLAPPED, Poll
+from metadata_source.protocol.digest import topic_digests
+from metadata_source.protocol.metadata import decode_response
+from metadata_source.records import POLLS, SCHEMAS, BatchRecords, Planned, entity_rows
+
+SENT = datetime(2026, 11, 21, 1, 2, 3, 4005, tzinfo=UTC)
+EVERY = TopicFilter()
+
+
+def answer(topics: dict[str, int | list[int]], version: int = 12, error_code: int = 0) -> Poll:
+    """A good poll; `topics` maps a name to its number of partitions, or to the leader of each partition."""
+    response = MetadataResponse(
+        version=version,
+        brokers=[MetadataResponse.MetadataResponseBroker(version=version, node_id=1, host="one", port=9092, rack="r")],
+        cluster_id="the-cluster",
+        controller_id=1,
+        topics=[
+            MetadataResponse.MetadataResponseTopic(
+                version=version,
+                error_code=error_code,
+                name=name,
+                is_internal=False,
+                partitions=[
+                    MetadataResponse.MetadataResponseTopic.MetadataResponsePartition(
+                        version=version,
+                        error_code=0,
+                        partition_index=index,
+                        leader_id=leader,
+                        leader_epoch=7,
+                        replica_nodes=[1, 2, index],
+                        isr_nodes=[2, 1],
+                        offline_replicas=[],
+                    )
+                    for index, leader in enumerate([1] * leaders if isinstance(leaders, int) else leaders)
+                ],
+            )
+            for name, leaders in topics.items()
+        ],
+    )
+    metadata = decode_response(response.encode(), version)
+    return Poll(sent_at=SENT, received_at=SENT, latency_ms=1.5, attempts=1, api_version=version, metadata=metadata)
+
+
+def rows(batches) -> list[dict]:
+    batches = list(batches)
+    for batch in batches:
+        assert batch.schema.equals(POLLS)
+        batch.validate(full=True)
+        assert all(
+            column.null_count == 0
+            for column, field in zip(batch.columns, batch.schema, strict=True)
+            if not field.nullable
+        )
+    return pa.Table.from_batches(batches, POLLS).to_pylist()
+
+
+def planned(n: int = 0) -> Planned:
+    return Planned("20261121T010203Z-00000000", n, "east", 1_000, 1_780_000_000_000 + n)
+
+
+def test_a_key_frame_holds_every_topic():
+    header, *topics = rows(BatchRecords(EVERY).rows(planned(3), answer({"a": 2, "b": 0})))
+    assert (header["record"], header["outcome"], header["key_frame"]) == ("poll", "ok", True)
+    assert (header["poll_id"], header["n"]) == ("20261121T010203Z-00000000/000000000003", 3)
+    assert (header["topic_count"], header["partition_count"], header["controller_id"]) == (2, 2, 1)
+    assert header["brokers"] == [{"broker_id": 1, "host": "one", "port": 9092, "rack": "r"}]
+    assert header["scheduled_at"] == datetime(2026, 5, 28, 20, 26, 40, 3000, tzinfo=UTC)
+    assert header["topic"] is header["present"] is header["partitions"] is None
+    assert [(row["topic"], row["chunk"], row["partition_count"], row["present"]) for row in topics] == [
+        ("a", 0, 2, True),
+        ("b", 0, 0, True),
+    ]
+    assert [len(row["partitions"]) for row in topics] == [2, 0]
+    assert topics[0]["partitions"][1] == {
+        "partition": 1,
+        "error_code": 0,
+        "leader": 1,
+        "leader_epoch": 7,
+        "replicas": [1, 2, 1],
+        "isr": [2, 1],
+        "offline_replicas": [],
+    }
+    assert {len(row["digest"]) for row in topics} == {16}
+    only_on_headers = [name for name in POLLS.names if header[name] is not None and topics[0][name] is None]
+    assert "sent_at" in only_on_headers
+    assert not {"cluster_id", "received_at", "poll_id"} & set(only_on_headers)
+
+
+def test_later_polls_of_a_batch_hold_what_changed_and_what_is_gone():
+    batch = BatchRecords(EVERY)
+    rows(batch.rows(planned(0), answer({"a": 1, "b": [1, 1], "c": 1})))
+    header, *topics = rows(batch.rows(planned(1), answer({"d": 1, "b": [1, 2], "a": 1})))
+    assert (header["key_frame"], header["topic_count"]) == (False, 3)
+    assert [(row["topic"], row["present"]) for row in topics] == [("d", True), ("b", True), ("c", False)]
+    gone = topics[-1]
+    assert gone["cluster_id"] == "the-cluster"
+    assert {gone[name] for name in POLLS.names[POLLS.names.index("present") + 1 :]} == {None}
+    assert len(rows(batch.rows(planned(2), answer({"d": 1, "b": [1, 2], "a": 1})))) == 1
+
+
+def test_a_failed_poll_is_its_header_and_leaves_the_key_frame_to_the_next():
+    batch = BatchRecords(EVERY)
+    (header,) = rows(batch.rows(planned(0), OVERLAPPED))
+    assert (header["outcome"], header["error_kind"], header["attempts"]) == ("failed", "overlapped", 0)
+    assert header["key_frame"] is header["topic_count"] is header["brokers"] is header["received_at"] is None
+    wrong = replace(answer({"a": 1}), error_kind="wrong_cluster", error="one:9092: ...")
+    (header,) = rows(batch.rows(planned(1), wrong))
+    assert (header["cluster_id"], header["topic_count"]) == ("the-cluster", None)
+    header, _ = rows(batch.rows(planned(2), answer({"a": 1})))
+    assert header["key_frame"]
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 2, 3, 4, 7]), max_size=8),
+    st.lists(st.sampled_from([0, 1, 2, 3, 4, 7]), max_size=8),
+)
+def test_the_polls_of_a_batch_add_up_to_what_was_answered(before, after):
+    """Chunks of 3 partitions here, so that topics of several chunks stay small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "CHUNK_PARTITIONS", 3)
+        patch.setattr(records, "BATCH_PARTITIONS", 5)
+        patch.setattr(records, "BATCH_ROWS", 4)
+        batch, known = BatchRecords(EVERY), {}
+        for n, counts in enumerate((before, after)):
+            poll = answer({f"t{index}": count for index, count in enumerate(counts)})
+            batches = list(batch.rows(planned(n), poll))
+            for each in batches[1:]:
+                assert each.num_rows == 1 or sum(len(parts or ()) for parts in each["partitions"].to_pylist()) <= 5
+                assert each.num_rows <= 4
+            _, *topics = rows(batches)
+            for name, group in itertools.groupby(topics, lambda row: row["topic"]):
+                chunks = list(group)
+                assert [row["chunk"] for row in chunks] == list(range(len(chunks)))
+                if not chunks[0]["present"]:
+                    del known[name]
+                    continue
+                count = chunks[0]["partition_count"]
+                assert len(chunks) == max(1, math.ceil(count / 3))
+                partitions = [partition for row in chunks for partition in row["partitions"]]
+                assert [partition["partition"] for partition in partitions] == list(range(count))
+                known[name] = (count, {row["digest"] for row in chunks})
+            answered = zip(
+                poll.metadata.topics["topic"].to_pylist(), topic_digests(poll.metadata).to_pylist(), strict=True
+            )
+            assert known == {name: (count, {digest}) for (name, digest), count in zip(answered, counts, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "covered"),
+    [
+        (TopicFilter(pattern="a.?"), ["a", "ab"]),
+        (TopicFilter(pattern="a|b"), ["a", "b"]),
+        (TopicFilter(topics=("b", "absent")), ["b"]),
+        (TopicFilter(), ["a", "ab", "b", "xa"]),
+    ],
+)
+def test_filters_cover_whole_names_and_come_before_counts(topic_filter, covered):
+    header, *topics = rows(BatchRecords(topic_filter).rows(planned(), answer({"a": 1, "ab": 2, "b": 3, "xa": 4})))
+    assert [row["topic"] for row in topics] == covered
+    assert header["topic_count"] == len(covered)
+    assert header["partition_count"] == sum(len(row["partitions"]) for row in topics)
+    assert header["topic_filter"] == topic_filter.to_json()
+
+
+def test_topic_errors_are_data():
+    header, topic = rows(BatchRecords(EVERY).rows(planned(), answer({"gone": 0}, error_code=3)))
+    assert (header["outcome"], topic["error_code"], topic["partitions"]) == ("ok", 3, [])
+
+
+def test_an_empty_cluster_has_a_header():
+    (header,) = rows(BatchRecords(EVERY).rows(planned(), answer({})))
+    assert (header["outcome"], header["key_frame"], header["topic_count"], header["partition_count"]) == (
+        "ok",
+        True,
+        0,
+        0,
+    )
+
+
+def test_what_a_version_lacks_is_null():
+    header, topic = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}, version=0)))
+    assert header["cluster_id"] is header["controller_id"] is topic["topic_id"] is topic["is_internal"] is None
+    assert topic["partitions"][0]["leader_epoch"] is topic["partitions"][0]["offline_replicas"] is None
+
+
+@pytest.mark.parametrize(("entity", "expected"), [("brokers", 1), ("topics", 2), ("partitions", 4)])
+def test_entities_are_the_decoders_columns(entity, expected):
+    (batch,) = entity_rows(entity, "east", answer({"a": 3, "b": 1}), EVERY)
+    assert batch.schema.equals(SCHEMAS[entity])
+    batch.validate(full=True)
+    assert batch.num_rows == expected
+    first = batch.slice(0, 1).to_pylist()[0]
+    assert (first["cluster"], first["cluster_id"], first["sent_at"]) == ("east", "the-cluster", SENT)
