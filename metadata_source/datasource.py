@@ -8,6 +8,7 @@ made, since Spark imports this module to look up names.
 from __future__ import annotations
 
 import math
+import os
 import queue
 import threading
 import time
@@ -111,6 +112,16 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _sleep(seconds: float) -> None:
+    """Sleep, but not on after the end of a driver that was killed: nobody else ends this process then."""
+    driver = os.getppid()
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, 1.0))
+        if os.getppid() != driver:
+            raise RuntimeError("the Spark driver is gone")
+
+
 class _BatchReader(DataSourceReader):
     """One poll, number 0 of a stream of its own. A DataFrame that is read twice polls twice under one poll id."""
 
@@ -152,9 +163,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         due = due_at(offset, now, interval_ms, polls)
         if self._available_now:
             due = min(due, now)
-        elif due > now:
+        else:
             # Returning "nothing new" instead would make Spark ask again 67 times a second.
-            time.sleep((due - now) / 1000)
+            _sleep((due - now) / 1000)
         self._planned = True
         return plan(offset, due, interval_ms, polls, self._given).to_json()
 
