@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 NO_UUID = bytes(16)
 
+# Below this many bytes reading field by field takes less time than NumPy's calls, however few bytes they work on.
+_LARGE = 2048
+
 BROKERS = pa.schema(
     [
         pa.field("broker_id", pa.int32(), nullable=False),
@@ -103,7 +106,8 @@ def decode_response(body: bytes, version: int) -> ClusterMetadata:
 
     Raises ProtocolError for bytes that are not such a response, ValueError for a version that does not exist.
     """
-    return _cluster_metadata(_read_fast(body, version) or Reader(body, METADATA_RESPONSE, version).read_message())
+    columns = _read_fast(body, version) if len(body) >= _LARGE else None
+    return _cluster_metadata(columns or Reader(body, METADATA_RESPONSE, version).read_message())
 
 
 def _read_fast(body: bytes, version: int) -> Columns | None:

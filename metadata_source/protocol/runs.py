@@ -33,6 +33,7 @@ Positions = npt.NDArray[np.int64]
 _WINDOW = 1 << 18
 _SIZES = {Primitive.BOOL: 1, Primitive.INT16: 2, Primitive.INT32: 4, Primitive.UUID: 16}
 _MAX_ROUNDS = 1000
+_SMALLEST_HEADER = 8
 _ROOT = _NOWHERE = -1
 _PAST_ANY = np.iinfo(np.int64).max
 _NONE: Positions = np.empty(0, dtype=np.int64)
@@ -110,6 +111,8 @@ def read_topics(body: bytes, position: int, count: int, version: int) -> tuple[C
 
     The columns are those of the exact reader, as NumPy arrays, but names are an Arrow array, and topic ids one bytes object.
     """
+    if not count:
+        return {}, position
     layout = _layout(version)
     data = np.frombuffer(body, dtype=np.uint8)
     chain = _chain(data, position, layout)
@@ -151,11 +154,11 @@ def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Posit
     found: list[tuple[Positions, _Headers]] = []
     first = np.array([_NOWHERE])
     while len(owners):
-        if len(found) == _MAX_ROUNDS:
-            return None
         headers, good = _headers(data, starts, layout)
         owners, headers = owners[good], headers[good]
         found.append((owners, headers))
+        if len(found) > _MAX_ROUNDS or sum(len(each) for each, _ in found) > len(data) // _SMALLEST_HEADER:
+            return None  # more than a body can have: made to take time
         filled = headers.partitions > 0
         targets = _index_of(begins, headers.end[filled], owners[filled] + 1)
         is_root = owners[filled] == _ROOT

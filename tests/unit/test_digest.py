@@ -1,0 +1,210 @@
+"""A topic's digest changes with everything that is covered and with nothing else; version 1 is pinned."""
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metadata_source.protocol.digest import DIGEST_VERSION, topic_digests
+from metadata_source.protocol.metadata import decode_response
+from metadata_source.protocol.spec import METADATA_RESPONSE
+from metadata_source.protocol.wire import write_message
+from tests.metadata_messages import cluster
+
+Topic = dict[str, Any]
+Edit = Callable[[Topic], object]
+LAST = 4
+
+
+def base() -> dict[str, Any]:
+    response = cluster(3, 5, shrunk=0.0)
+    response["topics"][1]["partitions"][LAST] |= {
+        "isr_nodes": [7, 5],
+        "offline_replicas": [1, 2],
+        "replica_nodes": [7, 5, 1, 2],
+    }
+    return response
+
+
+def digests(response: dict[str, Any], version: int = 12) -> list[bytes]:
+    array = topic_digests(decode_response(write_message(METADATA_RESPONSE, version, response), version))
+    assert array.null_count == 0
+    return array.to_pylist()
+
+
+def edited(edit: Edit) -> dict[str, Any]:
+    response = copy.deepcopy(base())
+    edit(response["topics"][1])
+    return response
+
+
+def in_partition(**fields: Any) -> Edit:
+    return lambda topic: topic["partitions"][LAST].update(fields)
+
+
+CHANGES: dict[str, Edit] = {
+    "topic id": lambda topic: topic.update(topic_id=topic["topic_id"][:-1] + bytes([topic["topic_id"][-1] ^ 1])),
+    "no topic id": lambda topic: topic.update(topic_id=bytes(16)),
+    "topic error": lambda topic: topic.update(error_code=-1),
+    "is_internal": lambda topic: topic.update(is_internal=not topic["is_internal"]),
+    "fewer partitions": lambda topic: topic["partitions"].pop(),
+    "no partitions": lambda topic: topic["partitions"].clear(),
+    "a partition twice": lambda topic: topic["partitions"].append(topic["partitions"][0]),
+    "partition number": in_partition(partition_index=9),
+    "partition error": in_partition(error_code=5),
+    "another partition error": in_partition(error_code=-1),
+    "leader": in_partition(leader_id=5),
+    "no leader": in_partition(leader_id=-1),
+    "leader epoch": in_partition(leader_epoch=77),
+    "no leader epoch": in_partition(leader_epoch=-1),
+    "order of replicas": in_partition(replica_nodes=[5, 7, 1, 2]),
+    "replicas": in_partition(replica_nodes=[7, 5, 1, 3]),
+    "fewer replicas": in_partition(replica_nodes=[7, 5, 1]),
+    "no replicas": in_partition(replica_nodes=[]),
+    "ISR": in_partition(isr_nodes=[7, 1]),
+    "shrunk ISR": in_partition(isr_nodes=[7]),
+    "empty ISR": in_partition(isr_nodes=[]),
+    "ISR with a repeated node": in_partition(isr_nodes=[7, 5, 5]),
+    "offline replicas": in_partition(offline_replicas=[1]),
+    "no offline replicas": in_partition(offline_replicas=[]),
+    "a node moves from ISR to offline": in_partition(isr_nodes=[7], offline_replicas=[1, 2, 5]),
+    "lists exchanged": in_partition(isr_nodes=[1, 2], offline_replicas=[7, 5]),
+    "partitions exchange their numbers": lambda topic: (
+        topic["partitions"][0].update(partition_index=LAST),
+        topic["partitions"][LAST].update(partition_index=0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_any_change_of_what_is_covered_changes_the_digest_of_that_topic_only(name: str) -> None:
+    before, after = digests(base()), digests(edited(CHANGES[name]))
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
+
+
+def test_all_changes_differ_from_each_other() -> None:
+    assert len({digests(edited(edit))[1] for edit in CHANGES.values()}) == len(CHANGES)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param(lambda topic: topic["partitions"].reverse(), id="order of partitions"),
+        pytest.param(in_partition(isr_nodes=[5, 7]), id="order of the ISR"),
+        pytest.param(in_partition(offline_replicas=[2, 1]), id="order of offline replicas"),
+        pytest.param(lambda topic: topic.update(topic_authorized_operations=7), id="authorized operations"),
+        pytest.param(lambda topic: topic.update(name="another"), id="name"),
+    ],
+)
+def test_what_means_nothing_does_not_change_the_digest(edit: Edit) -> None:
+    assert digests(edited(edit)) == digests(base())
+
+
+def test_order_of_topics_does_not_matter() -> None:
+    response = base()
+    response["topics"].reverse()
+    assert digests(response) == digests(base())[::-1]
+
+
+def test_fields_that_a_version_lacks_differ_from_empty_ones() -> None:
+    response = base()
+    for topic in response["topics"]:
+        topic |= {"is_internal": False, "topic_id": bytes(16)}
+        for entry in topic["partitions"]:
+            entry |= {"offline_replicas": [], "leader_epoch": 0}
+    by_version = [digests(response, version)[0] for version in (0, 1, 5, 7)]
+    assert len(set(by_version)) == 4
+    assert digests(response, 7) == digests(response, 12)
+
+
+def test_no_topics() -> None:
+    assert digests(cluster(0, 0)) == []
+
+
+def test_every_bit_depends_on_every_field() -> None:
+    rng = random.Random(3)
+    flips = []
+    for _ in range(100):
+        node = rng.randrange(2**20)
+        changed = (digests(edited(in_partition(leader_id=node ^ bit)))[1] for bit in (0, 1 << rng.randrange(20)))
+        one, other = (np.unpackbits(np.frombuffer(each, np.uint8)) for each in changed)
+        flips.append(one != other)
+    rates = np.mean(flips, axis=0)
+    assert rates.shape == (128,)
+    assert rates.min() > 0.2
+    assert rates.max() < 0.8
+
+
+def test_version_1_is_pinned() -> None:
+    entry = {"error_code": 5, "partition_index": 3, "leader_id": -1, "leader_epoch": 41}
+    lists = {"replica_nodes": [3, 1, 2], "isr_nodes": [2, 1], "offline_replicas": [3]}
+    topic = {
+        "error_code": 0,
+        "name": "orders",
+        "topic_id": bytes(range(16)),
+        "is_internal": False,
+        "partitions": [entry | lists],
+        "topic_authorized_operations": 0,
+    }
+    response = cluster(0, 0) | {"topics": [topic]}
+    assert DIGEST_VERSION == 1
+    assert digests(response, 12)[0].hex() == "2ed1d17f7ab61437a6ace5446a6cefe7"
+    assert digests(response, 0)[0].hex() == "3e19d2cccb156e4b96ed87d95a64ad81"
+
+
+MASK = 2**64 - 1
+
+
+def test_the_documented_algorithm_gives_the_same() -> None:
+    """Version 1 as `digest` describes it, in plain Python."""
+
+    def mix(z: int) -> int:
+        z = z + 0x9E3779B97F4A7C15 & MASK
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+        return z ^ z >> 31
+
+    def chain(h: int, *words: int) -> int:
+        for word in words:
+            h = mix(h ^ word)
+        return h
+
+    def u32(x: int) -> int:
+        return x & 0xFFFFFFFF
+
+    def lane(seed: int, row: dict[str, Any], entries: list[dict[str, Any]]) -> int:
+        total = 0
+        for entry in entries:
+            replicas, isr, offline = entry["replicas"], entry["isr"], entry["offline_replicas"]
+            epoch = entry["leader_epoch"]
+            lengths = len(replicas) + (len(isr) << 21) + ((0 if offline is None else len(offline) + 1) << 42)
+            total += chain(
+                seed,
+                u32(entry["partition"]) << 32 | u32(entry["leader"]),
+                (entry["error_code"] & 0xFFFF) << 33 | (epoch is not None) << 32 | u32(epoch or 0),
+                lengths,
+                sum(chain(seed, 1, at << 32 | u32(node)) for at, node in enumerate(replicas)) & MASK,
+                sum(chain(seed, 2, u32(node)) for node in isr) & MASK,
+                sum(chain(seed, 3, u32(node)) for node in offline or ()) & MASK,
+            )
+        text = (row["topic_id"] or "").encode().ljust(24, b"\0")
+        internal = {False: 0, True: 1, None: 2}[row["is_internal"]]
+        return chain(
+            seed,
+            total & MASK,
+            *(int.from_bytes(text[at : at + 8], "little") for at in (0, 8, 16)),
+            (row["error_code"] & 0xFFFF) << 34 | internal << 32 | len(entries),
+        )
+
+    for version in (0, 12):
+        decoded = decode_response(write_message(METADATA_RESPONSE, version, base()), version)
+        entries = decoded.partitions.to_pylist()
+        again = []
+        for row in decoded.topics.to_pylist():
+            own = [entry for entry in entries if entry["topic"] == row["topic"]]
+            lanes = [lane(seed, row, own) for seed in (0x6B61666B61206D64, 0x6D65746164617461)]
+            again.append(b"".join(each.to_bytes(8, "little") for each in lanes))
+        assert topic_digests(decoded).to_pylist() == again
