@@ -8,8 +8,6 @@ the caller's thread and ends with `Connection.close`; connections of different t
 from __future__ import annotations
 
 import logging
-import os
-import re
 import socket
 import ssl
 import struct
@@ -20,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import kafka.errors
 from kafka.net.connection import KafkaConnection
-from kafka.net.inet import create_connection
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -39,7 +36,6 @@ Address: TypeAlias = tuple[str, int]
 for _name in ("kafka.net", "kafka.protocol"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-_SOCKET_OPTIONS: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 _RECEIVE_BYTES: Final = 64 * 1024
 _TURN_BYTES: Final = 1024 * 1024
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
@@ -87,7 +83,9 @@ class Connection:
             sasl_plain_password=password,
         )
         try:
-            self._drive(lambda: self._connect(context, deadline), deadline)
+            # Not by the library, which leaves sockets that did not connect to the garbage collector.
+            sock = self._open_socket(deadline)
+            self._drive(lambda: self._connect(sock, context, deadline), deadline)
         except BaseException:
             self.close()
             raise
@@ -117,9 +115,28 @@ class Connection:
             raise self._error(future.exception) from None
         return future.value
 
-    async def _connect(self, context: ssl.SSLContext | None, deadline: float) -> None:
+    def _open_socket(self, deadline: float) -> socket.socket:
+        """Connect to the first of the host's addresses that answers; they share the time evenly."""
         host, port = self.address
-        sock = await create_connection(self._net, host, port, _SOCKET_OPTIONS, timeout_at=deadline)
+        error: OSError | None = None
+        try:
+            addresses = [info[4] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        except OSError as failure:
+            raise self._error(failure) from None
+        for index, address in enumerate(addresses):
+            timeout = max(0.001, deadline - time.monotonic()) / (len(addresses) - index)
+            try:
+                sock = socket.create_connection((str(address[0]), port), timeout)
+            except OSError as failure:
+                error = failure
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        raise self._error(error or OSError("no address")) from None
+
+    async def _connect(self, sock: socket.socket, context: ssl.SSLContext | None, deadline: float) -> None:
+        host = self.address[0]
         transport = (
             _Tls(self._net, sock, host=host, ssl_context=context) if context else _Tcp(self._net, sock, host=host)
         )
@@ -192,7 +209,9 @@ class Connection:
                 return "broker_error", f"error {cause.errno} ({type(cause).__name__})"
             case kafka.errors.KafkaProtocolError():
                 return "protocol", text
-            case kafka.errors.KafkaError() | OSError() | str():
+            case OSError():
+                return "unreachable", (cause.strerror or str(cause)).lower()
+            case kafka.errors.KafkaError() | str():
                 return "unreachable", _explain_connection(text)
             case _:
                 # The library's own code stumbled over what the broker sent.
@@ -226,15 +245,9 @@ def _explain_certificate(error: ssl.SSLCertVerificationError) -> str:
 
 
 def _explain_connection(text: str) -> str:
-    numbered = re.fullmatch(r"(\d+) [A-Z]+", text)
-    if numbered:
-        return os.strerror(int(numbered[1])).lower()
-    known = {
-        "DNS Resolution failure": "no such host",
-        "Connection timed out": "no connection in time",
-        "socket disconnected": "the broker closed the connection (as a listener with other security does)",
-    }
-    return known.get(text, text)
+    if text == "socket disconnected":
+        return "the broker closed the connection (as a listener with other security does)"
+    return text
 
 
 def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
