@@ -7,9 +7,9 @@ the one chain from the first topic on. It is then proven: each entry and each to
 position where the one before it ends, and each topic has as many entries as its count says; so, by induction, the exact reader
 would have read the same.
 
-Whatever is not of the usual shape (a list of more than 126 nodes, a partition without replicas or with more in-sync replicas than
-replicas, a partition number above 65535, tagged fields) and whatever is wrong ends in None: the exact reader (`wire`) then reads
-the body, and reports what it finds.
+Whatever is not of the usual shape (a list of more than 126 nodes, no replicas, more in-sync replicas than replicas, none of them
+although there is a leader, a partition number above 65535, tagged fields) and whatever is wrong ends in None: the exact reader
+(`wire`) then reads the body, and reports what it finds.
 """
 
 from __future__ import annotations
@@ -207,10 +207,12 @@ def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Posi
     lengths = data[begins + (at_count + size - 1)].astype(np.int64) - layout.flexible
     replicas = lengths
     ends = begins + (at_count + size)
-    for _ in layout.lists[1:]:
+    for name in layout.lists[1:]:
         ends += 4 * lengths
         lengths = _small_lengths(data, ends, layout)
         good = (lengths >= 0) & (lengths <= replicas)
+        if name == "isr_nodes":
+            good &= (lengths > 0) | (data[begins + layout.scalars["leader_id"]] == 0xFF)
         begins, ends, lengths, replicas = begins[good], ends[good] + size, lengths[good], replicas[good]
     ends += 4 * lengths
     if layout.flexible:
@@ -224,7 +226,7 @@ def _small_lengths(data: Bytes, positions: Positions, layout: _Layout) -> Positi
     """Return the lengths of lists that stand there; one that is not small is too large, one that is null negative."""
     if layout.flexible:
         return data.take(positions, mode="clip").astype(np.int64) - 1
-    return _values(data, ">i4").take(positions, mode="clip").astype(np.int64)
+    return _clipped(data, ">i4", positions)
 
 
 def _headers(data: Bytes, starts: Positions, layout: _Layout) -> tuple[_Headers, npt.NDArray[np.bool_]]:
@@ -245,8 +247,7 @@ def _lengths(
     A varint of more than three bytes is not: nothing usual is that long.
     """
     if not layout.flexible:
-        values = _values(data, f">i{size}").take(positions, mode="clip").astype(np.int64)
-        return positions + size, values, np.ones(len(values), dtype=np.bool_)
+        return positions + size, _clipped(data, f">i{size}", positions), np.ones(len(positions), dtype=np.bool_)
     position = positions.copy()
     values = np.zeros(len(positions), dtype=np.int64)
     unfinished = np.ones(len(positions), dtype=np.bool_)
@@ -359,6 +360,13 @@ def _nodes(body: bytes, positions: Positions, lengths: Positions) -> npt.NDArray
     where += np.arange(0, 4 * len(where), 4)
     nodes: npt.NDArray[np.int32] = _values(body, ">i4")[where].astype(np.int32)
     return nodes
+
+
+def _clipped(data: Bytes, kind: str, positions: Positions) -> Positions:
+    """Return the numbers that begin there; beyond the end the last one, as `take` does (which would copy a view like this)."""
+    values = _values(data, kind)
+    numbers: Positions = values[np.minimum(positions, len(values) - 1)].astype(np.int64)
+    return numbers
 
 
 def _values(body: bytes | Bytes, kind: str) -> npt.NDArray[Any]:

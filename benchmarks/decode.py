@@ -1,0 +1,218 @@
+"""Decoding Metadata responses, side by side: this decoder to Arrow, kafka-python, aiokafka, and Kafka's own Java classes.
+
+``python -m benchmarks.decode [--quick]``. Each figure is the best of some runs, all on one machine in one process, Java's measured
+inside its JVM. Ratios are how many times as long as this decoder the other one takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import multiprocessing
+import os
+import resource
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from aiokafka.protocol.metadata import MetadataResponse_v5
+from kafka.protocol.metadata import MetadataResponse
+from py4j.java_gateway import JavaGateway
+
+from benchmarks.bodies import metadata_response
+from metadata_source.protocol.metadata import decode_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+VERSION = 12
+AIOKAFKA_VERSION = 5
+SHARES = (0.0, 0.01, 0.5)
+SHAPES = ((1_000, 100), (10_000, 10), (100_000, 1))
+MILLION = (1_000, 1_000)
+KAFKA_CLIENTS = Path(__file__).resolve().parent.parent / ".jars" / "kafka-4.3.1" / "kafka-clients-4.3.1.jar"
+
+SPARK_JARS = Path(pyspark.__file__).parent / "jars"
+
+#: Compiled in the JVM by Janino, which Spark brings: timing a call from Python would time py4j as well.
+JAVA_TIMER = """
+public class Timer {
+    public long[] time(String file, short version, int times) throws java.io.IOException {
+        byte[] body = java.nio.file.Files.readAllBytes(java.nio.file.Paths.get(file, new String[0]));
+        long[] nanos = new long[times];
+        for (int i = 0; i < times; i++) {
+            org.apache.kafka.common.protocol.ByteBufferAccessor readable =
+                new org.apache.kafka.common.protocol.ByteBufferAccessor(java.nio.ByteBuffer.wrap(body));
+            long start = System.nanoTime();
+            new org.apache.kafka.common.message.MetadataResponseData(readable, version);
+            nanos[i] = System.nanoTime() - start;
+        }
+        return nanos;
+    }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Milliseconds of each decoder for one response; None where it was left out."""
+
+    topics: int
+    partitions: int
+    shrunk: float
+    body_bytes: int
+    ours: float
+    ours_v5: float
+    kafka_python: float | None
+    aiokafka_v5: float | None
+    java_warm: float
+
+
+def main() -> None:
+    """Print the table, then the aims and what was reached."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="1,000 x 100 only, and fewer runs")
+    quick = parser.parse_args().quick
+    shapes = SHAPES[:1] if quick else SHAPES
+    with java_timer() as java, tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "response.bin"
+        file.write_bytes(metadata_response(VERSION, *SHAPES[0]))
+        java_first = java(file, 1)[0]
+        print(HEADER)
+        all_figures = []
+        for topics, partitions in shapes:
+            for shrunk in SHARES:
+                all_figures.append(measured(java, file, topics, partitions, shrunk, others=True, quick=quick))
+                print(line(all_figures[-1]), flush=True)
+        if not quick:
+            all_figures.append(measured(java, file, *MILLION, 0.0, others=False, quick=quick))
+            print(line(all_figures[-1]))
+            memory = peak_memory(file)
+    print(f"Java's first call, 1,000 x 100 in sync: {java_first:.0f} ms")
+    if not quick:
+        body = all_figures[-1].body_bytes
+        print(
+            f"Memory taken for {MILLION[0] * MILLION[1]:,} partitions: {memory / body:.1f} times the body ({memory / 1e6:.0f} MB)"
+        )
+    for aim in aims(all_figures):
+        print(aim)
+
+
+HEADER = (
+    "ms, best of some runs (how many times ours)\n"
+    f"{'topics x partitions':>20} {'shrunk':>6} {'body':>8} {'ours':>7} {'kafka-python':>16} {'Java, warm':>15}"
+    f" {'ours v5':>8} {'aiokafka v5':>16}"
+)
+
+
+def line(figures: Figures) -> str:
+    """Return a row of the table."""
+    return (
+        f"{f'{figures.topics:,} x {figures.partitions:,}':>20} {figures.shrunk:>6.0%} {figures.body_bytes / 1e6:>5.1f} MB"
+        f" {figures.ours:>7.1f} {_versus(figures.kafka_python, figures.ours):>16}"
+        f" {_versus(figures.java_warm, figures.ours):>15} {figures.ours_v5:>8.1f}"
+        f" {_versus(figures.aiokafka_v5, figures.ours_v5):>16}"
+    )
+
+
+def _versus(other: float | None, ours: float) -> str:
+    return "skipped" if other is None else f"{other:,.1f} ({other / ours:.1f}x)"
+
+
+def measured(
+    java: Callable[[Path, int], list[float]],
+    file: Path,
+    topics: int,
+    partitions: int,
+    shrunk: float,
+    *,
+    others: bool,
+    quick: bool,
+) -> Figures:
+    """Return what each decoder takes. `others`: also the pure Python ones, which take minutes for very large responses."""
+    body = metadata_response(VERSION, topics, partitions, shrunk=shrunk)
+    body_v5 = metadata_response(AIOKAFKA_VERSION, topics, partitions, shrunk=shrunk)
+    file.write_bytes(body)
+    runs = 5 if quick else 15
+    slow_runs = 1 if quick else 2
+    return Figures(
+        topics=topics,
+        partitions=partitions,
+        shrunk=shrunk,
+        body_bytes=len(body),
+        ours=best(lambda: decode_response(body, VERSION), runs),
+        ours_v5=best(lambda: decode_response(body_v5, AIOKAFKA_VERSION), runs),
+        kafka_python=best(lambda: MetadataResponse.decode(body, version=VERSION), slow_runs) if others else None,
+        aiokafka_v5=best(lambda: MetadataResponse_v5.decode(io.BytesIO(body_v5)), 1) if others else None,
+        java_warm=min(java(file, 40)),
+    )
+
+
+def best(call: Callable[[], object], runs: int) -> float:
+    """Return the milliseconds of the shortest of some calls."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times) * 1e3
+
+
+@contextmanager
+def java_timer() -> Iterator[Callable[[Path, int], list[float]]]:
+    """Give a function (file, times) -> milliseconds of each decode of that file by Kafka's classes, in a JVM of its own."""
+    gateway: Any = JavaGateway.launch_gateway(
+        jarpath=str(next(SPARK_JARS.glob("py4j-*.jar"))),
+        classpath=os.pathsep.join([str(KAFKA_CLIENTS), str(SPARK_JARS / "*")]),
+        javaopts=["-Xmx3g"],
+        die_on_exit=True,
+    )
+    try:
+        compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(JAVA_TIMER)
+        timer = compiler.getClassLoader().loadClass("Timer").newInstance()
+        yield lambda file, times: [nanos / 1e6 for nanos in timer.time(str(file), VERSION, times)]
+    finally:
+        gateway.shutdown()
+        gateway.java_process.stdin.close()
+        gateway.java_process.wait(30)
+
+
+def peak_memory(file: Path) -> int:
+    """Return how much more memory a process takes at most while it decodes this file, without the file itself."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_peak_memory_here, (file,))
+
+
+def _peak_memory_here(file: Path) -> int:
+    decode_response(metadata_response(VERSION, 10, 100), VERSION)
+    body = file.read_bytes()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    decode_response(body, VERSION)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+
+
+def aims(all_figures: list[Figures]) -> Iterator[str]:
+    """Return a line for each aim: what was wanted, what was reached."""
+    pure_python = [each for each in all_figures if each.kafka_python is not None]
+    in_sync = min(each.kafka_python / each.ours for each in pure_python if not each.shrunk)
+    half = min(each.kafka_python / each.ours for each in pure_python if each.shrunk == max(SHARES))
+    java = all_figures[0].ours / all_figures[0].java_warm
+    yield _aim("kafka-python's time, all in sync, least of all shapes", in_sync, ">=", 15)
+    yield _aim("kafka-python's time, half of the partitions shrunk, least of all shapes", half, ">=", 3)
+    yield _aim("of warm Java's time, 1,000 x 100 in sync", java, "<=", 5)
+    if (million := all_figures[-1]).topics * million.partitions == MILLION[0] * MILLION[1]:
+        yield _aim("s for 1,000,000 partitions", million.ours / 1e3, "<=", 0.5)
+
+
+def _aim(what: str, value: float, relation: str, wanted: float) -> str:
+    reached = value >= wanted if relation == ">=" else value <= wanted
+    return f"{'reached' if reached else 'MISSED'}: {value:.2f} {what} (aim {relation} {wanted})"
+
+
+if __name__ == "__main__":
+    main()
