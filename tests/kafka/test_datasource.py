@@ -1,0 +1,316 @@
+"""The data source in Spark: batch, stream, SQL, Spark Connect."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
+from pyspark.sql.functions import size
+
+import metadata_source
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPIC = "datasource-test"
+
+
+@pytest.fixture(scope="module")
+def admin(cluster):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 2, 3)])[TOPIC].result(30)
+    yield admin
+    admin.delete_topics([TOPIC])[TOPIC].result(30)
+
+
+@pytest.fixture
+def read(spark, cluster, admin):
+    def load(**options: str):
+        given = {"kafka.bootstrap.servers": cluster.bootstrap_servers} | options
+        return spark.read.format("kafka_metadata").options(**given).load()
+
+    return load
+
+
+class Stream:
+    """A stream whose batches go, each whole or not at all, into a folder of its own: a batch that is redone replaces it."""
+
+    def __init__(self, spark, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+
+    def start(self, *, available_now: bool = False, **options: str):
+        reader = self.spark.readStream.format("kafka_metadata")
+        for name, value in options.items():
+            reader = reader.option(name.replace("__", "."), value)
+        writer = reader.load().writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        rows = str(self.folder / "rows")
+        return writer.foreachBatch(
+            lambda batch, number: batch.write.mode("overwrite").parquet(f"{rows}/batch={number}")
+        ).start()
+
+    def run_once(self, **options: str) -> None:
+        query = self.start(available_now=True, **options)
+        assert query.awaitTermination(60)
+
+    def run_until(self, batches: int, **options: str) -> None:
+        query = self.start(**options)
+        try:
+            self.wait_for(batches, query)
+        finally:
+            query.stop()
+
+    def wait_for(self, batches: int, query) -> None:
+        deadline = time.monotonic() + 60
+        while len(list(self.folder.glob("rows/*/_SUCCESS"))) < batches:
+            assert query.isActive, query.exception()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def rows(self):
+        return self.spark.read.parquet(str(self.folder / "rows"))
+
+    def polls(self) -> list:
+        """The headers, in the order of their poll ids and clusters."""
+        return self.rows().where("record = 'poll'").orderBy("poll_id", "cluster").collect()
+
+    def cut_off(self) -> int:
+        """Make the last batch one that was planned and did not commit. Returns its number."""
+        commits = self.folder / "checkpoint" / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink()
+        shutil.rmtree(self.folder / "rows" / f"batch={last}")
+        return last
+
+
+@pytest.fixture
+def stream(spark, cluster, admin, tmp_path):
+    return Stream(spark, tmp_path)
+
+
+def test_a_batch_read_is_one_poll(read, cluster):
+    """Not registered: found by the name of the module pyspark_kafka_metadata."""
+    rows = read(cluster="east", clusterId=cluster.cluster_id).collect()
+    (header,) = [row for row in rows if row.record == "poll"]
+    assert (header.n, header.cluster, header.cluster_id, header.outcome) == (0, "east", cluster.cluster_id, "ok")
+    assert header.scheduled_at is header.interval_ms is None
+    assert [broker.rack for broker in sorted(header.brokers)] == ["a", "b", "c"]
+    (topic,) = [row for row in rows if row.topic == TOPIC]
+    assert (topic.poll_id, topic.received_at, topic.partition_count) == (header.poll_id, header.received_at, 2)
+    assert all(sorted(partition.replicas) == sorted(partition.isr) == [1, 2, 3] for partition in topic.partitions)
+
+
+def test_entities_are_plain_rows(read):
+    brokers = read(entity="brokers").orderBy("broker_id").collect()
+    assert [row.broker_id for row in brokers] == [1, 2, 3]
+    (topic,) = read(entity="topics", topics=TOPIC).collect()
+    assert (topic.topic, topic.error_code, topic.partition_count) == (TOPIC, 0, 2)
+    partitions = read(entity="partitions", topicsPattern=f"{TOPIC}|x")
+    assert partitions.select("topic", "partition", size("isr")).orderBy("partition").collect() == [
+        (TOPIC, 0, 3),
+        (TOPIC, 1, 3),
+    ]
+
+
+def test_a_view_in_sql(spark, cluster, admin):
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW cluster_topics USING kafka_metadata OPTIONS "
+        f"(`kafka.bootstrap.servers` '{cluster.bootstrap_servers}', entity 'topics')"
+    )
+    assert spark.table("cluster_topics").where(f"topic = '{TOPIC}'").select("partition_count").collect() == [(2,)]
+
+
+def test_registration_by_one_call(spark, read):
+    metadata_source.register(spark)
+    assert read(entity="brokers").count() == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "raised", "said"),
+    [
+        (
+            {"entitty": "topics"},
+            AnalysisException,
+            "[KAFKA_METADATA_OPTIONS] unknown option 'entitty': did you mean 'entity'?",
+        ),
+        ({"pollInterval": "1s"}, AnalysisException, "[KAFKA_METADATA_OPTIONS] pollInterval: not in a batch read"),
+        (
+            {"kafka.bootstrap.servers": "127.0.0.1:1"},
+            PythonException,
+            "[KAFKA_METADATA_POLL] unreachable: cluster default: 127.0.0.1:1: connection refused",
+        ),
+    ],
+)
+def test_a_batch_read_that_cannot_be_raises_one_clear_line(read, given, raised, said):
+    with pytest.raises(raised) as caught:
+        read(**given).collect()
+    (line,) = [line for line in str(caught.value).splitlines() if "[KAFKA_METADATA_" in line]
+    assert said in line
+
+
+def test_columns_of_ones_own_are_refused(spark, cluster):
+    reader = spark.read.format("kafka_metadata").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    with pytest.raises(
+        AnalysisException, match=r"\[KAFKA_METADATA_OPTIONS\] schema: kafka_metadata brings its own columns"
+    ):
+        reader.schema("poll_id string").load().collect()
+
+
+def test_a_stream_of_other_entities_is_refused(stream, cluster):
+    with pytest.raises(StreamingQueryException, match=r"\[KAFKA_METADATA_OPTIONS\] entity: a stream reads polls"):
+        stream.run_once(kafka__bootstrap__servers=cluster.bootstrap_servers, entity="topics")
+
+
+def test_a_stream_polls_on_its_schedule(stream, cluster):
+    options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "topicsPattern": TOPIC}
+    stream.run_until(4, pollInterval="1s", **options)
+    stream.run_until(6, pollInterval="1s", **options)  # a restart goes on where the checkpoint is
+    polls = stream.polls()
+    assert [row.n for row in polls] == list(range(len(polls)))
+    assert len({row.poll_id for row in polls}) == len(polls)
+    assert len({row.stream for row in polls}) == 1
+    assert {(row.outcome, row.key_frame, row.interval_ms, row.topic_count) for row in polls} == {("ok", True, 1000, 1)}
+    steps = [(later.scheduled_at - row.scheduled_at) / timedelta(seconds=1) for row, later in itertools.pairwise(polls)]
+    assert all(step >= 1 and step == int(step) for step in steps)
+    assert all(row.sent_at >= row.scheduled_at for row in polls)
+
+
+def test_stopping_does_not_wait_for_the_next_poll(stream, cluster):
+    query = stream.start(pollInterval="1h", kafka__bootstrap__servers=cluster.bootstrap_servers)
+    stream.wait_for(1, query)
+    time.sleep(1)
+    begin = time.monotonic()
+    query.stop()
+    assert time.monotonic() - begin < 5
+
+
+def test_available_now_is_one_new_batch_after_redoing_one_that_was_cut_off(stream, cluster):
+    options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "pollInterval": "1h", "topics": TOPIC}
+    stream.run_once(**options)
+    stream.run_once(**options)
+    before = stream.polls()
+    assert [row.n for row in before] == [0, 1]
+    stream.cut_off()
+    # The options have changed meanwhile: they hold for the new batch only.
+    stream.run_once(**(options | {"pollInterval": "2h", "cluster": "renamed"}))
+    after = stream.polls()
+    assert [(row.n, row.cluster, row.interval_ms) for row in after] == [
+        (0, "default", 3_600_000),
+        (1, "default", 3_600_000),
+        (2, "renamed", 7_200_000),
+    ]
+    assert [row.poll_id for row in after[:2]] == [row.poll_id for row in before]
+    assert after[1].scheduled_at == before[1].scheduled_at
+    assert after[1].sent_at > before[1].sent_at  # polled again: polls cannot be replayed
+
+
+def test_several_polls_in_a_batch_say_what_changed(stream, cluster, admin):
+    options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "topicsPattern": f"{TOPIC}.*"}
+    short_lived = f"{TOPIC}-short-lived"
+    query = stream.start(available_now=True, pollInterval="1s", pollsPerBatch="8", **options)
+    time.sleep(3)
+    admin.create_topics([NewTopic(short_lived, 1, 1)])[short_lived].result(30)
+    time.sleep(1.5)
+    admin.delete_topics([short_lived])[short_lived].result(30)
+    assert query.awaitTermination(60)
+    polls = stream.polls()
+    assert [(row.n, row.outcome) for row in polls] == [(n, "ok") for n in range(8)]
+    assert [row.key_frame for row in polls] == [True] + [False] * 7
+    late = [(row.sent_at - row.scheduled_at) / timedelta(milliseconds=1) for row in polls[1:]]
+    assert min(late) >= -5
+    rows = stream.rows().where("record = 'topic'").orderBy("n", "topic").collect()
+    # Between two polls a topic can be seen more than once as it comes up (without a leader at first).
+    assert [(row.topic, row.n) for row in rows if row.topic == TOPIC] == [(TOPIC, 0)]
+    seen = [row.present for row in rows if row.topic == short_lived]
+    assert seen[-1] is False
+    assert len(seen) >= 2
+    assert all(seen[:-1])
+
+
+def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
+    clusters = {
+        "down": {"kafka.bootstrap.servers": "127.0.0.1:1"},
+        "up": {"clusterId": cluster.cluster_id},
+        "wrong": {"clusterId": "another"},
+    }
+    stream.run_until(
+        3,
+        kafka__bootstrap__servers=cluster.bootstrap_servers,
+        clusters=json.dumps(clusters),
+        pollInterval="1s",
+        topics=TOPIC,
+    )
+    polls = stream.polls()
+    assert [row.cluster for row in polls[:6]] == ["down", "up", "wrong"] * 2
+    outcome = {(row.cluster, row.outcome, row.error_kind, row.key_frame) for row in polls}
+    assert outcome == {
+        ("down", "failed", "unreachable", None),
+        ("up", "ok", None, True),
+        ("wrong", "failed", "wrong_cluster", None),
+    }
+    assert {row.cluster for row in stream.rows().where("record = 'topic'").collect()} == {"up"}
+
+
+def test_polls_that_fall_due_while_one_runs_are_overlapped(stream, cluster):
+    """A broker that hangs holds its own polls up, and nobody else's."""
+    hanging = cluster.bootstrap_servers.split(",")[2]
+    clusters = {
+        "hanging": {"kafka.bootstrap.servers": hanging},
+        "well": {"kafka.bootstrap.servers": cluster.bootstrap_servers.split(",")[0]},
+    }
+    cluster.pause(3)
+    try:
+        stream.run_once(
+            clusters=json.dumps(clusters),
+            pollInterval="500ms",
+            pollsPerBatch="6",
+            requestTimeout="1200ms",
+            topics=TOPIC,
+        )
+    finally:
+        cluster.resume(3)
+    kinds = {alias: [row.error_kind for row in stream.polls() if row.cluster == alias] for alias in ("hanging", "well")}
+    assert kinds["well"] == [None] * 6
+    assert set(kinds["hanging"]) == {"timeout", "overlapped"}
+    assert kinds["hanging"][:2] == ["timeout", "overlapped"]
+
+
+def test_over_spark_connect(cluster, admin, tmp_path):
+    """A session of its own process: classic and Connect sessions do not go together in one."""
+    script = f"""
+import metadata_source
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+metadata_source.register(spark)
+options = {{"kafka.bootstrap.servers": {cluster.bootstrap_servers!r}, "topics": {TOPIC!r}}}
+(topic,) = spark.read.format("kafka_metadata").options(entity="topics", **options).load().collect()
+assert topic.partition_count == 2, topic
+stream = spark.readStream.format("kafka_metadata").options(**options).load()
+writer = stream.writeStream.format("parquet").option("checkpointLocation", "{tmp_path}/checkpoint")
+assert writer.trigger(availableNow=True).start("{tmp_path}/rows").awaitTermination(90)
+rows = spark.read.parquet("{tmp_path}/rows").collect()
+assert sorted(row.record for row in rows) == ["poll", "topic"], rows
+print("connected")
+spark.stop()
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        cwd=ROOT,
+        # As if it were installed on the server: classes go there by name.
+        env=environment | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.stdout.endswith("connected\n"), done.stderr[:3000]

@@ -1,0 +1,203 @@
+"""One cluster, polled: versions, retries, other brokers, throttling."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
+
+from local_cluster import LocalCluster
+from metadata_source import poller as poller_module
+from metadata_source.options import parse
+from metadata_source.poller import Poller
+from metadata_source.transport import Connection
+
+TOPIC = "poller-test"
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch):
+    """A worker that never polled anything before."""
+    monkeypatch.setattr(poller_module, "_memories", {})
+
+
+@pytest.fixture(scope="module")
+def topic(cluster) -> Iterator[str]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(30)
+    yield TOPIC
+    admin.delete_topics([TOPIC])[TOPIC].result(30)
+
+
+def poller(servers: str, **more: str) -> Poller:
+    options = parse({"kafka.bootstrap.servers": servers, "requestTimeout": "8s"} | more)
+    return Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms)
+
+
+def poll(servers: str, **more: str):
+    with poller(servers, **more) as each:
+        return each.poll()
+
+
+def servers_of(cluster: LocalCluster) -> list[str]:
+    return cluster.bootstrap_servers.split(",")
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_each_version_can_be_pinned(cluster, topic, version):
+    result = poll(cluster.bootstrap_servers, metadataVersion=str(version), topicsPattern=topic)
+    assert (result.error_kind, result.api_version, result.attempts) == (None, version, 1)
+    assert result.metadata.brokers.num_rows == 3
+    assert result.metadata.cluster_id == (cluster.cluster_id if version >= 2 else None)
+    names = result.metadata.partitions["topic"].to_pylist()
+    assert names.count(topic) == 4
+
+
+def test_a_poll_records_how_it_went(cluster):
+    result = poll(cluster.bootstrap_servers, clusterId=cluster.cluster_id)
+    assert (result.error_kind, result.error, result.api_version) == (None, None, 13)
+    assert servers_of(cluster)[result.broker_id - 1] == result.broker
+    assert result.response_bytes > 100
+    assert result.throttle_time_ms == 0
+    assert result.metadata_version_level >= 25
+    assert result.elr_version_level in {0, 1}
+    took_ms = (result.received_at - result.sent_at).total_seconds() * 1000
+    assert 0 < result.latency_ms == pytest.approx(took_ms, abs=5)
+
+
+def test_one_connection_serves_a_poller_and_who_answered_is_asked_again(cluster):
+    with poller(cluster.bootstrap_servers) as each:
+        first = each.poll()
+        connection = each._connection
+        assert {each.poll().broker for _ in range(10)} == {first.broker}
+        assert each._connection is connection
+    assert {poll(cluster.bootstrap_servers).broker for _ in range(10)} == {first.broker}
+
+
+def test_bootstrap_servers_are_tried_in_random_order(cluster, monkeypatch):
+    answered = set()
+    for _ in range(40):
+        monkeypatch.setattr(poller_module, "_memories", {})
+        answered.add(poll(cluster.bootstrap_servers).broker)
+    assert answered == set(servers_of(cluster))
+
+
+def test_nobody_reachable_names_every_address_once():
+    result = poll("127.0.0.1:1,127.0.0.1:2")
+    assert (result.error_kind, result.sent_at, result.broker) == ("unreachable", None, None)
+    assert sorted(result.error.split("; ")) == ["127.0.0.1:1: connection refused", "127.0.0.1:2: connection refused"]
+    assert result.attempts == 6  # three rounds
+
+
+def test_a_poll_with_its_retries_ends_in_time():
+    begin = time.monotonic()
+    assert poll("127.0.0.1:1", requestTimeout="250ms").error_kind == "unreachable"
+    assert time.monotonic() - begin < 0.4
+
+
+def test_a_broker_that_is_down_is_passed_over(cluster):
+    down = servers_of(cluster)[1]
+    with poller(down) as each:
+        assert each.poll().broker == down
+        cluster.stop(2)
+        try:
+            # The kept connection is gone; the brokers that the answer named are not.
+            result = each.poll()
+            assert result.error_kind is None
+            assert result.broker in set(servers_of(cluster)) - {down}
+            assert result.attempts >= 2
+            assert result.metadata.brokers.num_rows == 2
+        finally:
+            cluster.start(2)
+
+
+def test_a_broker_that_hangs_leaves_time_for_another(cluster):
+    hanging = servers_of(cluster)[2]
+    with poller(hanging, requestTimeout="2s") as each:
+        assert each.poll().broker == hanging
+        cluster.pause(3)
+        try:
+            result = each.poll()
+        finally:
+            cluster.resume(3)
+    assert (result.error_kind, result.attempts) == (None, 2)
+    assert result.broker != hanging
+
+
+def test_another_cluster_under_the_alias_is_a_failed_poll(cluster):
+    result = poll(cluster.bootstrap_servers, clusterId="another")
+    assert (result.error_kind, result.attempts) == ("wrong_cluster", 1)
+    assert f"belongs to cluster {cluster.cluster_id}, clusterId is another" in result.error
+    assert result.received_at is not None
+
+
+def test_too_large_an_answer_is_not_asked_for_again(cluster):
+    result = poll(cluster.bootstrap_servers, maxResponseBytes="300")
+    assert (result.error_kind, result.attempts) == ("too_large", 1)
+
+
+@pytest.mark.parametrize("version", [1, 3, 4, 13])
+def test_asking_for_a_topic_never_creates_it(cluster, version):
+    asked = poll(cluster.bootstrap_servers, topics="never-made", metadataVersion=str(version))
+    assert asked.error_kind is None
+    if version >= 4:
+        assert asked.metadata.topics.select(["topic", "error_code"]).to_pylist() == [
+            {"topic": "never-made", "error_code": 3}
+        ]
+    assert "never-made" not in poll(cluster.bootstrap_servers).metadata.topics["topic"].to_pylist()
+
+
+def test_throttling_is_obeyed(cluster):
+    server = servers_of(cluster)[0]
+    client = {"kafka.client.id": "throttled-test"}
+    _set_request_quota(server, "throttled-test", 0.001)
+    until: dict[str, float] = {}
+    asked_after_throttling = 0
+    with poller(server, **client) as each:
+        for _ in range(50):
+            result = each.poll()
+            assert result.error_kind is None
+            if result.broker in until:
+                # The broker's time runs from its answer, which left it before it was received here.
+                assert result.sent_at.timestamp() >= until[result.broker] - 0.005
+                asked_after_throttling += 1
+            if result.throttle_time_ms:
+                until[result.broker] = result.received_at.timestamp() + result.throttle_time_ms / 1000
+            if asked_after_throttling >= 2:
+                break
+            time.sleep(0.05)  # until the quota has come to the brokers
+    assert asked_after_throttling >= 2
+    _set_request_quota(server, "throttled-test", None)
+
+
+def _set_request_quota(server: str, client_id: str, percentage: float | None) -> None:
+    entity, operation = AlterClientQuotasRequest.EntryData.EntityData, AlterClientQuotasRequest.EntryData.OpData
+    request = AlterClientQuotasRequest(
+        version=1,
+        entries=[
+            AlterClientQuotasRequest.EntryData(
+                version=1,
+                entity=[entity(version=1, entity_type="client-id", entity_name=client_id)],
+                ops=[
+                    operation(version=1, key="request_percentage", value=percentage or 0.0, remove=percentage is None)
+                ],
+            )
+        ],
+        validate_only=False,
+    )
+    cluster = parse({"kafka.bootstrap.servers": server}).clusters[0]
+    deadline = time.monotonic() + 20
+    connection = Connection(cluster, cluster.bootstrap_servers[0], deadline)
+    answer = connection.request(49, 1, request.encode(), flexible=True, deadline=deadline)
+    connection.close()
+    assert [entry.error_code for entry in AlterClientQuotasResponse.decode(answer.body, version=1).entries] == [0]
+
+
+def test_an_older_broker_is_asked_in_its_own_version():
+    with LocalCluster(brokers=1, kafka_version="3.9.2") as older:
+        result = poll(older.bootstrap_servers)
+        assert (result.error_kind, result.api_version, result.elr_version_level) == (None, 12, 0)
+        pinned = poll(older.bootstrap_servers, metadataVersion="13")
+        assert (pinned.error_kind, pinned.attempts) == ("unsupported_version", 1)
+        assert "has Metadata v0 to v12, metadataVersion pins v13" in pinned.error
