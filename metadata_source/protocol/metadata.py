@@ -220,7 +220,7 @@ def _lists(columns: Columns, key: str, count: int) -> pa.Array:
     if lengths is None:
         return pa.nulls(count, _NODES)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    np.cumsum(lengths, dtype=np.int32, out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), _ints(columns, key + ".item"), type=_NODES)
 
 

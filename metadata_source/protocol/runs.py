@@ -344,18 +344,18 @@ def _partition_columns(body: bytes, begins: Positions, layout: _Layout) -> Colum
     columns: Columns = {key + name: scalars[name] for name in layout.scalars}
     position = begins + (layout.scalars_type.itemsize + layout.count_size)
     for name in layout.lists:
-        lengths = _values(body, "u1")[position - 1].astype(np.int64) - layout.flexible
+        lengths = _values(body, "u1")[position - 1] - np.uint8(layout.flexible)
         columns[key + name] = lengths
         columns[f"{key}{name}.item"] = _nodes(body, position, lengths)
-        position += 4 * lengths + layout.count_size
+        position += 4 * lengths.astype(np.int64) + layout.count_size
     return columns
 
 
-def _nodes(body: bytes, positions: Positions, lengths: Positions) -> npt.NDArray[np.int32]:
+def _nodes(body: bytes, positions: Positions, lengths: Bytes) -> npt.NDArray[np.int32]:
     """Return the entries of all lists, one list after the other."""
     if len(lengths) and lengths[0] and (lengths == lengths[0]).all():
-        return _values(body, f"V{4 * lengths[0]}")[positions].view(">i4").astype(np.int32)
-    first_entry = np.cumsum(lengths) - lengths
+        return _values(body, f"V{4 * int(lengths[0])}")[positions].view(">i4").astype(np.int32)
+    first_entry = np.cumsum(lengths, dtype=np.int64) - lengths
     where = np.repeat(positions - 4 * first_entry, lengths)
     where += np.arange(0, 4 * len(where), 4)
     nodes: npt.NDArray[np.int32] = _values(body, ">i4")[where].astype(np.int32)
