@@ -25,6 +25,7 @@ from kafka.protocol.metadata import MetadataResponse
 from py4j.java_gateway import JavaGateway
 
 from benchmarks.bodies import metadata_response
+from local_cluster.ivy import kafka_jars
 from metadata_source.protocol.metadata import decode_response
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ AIOKAFKA_VERSION = 5
 SHARES = (0.0, 0.01, 0.5)
 SHAPES = ((1_000, 100), (10_000, 10), (100_000, 1))
 MILLION = (1_000, 1_000)
-KAFKA_CLIENTS = Path(__file__).resolve().parent.parent / ".jars" / "kafka-4.3.1" / "kafka-clients-4.3.1.jar"
+KAFKA = "4.3.1"
 
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -163,7 +164,7 @@ def java_timer() -> Iterator[Callable[[Path, int], list[float]]]:
     """Give a function (file, times) -> milliseconds of each decode of that file by Kafka's classes, in a JVM of its own."""
     gateway: Any = JavaGateway.launch_gateway(
         jarpath=str(next(SPARK_JARS.glob("py4j-*.jar"))),
-        classpath=os.pathsep.join([str(KAFKA_CLIENTS), str(SPARK_JARS / "*")]),
+        classpath=os.pathsep.join([*map(str, kafka_jars(KAFKA)), str(SPARK_JARS / "*")]),
         javaopts=["-Xmx3g"],
         die_on_exit=True,
     )

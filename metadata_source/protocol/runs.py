@@ -25,15 +25,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.protocol.spec import METADATA_RESPONSE, PARTITION, TOPIC, Array, Primitive
-from metadata_source.protocol.wire import MAX_STRING, Columns
+from metadata_source.protocol.wire import FIXED_BYTES, MAX_STRING, Columns
 
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 
 _WINDOW = 1 << 18
-_SIZES = {Primitive.BOOL: 1, Primitive.INT16: 2, Primitive.INT32: 4, Primitive.UUID: 16}
-_MAX_ROUNDS = 1000
-_SMALLEST_HEADER = 8
+_MAX_ROUNDS = (
+    1000  # of a loop that usual bodies go through a few times, and only bodies made to take time go through often
+)
+_SMALLEST_HEADER = 8  # bytes of a topic's header (version 0, no name)
 _ROOT = _NOWHERE = -1
 _PAST_ANY = np.iinfo(np.int64).max
 _NONE: Positions = np.empty(0, dtype=np.int64)
@@ -71,7 +72,7 @@ class _Layout:
 @cache
 def _layout(version: int) -> _Layout:
     fields = PARTITION.in_version(version)
-    sizes = {each.name: _SIZES[each.type] for each in fields if isinstance(each.type, Primitive)}
+    sizes = {each.name: FIXED_BYTES[each.type] for each in fields if isinstance(each.type, Primitive)}
     begins = accumulate(sizes.values(), initial=0)
     topic = {each.name: each for each in TOPIC.in_version(version)}
     return _Layout(

@@ -6,6 +6,9 @@ usual shape and leaves everything else to this one.
 Strings and arrays before flexible versions: a signed length, -1 for null. From them on (KIP-482): an unsigned varint of
 length + 1, 0 for null, and after each struct a section of tagged fields, which are skipped, since none is defined.
 A boolean is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() != 0``).
+
+Three things that Kafka's reader lets pass are errors here, since they mean that the bytes are not what they should be: varints with
+more bytes than they need, negative lengths other than -1, and strings that are not UTF-8 (Java puts U+FFFD in their place).
 """
 
 from __future__ import annotations
@@ -29,13 +32,13 @@ OnValue = Callable[[str, int, int, Any], None]
 
 NULL = -1
 MAX_STRING = 0x7FFF
+FIXED_BYTES = {Primitive.BOOL: 1, Primitive.INT16: 2, Primitive.INT32: 4, Primitive.UUID: 16}
 _TYPECODES = {Primitive.BOOL: "b", Primitive.INT16: "h", Primitive.INT32: "i"}
-_INT_BYTES = {Primitive.INT16: 2, Primitive.INT32: 4}
-_FIXED_BYTES = {Primitive.BOOL: 1, Primitive.INT16: 2, Primitive.INT32: 4, Primitive.UUID: 16}
 _LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
 _SHOWN_BYTES = 16
 
 
+@lru_cache(maxsize=256)
 def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bool) -> int:
     """Return the fewest bytes that a value of this type can take: what a count of such values is checked against."""
     if isinstance(kind, Array):
@@ -45,7 +48,7 @@ def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bo
         return fields + (flexible and kind.tagged)
     if kind is Primitive.STRING:
         return 1 if flexible else 2
-    return _FIXED_BYTES[kind]
+    return FIXED_BYTES[kind]
 
 
 def array_length(kind: Array, *, flexible: bool) -> Length:
@@ -99,7 +102,7 @@ class Reader:
             self._skip_tagged_fields()
         if left := len(self.body) - self.position:
             self._path = ["end of message"]
-            raise self._error(self.position, f"{left} bytes are left over{self._shown(self.position, len(self.body))}")
+            raise self._error(self.position, f"{left} bytes are left over", len(self.body))
 
     def _read_field(self, each: Field, key: str) -> None:
         self._path.append(each.name)
@@ -142,33 +145,26 @@ class Reader:
         count = self._read_length(length, "an array")
         if count == NULL:
             if not nullable:
-                raise self._error(start, f"null, where null is not allowed{self._shown(start, self.position)}")
+                raise self._error(start, "null, where null is not allowed")
         elif count * (least := minimum_size(kind.of, self.version, flexible=self.flexible)) > self._left():
-            raise self._error(
-                start,
-                f"an array of {count} entries, {least} bytes each at least, but {self._left()} bytes are left"
-                f"{self._shown(start, self.position)}",
-            )
+            what = f"an array of {count} entries, {least} bytes each at least"
+            raise self._error(start, f"{what}, but {self._left()} bytes are left")
         self._column(key, "i").append(count)
         return count
 
-    def _read_primitive(self, kind: Primitive | Array | Struct, key: str, *, nullable: bool) -> None:
+    def _read_primitive(self, kind: Primitive, key: str, *, nullable: bool) -> None:
         start = self.position
         value: int | str | bytes | None
-        if kind is Primitive.STRING:
-            value = self._read_string(nullable=nullable)
-            self._column(key).append(value)
-        elif kind is Primitive.UUID:
-            value = self._take(16)
-            self._column(key).append(value)
-        elif kind is Primitive.BOOL:
-            value = self._take(1) != b"\0"
-            self._column(key, "b").append(value)
-        elif isinstance(kind, Primitive):
-            value = int.from_bytes(self._take(_INT_BYTES[kind]), signed=True)
-            self._column(key, _TYPECODES[kind]).append(value)
-        else:  # pragma: no cover - the tables hold no array of arrays
-            raise TypeError(kind)
+        match kind:
+            case Primitive.STRING:
+                value = self._read_string(nullable=nullable)
+            case Primitive.UUID:
+                value = self._take(16)
+            case Primitive.BOOL:
+                value = self._take(1) != b"\0"
+            case Primitive.INT16 | Primitive.INT32:
+                value = int.from_bytes(self._take(FIXED_BYTES[kind]), signed=True)
+        self._column(key, _TYPECODES.get(kind)).append(value)
         self._tell(start, value)
 
     def _read_string(self, *, nullable: bool) -> str | None:
@@ -176,17 +172,17 @@ class Reader:
         length = self._read_length(Length.COMPACT if self.flexible else Length.INT16, "a string")
         if length == NULL:
             if not nullable:
-                raise self._error(start, f"null, where null is not allowed{self._shown(start, self.position)}")
+                raise self._error(start, "null, where null is not allowed")
             return None
         if length > MAX_STRING or length > self._left():
             limit = f"{self._left()} bytes are left" if length > self._left() else f"{MAX_STRING} is the most"
-            raise self._error(start, f"a string of {length} bytes, but {limit}{self._shown(start, self.position)}")
+            raise self._error(start, f"a string of {length} bytes, but {limit}")
         content = self.position
         try:
             return self._take(length).decode()
         except UnicodeDecodeError as error:
             at = content + error.start
-            raise self._error(at, f"a string that is not UTF-8{self._shown(at, content + error.end)}") from None
+            raise self._error(at, "a string that is not UTF-8", content + error.end) from None
 
     def _read_length(self, length: Length, of: str) -> int:
         start = self.position
@@ -194,7 +190,7 @@ class Reader:
             return self._read_varint() - 1
         value = int.from_bytes(self._take(_LENGTH_BYTES[length]), signed=True)
         if value < NULL:
-            raise self._error(start, f"{of} of negative length {value}{self._shown(start, self.position)}")
+            raise self._error(start, f"{of} of negative length {value}")
         return value
 
     def _read_varint(self) -> int:
@@ -207,10 +203,10 @@ class Reader:
             if byte < 0x80:
                 break
             if shift > 28:
-                raise self._error(start, f"a varint of more than 5 bytes{self._shown(start, self.position + 1)}")
+                raise self._error(start, "a varint of more than 5 bytes", self.position + 1)
         if value >> 32 or (byte == 0 and shift > 7):
             wrong = "more than 32 bits" if value >> 32 else "more bytes than it needs"
-            raise self._error(start, f"a varint with {wrong}{self._shown(start, self.position)}")
+            raise self._error(start, f"a varint with {wrong}")
         return value
 
     def _skip_tagged_fields(self) -> None:
@@ -218,22 +214,14 @@ class Reader:
         start = self.position
         count = self._read_varint()
         if count * 2 > self._left():
-            raise self._error(
-                start,
-                f"{count} tagged fields, 2 bytes each at least, but {self._left()} bytes are left"
-                f"{self._shown(start, self.position)}",
-            )
+            raise self._error(start, f"{count} tagged fields, 2 bytes each at least, but {self._left()} bytes are left")
         self._tell(start, count)
         for _ in range(count):
             tag_start = self.position
             tag = self._read_varint()
             size = self._read_varint()
             if size > self._left():
-                raise self._error(
-                    tag_start,
-                    f"tagged field {tag} of {size} bytes, but {self._left()} bytes are left"
-                    f"{self._shown(tag_start, self.position)}",
-                )
+                raise self._error(tag_start, f"tagged field {tag} of {size} bytes, but {self._left()} bytes are left")
             self.position += size
         self._path.pop()
 
@@ -241,7 +229,7 @@ class Reader:
         if size > self._left():
             at = self.position if start is None else start
             what = f"{size} bytes wanted" if size > 1 else "1 byte wanted"
-            raise self._error(at, f"{what}, {self._left()} left{self._shown(at, len(self.body))}")
+            raise self._error(at, f"{what}, {self._left()} left", len(self.body))
         taken = self.body[self.position : self.position + size]
         self.position += size
         return taken
@@ -249,7 +237,7 @@ class Reader:
     def _left(self) -> int:
         return len(self.body) - self.position
 
-    def _column(self, key: str, typecode: str | None = None) -> Any:
+    def _column(self, key: str, typecode: str | None) -> Any:
         column = self.columns.get(key)
         if column is None:
             column = self.columns[key] = array(typecode) if typecode else []
@@ -263,15 +251,12 @@ class Reader:
         parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self._path)
         return "".join(parts).removeprefix(".")
 
-    def _shown(self, start: int, end: int) -> str:
-        """Return the bytes in question, as the end of an error's line."""
-        part = self.body[start:end]
-        if not part:
-            return ""
-        more = " ..." if len(part) > _SHOWN_BYTES else ""
-        return f" (read {part[:_SHOWN_BYTES].hex(' ')}{more})"
-
-    def _error(self, offset: int, problem: str) -> ProtocolError:
+    def _error(self, offset: int, problem: str, end: int | None = None) -> ProtocolError:
+        """Return the error for what was read from `offset` to `end` (the position, unless given)."""
+        read = self.body[offset : self.position if end is None else end]
+        if read:
+            more = " ..." if len(read) > _SHOWN_BYTES else ""
+            problem += f" (read {read[:_SHOWN_BYTES].hex(' ')}{more})"
         return ProtocolError(
             problem, message=self.message.name, version=self.version, path=self._path_text(), offset=offset
         )
@@ -326,7 +311,7 @@ def _write_primitive(out: bytearray, kind: Primitive, value: Any, *, flexible: b
     elif kind is Primitive.BOOL:
         out.append(bool(value))
     else:
-        out += value.to_bytes(_INT_BYTES[kind], signed=True)
+        out += value.to_bytes(FIXED_BYTES[kind], signed=True)
 
 
 def _write_length(out: bytearray, length: Length, value: int) -> None:
