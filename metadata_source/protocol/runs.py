@@ -8,8 +8,8 @@ position where the one before it ends, and each topic has as many entries as its
 would have read the same.
 
 Whatever is not of the usual shape (a list of more than 126 nodes, no replicas, more in-sync replicas than replicas, none of them
-although there is a leader, a partition number above 65535, tagged fields) and whatever is wrong ends in None: the exact reader
-(`wire`) then reads the body, and reports what it finds.
+although there is a leader, a partition number of 2^16 or a leader epoch of 2^24, tagged fields) and whatever is wrong ends in None:
+the exact reader (`wire`) then reads the body, and reports what it finds.
 """
 
 from __future__ import annotations

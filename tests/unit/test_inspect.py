@@ -1,5 +1,7 @@
 """`python -m metadata_source inspect` prints every field, and names the mistakes that brokers have made."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +107,8 @@ def test_a_wrong_skip_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(tmp_path / "none"), "--version", "12"]) == 2
     assert capsys.readouterr().err == f"{tmp_path / 'none'}: No such file or directory\n"
+
+
+def test_inspect_needs_neither_numpy_nor_pyarrow() -> None:
+    code = "import sys, metadata_source.__main__; print({'numpy', 'pyarrow', 'pyspark', 'kafka'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
