@@ -107,8 +107,12 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     _write(intake.rows.join(waiting, ["cluster", "poll_id"], "left_semi"), lake, silver.PENDING)
 
     now = snapshots.next_progress(intake, verdicts, lives, progress).localCheckpoint()
-    upsert(now, lake, silver.PROGRESS, on=silver.PROGRESS.key)
+    upsert(now, lake, silver.PROGRESS)
     _forget_applied(lake, now)
+
+
+_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")
+"""What changes of a row once it is written."""
 
 
 def _write_intervals(rows: DataFrame, lake: Lake, table: Table) -> None:
@@ -117,13 +121,14 @@ def _write_intervals(rows: DataFrame, lake: Lake, table: Table) -> None:
     oldest = rows.agg(F.min(F.least("first_seen_at", "superseded_at"))).collect()[0][0]
     if oldest is not None:
         # A row that has one of these keys is open, or was closed by a killed run: not before the oldest of these times.
-        upsert(rows, lake, table, on=table.key, within=f"t.is_current OR t.superseded_at >= timestamp'{oldest.isoformat(sep=' ')}'")
+        within = f"t.is_current OR t.superseded_at >= timestamp'{oldest.isoformat(sep=' ')}'"
+        upsert(rows, lake, table, update=_ENDS, within=within)
 
 
 def _write(rows: DataFrame, lake: Lake, table: Table) -> None:
     rows = rows.localCheckpoint()
     if not rows.isEmpty():
-        upsert(rows, lake, table, on=table.key)
+        upsert(rows, lake, table)
 
 
 def _forget_applied(lake: Lake, progress: DataFrame) -> None:

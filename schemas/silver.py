@@ -41,7 +41,8 @@ def _interval_table(name: str, comment: str, key: tuple[Column, ...], state: tup
         name=name,
         comment=comment,
         columns=CLUSTER_COLUMNS + key + state + tuple(map(_prev, state)) + INTERVAL_COLUMNS,
-        key=("cluster_id", *(column.name for column in key), "first_poll"),
+        # Not the topic id, which may be unknown: a name has one state in a poll.
+        key=("cluster_id", *(column.name for column in key if column.name != "topic_id"), "first_poll"),
         constraints={**INTERVAL_CONSTRAINTS, **constraints},
         partition_by=("is_current",),
     )

@@ -8,25 +8,21 @@ from schemas.lake import Lake
 from schemas.table import Table
 
 
-def upsert(rows: DataFrame, lake: Lake, table: Table, *, on: Sequence[str], within: str = "true") -> None:
-    """Insert `rows`, or overwrite the rows that have the same key columns `on` (compared null-safe).
+def upsert(
+    rows: DataFrame, lake: Lake, table: Table, *, update: Sequence[str] | None = None, within: str = "true"
+) -> None:
+    """Insert `rows`; of those whose key the table has already, take over the columns `update` (default: all).
 
-    `within` is a condition on the target, named t, that every row with one of these keys fulfils: it spares the
-    MERGE from looking through the rest of the table.
+    Keys are compared null-safe. `within` is a condition on the target, named t, that every row with one of these keys
+    fulfils: it spares the MERGE from looking through the rest of the table.
     """
-    values = table.column_names
-    same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in on)
-    update = ", ".join(f"t.`{name}` = s.`{name}`" for name in values if name not in on)
-    _merge(rows, lake, table, f"{same} AND ({within})", f"""
-        WHEN MATCHED THEN UPDATE SET {update}
-        WHEN NOT MATCHED THEN INSERT ({_names(values)}) VALUES ({_names(values, "s.")})""")
-
-
-def insert_new(rows: DataFrame, lake: Lake, table: Table, *, on: Sequence[str]) -> None:
-    """Insert those `rows` whose key columns `on` are not in the table yet."""
-    same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in on)
-    values = table.column_names
-    _merge(rows, lake, table, same, f"WHEN NOT MATCHED THEN INSERT ({_names(values)}) VALUES ({_names(values, 's.')})")
+    names = table.column_names
+    same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in table.key)
+    changes = ", ".join(f"t.`{name}` = s.`{name}`" for name in update or names if name not in table.key)
+    clauses = f"""
+        WHEN MATCHED THEN UPDATE SET {changes}
+        WHEN NOT MATCHED THEN INSERT ({_names(names)}) VALUES ({_names(names, "s.")})"""
+    _merge(rows, lake, table, f"{same} AND ({within})", clauses)
 
 
 def delete_matching(rows: DataFrame, lake: Lake, table: Table, condition: str) -> None:

@@ -66,94 +66,69 @@ def verdicts(polls: Sequence[Poll], applied: Verdict | None, view: Mapping[str, 
 
     `applied` carries the counts of failed and refused polls since itself. A verdict for each poll, in order.
     """
-    line = _Line(applied)
-    accepted_view = dict(view)
+    return _in_line(polls, _kinds(polls, applied, view), applied)
+
+
+def _kinds(polls: Sequence[Poll], applied: Verdict | None, view: Mapping[str, TopicEpochs]) -> dict[str, str]:
+    """What becomes of each poll, by id."""
+    kinds: dict[str, str] = {}
+    accepted = dict(view)
+    accepted_at = applied.at if applied else None
     seen: dict[str, TopicEpochs | None] = dict(view)
-    waiting: list[tuple[Poll, datetime]] = []
+    waiting: list[Poll] = []
+    since = latest = accepted_at
     for poll in polls:
         if poll.error_kind is not None or poll.refused:
-            line.fail(poll)
+            kinds[poll.poll_id] = "refused" if poll.refused else "failed"
             continue
+        received = _received(poll)
         seen.update(poll.topics)
-        if _is_stale(seen, accepted_view):
-            received = _received(poll)
-            waiting.append((poll, max(received, waiting[-1][1] if waiting else line.last.at if line.last and line.last.at else received)))
-            if len(waiting) < BELIEVED_AFTER_POLLS or waiting[-1][1] - waiting[0][1] < BELIEVED_AFTER:
+        if _is_stale(seen, accepted):
+            latest = max(received, latest or received)
+            since = latest if not waiting else since
+            waiting.append(poll)
+            kinds[poll.poll_id] = "pending"
+            if len(waiting) < BELIEVED_AFTER_POLLS or since is None or latest - since < BELIEVED_AFTER:
                 continue
-            for believed, _ in waiting:
-                line.accept(believed)
+            kinds.update((believed.poll_id, "accepted") for believed in waiting)
         else:
-            for discarded, _ in waiting:
-                line.discard(discarded)
-            line.accept(poll)
+            kinds.update((discarded.poll_id, "stale") for discarded in waiting)
+            kinds[poll.poll_id] = "accepted"
+            latest = max(received, accepted_at or received)
+        accepted_at = latest
         waiting.clear()
-        accepted_view = {topic: epochs for topic, epochs in seen.items() if epochs is not None}
-    for poll, _ in waiting:
-        line.wait(poll)
-    return line.verdicts()
+        accepted = {topic: epochs for topic, epochs in seen.items() if epochs is not None}
+    return kinds
 
 
-class _Line:
-    """The verdicts so far, and the counts since the last accepted poll."""
-
-    def __init__(self, applied: Verdict | None) -> None:
-        self.last = replace(applied, failed=0, refused=0, stale=0, error_kinds=frozenset()) if applied else None
-        self._said: dict[str, Verdict] = {}
-        self._failed = applied.failed if applied else 0
-        self._refused = applied.refused if applied else 0
-        self._stale = 0
-        self._error_kinds = set(applied.error_kinds) if applied else set()
-
-    def fail(self, poll: Poll) -> None:
-        if poll.refused:
-            self._refused += 1
-        else:
-            self._failed += 1
-            self._error_kinds.add(str(poll.error_kind))
-        self._say(poll, "refused" if poll.refused else "failed")
-
-    def discard(self, poll: Poll) -> None:
-        self._stale += 1
-        self._say(poll, "stale", ord=self._next_ord)
-
-    def wait(self, poll: Poll) -> None:
-        self._say(poll, "pending")
-
-    def accept(self, poll: Poll) -> None:
-        received, sent = _received(poll), poll.sent_at or _received(poll)
-        if self.last and self.last.at and self.last.sent_at:
-            received, sent = max(received, self.last.at), max(sent, self.last.sent_at)
-        self.last = self._say(
-            poll,
-            "accepted",
-            ord=self._next_ord,
-            at=received,
-            sent_at=sent,
-            interval_ms=poll.interval_ms,
-            before=replace(self.last, before=None) if self.last else None,
-        )
-        self._failed = self._refused = self._stale = 0
-        self._error_kinds.clear()
-
-    def _say(self, poll: Poll, kind: str, **place: Any) -> Verdict:
-        verdict = Verdict(
-            poll.poll_id,
-            kind,
-            failed=self._failed,
-            stale=self._stale,
-            refused=self._refused,
-            error_kinds=frozenset(self._error_kinds),
-            **place,
-        )
-        self._said[poll.poll_id] = verdict
-        return verdict
-
-    def verdicts(self) -> list[Verdict]:
-        return sorted(self._said.values(), key=lambda verdict: verdict.poll_id)
-
-    @property
-    def _next_ord(self) -> int:
-        return (self.last.ord or 0) + 1 if self.last else 1
+def _in_line(polls: Sequence[Poll], kinds: Mapping[str, str], applied: Verdict | None) -> list[Verdict]:
+    """Place the polls in the line of accepted ones: numbers, times, neighbours, and what went wrong between them."""
+    line: list[Verdict] = []
+    last = applied
+    failed, refused, stale = (applied.failed, applied.refused, 0) if applied else (0, 0, 0)
+    error_kinds = set(applied.error_kinds) if applied else set()
+    for poll in polls:
+        kind = kinds[poll.poll_id]
+        failed += kind == "failed"
+        refused += kind == "refused"
+        stale += kind == "stale"
+        error_kinds |= {str(poll.error_kind)} if kind == "failed" else set()
+        verdict = Verdict(poll.poll_id, kind, failed=failed, refused=refused, stale=stale, error_kinds=frozenset(error_kinds))
+        next_ord = (last.ord or 0) + 1 if last else 1
+        if kind == "stale":
+            verdict = replace(verdict, ord=next_ord)
+        elif kind == "accepted":
+            at = _received(poll)
+            sent_at = poll.sent_at or at
+            if last and last.at and last.sent_at:
+                at, sent_at = max(at, last.at), max(sent_at, last.sent_at)
+            before = replace(last, before=None) if last else None
+            verdict = replace(verdict, ord=next_ord, at=at, sent_at=sent_at, interval_ms=poll.interval_ms, before=before)
+            last = verdict
+            failed = refused = stale = 0
+            error_kinds = set()
+        line.append(verdict)
+    return line
 
 
 def _received(poll: Poll) -> datetime:

@@ -140,7 +140,8 @@ class RandomCluster:
                 answer.sent_at = at + skew
                 answer.received_at = at + skew + timedelta(milliseconds=r.randint(1, 900))
                 answer.api_version = version
-                answer.cluster_id = "id-of-somebody-else" if r.random() < 0.02 and answers else self.cluster_id
+                known = any(earlier.ok for earlier in answers)
+                answer.cluster_id = "id-of-somebody-else" if r.random() < 0.02 and known else self.cluster_id
                 answer.levels = levels
                 answer.brokers = brokers
                 answer.topics = self.asked(topics, topic_filter, version)
