@@ -1,0 +1,50 @@
+# Everything does its own set-up: a virtual environment in .venv, jars in .jars, each made once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PYTHONPATH :=
+
+.PHONY: setup demo try test unit lint format bench soak clean
+
+setup: .venv/.ready .jars/delta
+
+.venv/.ready: pyproject.toml constraints.txt tools/check_machine.py
+	@$(PYTHON) tools/check_machine.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+.jars/delta: .venv/.ready
+	$(BIN)/python tools/delta_jars.py
+
+demo: setup
+	$(BIN)/python -m demo
+
+try: setup
+	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
+	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
+
+test: setup
+	$(BIN)/python -m pytest
+
+unit: setup
+	$(BIN)/python -m pytest tests/unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+soak: setup
+	$(BIN)/python -m pytest -m soak --timeout=7200
+
+clean:
+	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

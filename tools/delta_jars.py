@@ -1,0 +1,40 @@
+"""Fetch the jars that Delta needs on Spark into .jars/delta, once. Spark's own jars come with pyspark."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from local_cluster.ivy import fetch_jars
+
+DELTA = "4.4.0"
+JARS = (
+    ("io.delta", "delta-spark_4.2_2.13", DELTA),
+    ("io.delta", "delta-storage", DELTA),
+    ("io.delta", "delta-kernel-api", DELTA),
+    ("io.delta", "delta-kernel-defaults", DELTA),
+    ("io.delta", "delta-kernel-unitycatalog", DELTA),
+    ("io.unitycatalog", "unitycatalog-client", "0.6.0"),
+    ("io.unitycatalog", "unitycatalog-hadoop", "0.6.0"),
+)
+
+
+def main() -> None:
+    """Fetch each jar without its dependencies (they are Spark's own, 700 MB of them), then show all of them at once."""
+    folder = Path(__file__).resolve().parent.parent / ".jars" / "delta"
+    if folder.is_dir():
+        return
+    with TemporaryDirectory(dir=_made(folder.parent)) as scratch:
+        together = Path(scratch) / "delta"
+        together.mkdir()
+        for organisation, module, revision in JARS:
+            for jar in fetch_jars(organisation, module, revision, Path(scratch) / module, transitive=False):
+                jar.rename(together / jar.name)
+        together.rename(folder)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+if __name__ == "__main__":
+    main()
