@@ -16,7 +16,7 @@ setup: .venv/.ready .jars/delta
 	@touch $@
 
 .jars/delta: .venv/.ready
-	$(BIN)/python tools/delta_jars.py
+	$(BIN)/python -m tools.delta_jars
 
 demo: setup
 	$(BIN)/python -m demo
