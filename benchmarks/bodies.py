@@ -12,8 +12,19 @@ BROKERS = 12
 REPLICATION = 3
 
 
-def metadata_response(version: int, topics: int, partitions: int, *, shrunk: float = 0.0, seed: int = 1) -> bytes:
-    """Return the body of a response (versions 5 to 13) in which a `shrunk` share of all partitions has lost one replica of its ISR."""
+def metadata_response(
+    version: int,
+    topics: int,
+    partitions: int,
+    *,
+    shrunk: float = 0.0,
+    seed: int = 1,
+    address: tuple[str, int] | None = None,
+) -> bytes:
+    """Return the body of a response (versions 5 to 13) in which a `shrunk` share of all partitions has lost one replica of its ISR.
+
+    `address`: host and port of every broker, where they should be one that can be reached.
+    """
     random = np.random.default_rng(seed)
     rows, row_ends = _partitions(random, version, topics, partitions, shrunk)
     topic_ends = row_ends.reshape(topics, partitions)[:, -1].tolist()
@@ -32,8 +43,9 @@ def metadata_response(version: int, topics: int, partitions: int, *, shrunk: flo
         {
             "throttle_time_ms": 0,
             "brokers": [
-                {"node_id": node, "host": f"broker-{node}.kafka.internal", "port": 9092, "rack": f"zone-{node % 3}"}
+                {"node_id": node, "host": host, "port": port, "rack": f"zone-{node % 3}"}
                 for node in range(BROKERS)
+                for host, port in [address or (f"broker-{node}.kafka.internal", 9092)]
             ],
             "cluster_id": "Gv3gTtrhRZeNjtLk9YJ3_w",
             "controller_id": 1,

@@ -24,6 +24,7 @@ from aiokafka.protocol.metadata import MetadataResponse_v5
 from kafka.protocol.metadata import MetadataResponse
 from py4j.java_gateway import JavaGateway
 
+from benchmarks.aims import aim
 from benchmarks.bodies import metadata_response
 from local_cluster.ivy import kafka_jars
 from metadata_source.protocol.metadata import decode_response
@@ -95,11 +96,11 @@ def main() -> None:
             print(line(all_figures[-1]))
             memory = peak_memory(file) / all_figures[-1].body_bytes
     print(f"Java's first call, 1,000 x 100 in sync: {java_first:.0f} ms")
-    for aim in aims(all_figures):
-        print(aim)
+    for each in aims(all_figures):
+        print(each)
     if not quick:
-        print(_aim("s for 1,000,000 partitions", all_figures[-1].ours / 1e3, "<=", 0.5))
-        print(_aim("times the body in memory for 1,000,000 partitions", memory, "<=", 4))
+        print(aim("1,000,000 partitions", all_figures[-1].ours / 1e3, "<=", 0.5, " s"))
+        print(aim("the body's size in memory, 1,000,000 partitions", memory, "<=", 4))
 
 
 HEADER = (
@@ -205,14 +206,9 @@ def aims(all_figures: list[Figures]) -> Iterator[str]:
     in_sync = min(each.kafka_python / each.ours for each in pure_python if not each.shrunk)
     half = min(each.kafka_python / each.ours for each in pure_python if each.shrunk == max(SHARES))
     java = all_figures[0].ours / all_figures[0].java_warm
-    yield _aim("kafka-python's time, all in sync, least of all shapes", in_sync, ">=", 15)
-    yield _aim("kafka-python's time, half of the partitions shrunk, least of all shapes", half, ">=", 3)
-    yield _aim("of warm Java's time, 1,000 x 100 in sync", java, "<=", 5)
-
-
-def _aim(what: str, value: float, relation: str, wanted: float) -> str:
-    reached = value >= wanted if relation == ">=" else value <= wanted
-    return f"{'reached' if reached else 'MISSED'}: {value:.2f} {what} (aim {relation} {wanted})"
+    yield aim("kafka-python's time, all in sync, least of all shapes", in_sync, ">=", 15)
+    yield aim("kafka-python's time, half of the partitions shrunk, least of all shapes", half, ">=", 3)
+    yield aim("of warm Java's time, 1,000 x 100 in sync", java, "<=", 5)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,8 @@
+"""``python -m benchmarks [--quick]``: every benchmark, one after the other."""
+
+from benchmarks import decode, poll
+
+if __name__ == "__main__":
+    decode.main()
+    print()
+    poll.main()
