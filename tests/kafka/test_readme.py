@@ -1,0 +1,65 @@
+"""The README's commands and queries, run as they stand there, but for where the cluster and the lake are."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from local_cluster import LocalCluster
+from schemas.lake import Lake, attach
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(rf"```{language}\n((?:.*\n)+?)```", README)
+    assert found
+    return found
+
+
+@pytest.fixture(scope="module")
+def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake after the README's `--once` command with the README's configuration."""
+    folder = tmp_path_factory.mktemp("readme")
+    config = yaml.safe_load(blocks("yaml")[0])
+    config["lake"] = str(folder / "lake")
+    config["clusters"]["orders"]["kafka.bootstrap.servers"] = cluster.bootstrap_servers
+    (folder / "clusters.yaml").write_text(yaml.safe_dump(config))
+    (command,) = re.findall(r"^\$ (\.venv/bin/spark-submit .* --once)$", README, re.MULTILINE)
+    words = command.replace("clusters.yaml", str(folder / "clusters.yaml")).split()
+    run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    return Lake(root=str(folder / "lake"))
+
+
+def test_queries_run(spark, lake: Lake) -> None:
+    attach(spark, lake)
+    for query in blocks("sql"):
+        rows = spark.sql(query).collect()
+        if "AS last_good" in query:
+            assert [(row.cluster, row.failed) for row in rows] == [("orders", 0)]
+            assert rows[0].last_good is not None
+
+
+def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:
+    section = README.split("\n## Tables\n")[1].split("\n## ")[0]
+    names = {
+        name
+        for line in section.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`(\w+\.\w+)`", line.split(" | ")[0])
+    }
+    assert names == set(attach(spark, lake))
+
+
+def test_the_source_reads_what_the_example_asks_for(spark, cluster: LocalCluster) -> None:
+    (example,) = (block for block in blocks("python") if "spark.read" in block)
+    host = cluster.bootstrap_servers.split(",")[0]
+    *lines, expression = example.replace("host:9092", host).split("\n(", 1)
+    names: dict[str, object] = {"spark": spark}
+    exec(lines[0], names)  # noqa: S102 - our own README
+    frame = eval(f"({expression}", names)  # noqa: S307
+    assert {"leader", "isr", "replicas"} <= set(frame.columns)

@@ -1,0 +1,63 @@
+"""What the documents say is so: options, configurations, commands, links, tables."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from jobs.common.config import load
+from metadata_source.options import markdown_table
+from schemas.lake import TABLES, VIEWS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(ROOT.glob("*.md"))
+README = (ROOT / "README.md").read_text()
+
+
+def found(pattern: str, text: str) -> list[str]:
+    matches = re.findall(pattern, text, re.MULTILINE)
+    assert matches, f"nothing matches {pattern}"
+    return matches
+
+
+def test_the_documents_are_there() -> None:
+    assert [document.name for document in DOCUMENTS] == [
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "README.md",
+    ]
+
+
+def test_option_table_is_the_codes() -> None:
+    (shown,) = found(r"<!-- options: .*? -->\n\n((?:\|.*\n)+)\n<!-- /options -->", README)
+    assert shown.strip() == markdown_table(), "paste what metadata_source.options.markdown_table() returns"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *found(r"```yaml\n((?:.*\n)+?)```", README),
+        *(path.read_text() for path in sorted((ROOT / "conf").glob("*.yaml"))),
+    ],
+)
+def test_configurations_load(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    assert load(str(file)).clusters
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_what_is_named_exists(document: Path) -> None:
+    text = document.read_text()
+    targets = set(found(r"^([a-z]+):", (ROOT / "Makefile").read_text()))
+    tables = {each.full_name for each in (*TABLES, *VIEWS)}
+    missing = {
+        *(f"make {name}" for name in re.findall(r"(?:`|\$ )make ([a-z]+)", text) if name not in targets),
+        *(name for name in re.findall(r"\b((?:bronze|silver|gold)\.[a-z]\w*)", text) if name not in tables),
+        *(link for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text) if not (ROOT / link).exists()),
+        *(path for path in re.findall(r"`(\w+/[\w./-]*)`", text) if not (ROOT / path).exists()),
+        *(name for name in re.findall(r"python -m ([a-z]\w*(?:\.\w+)*)", text) if not importlib.util.find_spec(name)),
+    }
+    assert not missing, f"{document.name} names what does not exist"
