@@ -1,4 +1,4 @@
-"""``python -m metadata_source inspect FILE --version N``: what is in a Metadata response, and where it is wrong."""
+"""``python -m metadata_source inspect | look``: what is in a Metadata response, and what state a cluster is in."""
 
 from __future__ import annotations
 
@@ -16,16 +16,28 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status: 0 if the response is right, 1 if it is wrong, 2 if it cannot be looked at."""
+    """Run one command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m metadata_source", description=__doc__)
-    commands = parser.add_subparsers(required=True)
+    commands = parser.add_subparsers(required=True, dest="command")
     command = commands.add_parser("inspect", help="print a Metadata response field by field, and where it is wrong")
     command.add_argument("file", type=Path, help="the response's body, as captured from the wire")
     command.add_argument(
         "--version", type=int, required=True, choices=range(METADATA_RESPONSE.last_version + 1), metavar="N"
     )
     command.add_argument("--skip", type=int, default=0, metavar="BYTES", help="bytes before the body (size, header)")
+    command = commands.add_parser("look", help="poll a cluster once and print the state it is in; writes nothing")
+    command.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="brokers to ask first, comma-separated")
+    command.add_argument("--config", type=Path, metavar="FILE", help="YAML of kafka.* options (security, ...)")
     options = parser.parse_args(arguments)
+    if options.command == "look":
+        from metadata_source.look import look  # noqa: PLC0415 - a Kafka client is loaded for this command only
+
+        return look(options.bootstrap, options.config)
+    return _inspect(options)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    """Return 0 if the response is right, 1 if it is wrong, 2 if it cannot be looked at."""
     try:
         content = options.file.read_bytes()
     except OSError as error:

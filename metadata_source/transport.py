@@ -100,6 +100,10 @@ class Connection:
         )
         return answer
 
+    def ask(self, request: Any, deadline: float) -> Any:
+        """Send a request of kafka-python's own message classes and return its response. Raises PollError, as `request`."""
+        return self._drive(lambda: self._send(request, deadline), deadline)
+
     def close(self) -> None:
         """Close the socket and the selector. Does not wait, and can be called twice."""
         if not self._connection.closed:

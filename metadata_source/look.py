@@ -1,0 +1,272 @@
+"""The state that a cluster is in now, from one poll, for people: ``python -m metadata_source look``. Writes nothing."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+
+from metadata_source.errors import OptionsError, PollError
+from metadata_source.options import parse
+from metadata_source.poller import Poller
+from metadata_source.probes import Permission, Prober
+from metadata_source.records import filtered
+from metadata_source.text import text_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from metadata_source.options import Options
+    from metadata_source.poller import Poll
+    from metadata_source.protocol.metadata import ClusterMetadata
+    from metadata_source.transport import Address
+
+TROUBLES: Final = {
+    "offline": "offline (no leader)",
+    "under_min_isr": "under min ISR",
+    "at_min_isr": "at min ISR",
+    "under_replicated": "under-replicated",
+    "not_preferred": "not led by the preferred replica",
+}
+"""Column of `partition_troubles` -> what it is called."""
+_NORMAL: Final = {"at_min_isr"}
+"""Alone no trouble: a topic whose replicas are as many as it needs is always there."""
+_LISTED: Final = 20
+_LISTENER_NOT_FOUND: Final = 72
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+
+
+def look(bootstrap: str, config: Path | None) -> int:
+    """Poll once and print the state; return 0, or 1 after one line that says why there is none."""
+    try:
+        options = read_options(bootstrap, config)
+        poll, metadata = _poll(options)
+        prober = Prober(options.clusters[0], _address(poll.broker or ""))
+        state = State(poll, metadata, *_min_isr(prober, metadata))
+        print("\n".join(report(state, prober.permissions())))
+    except (OptionsError, PollError) as error:
+        kind = f"{error.kind}: " if isinstance(error, PollError) else ""
+        print(f"look: {kind}{error.problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def read_options(bootstrap: str, config: Path | None) -> Options:
+    """Return the options of one poll of one cluster. Raises OptionsError, with the file where it is at fault."""
+    given = {} if config is None else _read_yaml(config)
+    for name in given:
+        if name.lower() == "kafka.bootstrap.servers":
+            raise OptionsError(f"{config}: {name}: contradicts --bootstrap, which says where to ask")
+        if name.lower() == "clusters":
+            raise OptionsError(f"{config}: clusters: one cluster is looked at; give its kafka.* options alone")
+    if config is None:
+        return parse({"kafka.bootstrap.servers": bootstrap}, "batch")
+    parse({"kafka.bootstrap.servers": bootstrap})
+    try:
+        return parse({**given, "kafka.bootstrap.servers": bootstrap}, "batch")
+    except OptionsError as error:
+        raise OptionsError(f"{config}: {error.problem}") from None
+
+
+def _read_yaml(config: Path) -> dict[str, str]:
+    try:
+        content = yaml.safe_load(config.read_text("utf-8"))
+    except OSError as error:
+        raise OptionsError(f"{config}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise OptionsError(f"{config}: not YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise OptionsError(f"{config}: not a mapping of kafka.* options to values")
+    for name, value in content.items():
+        if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, str | int):
+            raise OptionsError(f"{config}: {name}: neither text nor a whole number")
+    return {name: str(value) for name, value in content.items()}
+
+
+def _poll(options: Options) -> tuple[Poll, ClusterMetadata]:
+    """Poll once; return the poll, and what it says of the topics that the filter covers. Raises PollError."""
+    with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
+        poll = poller.poll()
+    if poll.error_kind is not None or poll.metadata is None:
+        raise PollError(poll.error_kind or "protocol", poll.error or "")
+    return poll, filtered(poll.metadata, options.topic_filter)
+
+
+def _address(broker: str) -> Address:
+    host, _, port = broker.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _min_isr(prober: Prober, metadata: ClusterMetadata) -> tuple[pa.Array, str | None]:
+    """Return each topic's `min.insync.replicas`, null where it may not be known, and what went wrong if it did."""
+    names = metadata.topics["topic"].to_pylist()
+    try:
+        known = prober.min_isr([name for name in names if name is not None])
+    except PollError as error:
+        return pa.nulls(len(names), pa.int32()), error.problem
+    return pa.array([known.get(name) for name in names], pa.int32()), None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a cluster: the poll, its topics (after the filter), and `min_isr` beside each of them."""
+
+    poll: Poll
+    metadata: ClusterMetadata
+    min_isr: pa.Array
+    """int32, one a topic; null is unknown."""
+    min_isr_problem: str | None = None
+
+
+def preferred_leaders(partitions: pa.Table) -> pa.Array:
+    """Return the first replica of each partition, int32; null where there is none."""
+    replicas = partitions["replicas"].combine_chunks()
+    count = pc.list_value_length(replicas)
+    starts = pc.if_else(pc.greater(count, 0), replicas.offsets.slice(0, len(replicas)), None)
+    return replicas.values.take(starts)
+
+
+def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table:
+    """Return for each partition its `topic` and a boolean column for each of TROUBLES; null where it is not known.
+
+    As in kafka-topics.sh: under-replicated are partitions with fewer in-sync replicas than replicas, those of a running
+    reassignment included. A leader without our listener (error 72) is no offline partition.
+    """
+    partitions = metadata.partitions
+    leader, isr = partitions["leader"], pc.list_value_length(partitions["isr"])
+    topic = np.repeat(np.arange(metadata.topics.num_rows), metadata.topics["partition_count"].to_numpy())
+    needed = min_isr.take(pa.array(topic, pa.int64()))
+    led = pc.greater_equal(leader, 0)
+    elsewhere = pc.equal(partitions["error_code"], _LISTENER_NOT_FOUND)
+    columns = {
+        "offline": pc.and_not(pc.invert(led), elsewhere),
+        "under_min_isr": pc.less(isr, needed),
+        "at_min_isr": pc.equal(isr, needed),
+        "under_replicated": pc.less(isr, pc.list_value_length(partitions["replicas"])),
+        "not_preferred": pc.and_(led, pc.not_equal(leader, preferred_leaders(partitions))),
+    }
+    return pa.table({"topic": metadata.topics["topic"].combine_chunks().take(pa.array(topic, pa.int64())), **columns})
+
+
+def topics_in_trouble(troubles: pa.Table) -> pa.Table:
+    """Return `topic`, and how many of its partitions are in each trouble, worst first; topics without any left out."""
+    counts = troubles.group_by("topic").aggregate([(name, "sum") for name in TROUBLES])
+    counts = counts.rename_columns([name.removesuffix("_sum") for name in counts.column_names])
+    real = [pc.greater(pc.fill_null(counts[name], 0), 0) for name in TROUBLES if name not in _NORMAL]
+    any_ = real[0]
+    for each in real[1:]:
+        any_ = pc.or_(any_, each)
+    order = [(name, "descending") for name in TROUBLES if name not in _NORMAL] + [("topic", "ascending")]
+    return counts.filter(any_).sort_by(order).select(["topic", *TROUBLES])
+
+
+def broker_table(metadata: ClusterMetadata) -> pa.Table:
+    """Return `broker_id host port rack leads preferred replicas`, by id: the last three count partitions.
+
+    Brokers that hold replicas and are not listed (down, or fenced) are there too, with null for what only the list says.
+    """
+    partitions = metadata.partitions
+    table = metadata.brokers.select(["broker_id", "host", "port", "rack"])
+    counted = {
+        "leads": partitions["leader"].combine_chunks(),
+        "preferred": preferred_leaders(partitions),
+        "replicas": pc.list_flatten(partitions["replicas"]).combine_chunks(),
+    }
+    for name, ids in counted.items():
+        counts = pa.table({"broker_id": ids}).group_by("broker_id").aggregate([([], "count_all")])
+        counts = counts.rename_columns({"count_all": name}).filter(pc.greater_equal(pc.field("broker_id"), 0))
+        table = table.join(counts, "broker_id", join_type="full outer")
+    for name in counted:
+        table = table.set_column(table.column_names.index(name), name, pc.fill_null(table[name], 0))
+    return table.sort_by("broker_id")
+
+
+def report(state: State, permissions: list[Permission]) -> Iterator[str]:
+    """Yield the lines that `look` prints."""
+    poll, metadata = state.poll, state.metadata
+    levels = ", ".join(
+        f"{name} {'unknown' if level is None else level}"
+        for name, level in (
+            ("metadata.version level", poll.metadata_version_level),
+            ("ELR level", poll.elr_version_level),
+        )
+    )
+    yield f"cluster {metadata.cluster_id or '(id unknown)'}: {levels}"
+    yield (
+        f"answered by {'a broker' if poll.broker_id is None else f'broker {poll.broker_id}'} at {poll.broker} in "
+        f"{poll.latency_ms:.1f} ms: {poll.response_bytes:,} bytes, Metadata v{poll.api_version}"
+    )
+    yield ""
+    header = ("broker", "address", "rack", "leads", "preferred for", "replicas")
+    yield from text_table(header, map(_broker_row, broker_table(metadata).to_pylist()))
+    yield ""
+    yield from _partition_lines(state)
+    yield ""
+    needs = [_describe(metadata), _describe_configs(state), *permissions]
+    yield from text_table(("feature", "needs", "answer"), ((each.feature, each.needs, each.answer) for each in needs))
+
+
+def _broker_row(row: Mapping[str, Any]) -> tuple[object, ...]:
+    where = "not listed: down or fenced" if row["host"] is None else f"{row['host']}:{row['port']}"
+    return row["broker_id"], where, row["rack"], row["leads"], row["preferred"], row["replicas"]
+
+
+def _partition_lines(state: State) -> Iterator[str]:
+    topics = state.metadata.topics
+    if topics.num_rows == 0:
+        yield "no topics: an empty cluster, or none that this user may see"
+        return
+    troubles = partition_troubles(state.metadata, state.min_isr)
+    yield f"{topics.num_rows} topics, {troubles.num_rows} partitions, of which"
+    rows = []
+    for name, called in TROUBLES.items():
+        unknown = troubles[name].null_count
+        known = pc.sum(troubles[name]).as_py() or 0
+        rows.append((called, known if unknown < troubles.num_rows or not unknown else "unknown", _unknown(unknown)))
+    yield from (f"  {line}".rstrip() for line in text_table(("", "partitions", ""), rows)[2:])
+    errors = topics.filter(pc.not_equal(topics["error_code"], 0))
+    if errors.num_rows:
+        yield f"{errors.num_rows} topics answered with an error, such as {errors['topic'][0]}: {errors['error_code'][0]}"
+    worst = topics_in_trouble(troubles)
+    if worst.num_rows:
+        yield ""
+        yield from text_table(
+            ("topic in trouble", *(name.replace("_", " ") for name in TROUBLES)),
+            (tuple(row.values()) for row in worst.slice(0, _LISTED).to_pylist()),
+        )
+        if worst.num_rows > _LISTED:
+            yield f"... and {worst.num_rows - _LISTED} more"
+
+
+def _unknown(count: int) -> str:
+    return f"unknown for {count} partitions: needs DESCRIBE_CONFIGS on their topics" if count else ""
+
+
+def _describe(metadata: ClusterMetadata) -> Permission:
+    denied = pc.sum(pc.equal(metadata.topics["error_code"], _TOPIC_AUTHORIZATION_FAILED)).as_py() or 0
+    seen = metadata.topics.num_rows - denied
+    answer = f"allowed: {seen} topics seen (brokers do not name those that it is missing for)"
+    if denied:
+        answer = f"missing for {denied} of the topics asked for"
+    elif not seen:
+        answer = "not known: no topic was shown"
+    return Permission("brokers, topics, partitions", "DESCRIBE on the topics", answer)
+
+
+def _describe_configs(state: State) -> Permission:
+    unknown, topics = state.min_isr.null_count, len(state.min_isr)
+    if state.min_isr_problem is not None:
+        answer = f"not known: {state.min_isr_problem}"
+    elif not topics:
+        answer = "not known: no topic to ask about"
+    else:
+        answer = "allowed" if not unknown else f"missing: DESCRIBE_CONFIGS on {unknown} of {topics} topics"
+    return Permission("under min ISR", "DESCRIBE_CONFIGS on the topics", answer)
