@@ -1,0 +1,119 @@
+"""An incident on a real cluster, kept as history: ``make demo``.
+
+Three brokers with traffic are polled every two seconds while brokers stop and come back, a partition moves, leadership
+returns to the preferred replicas and a topic is made again. Then it prints what the tables say about it. Everything is
+in .demo/ (made anew each time); nothing is left running.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from demo.incident import MOVED, RECREATED, TOPICS, Administration, IncidentError
+from demo.pipeline import POLL_INTERVAL, ROOT, Pipeline, PipelineError, configuration, submit_command
+from demo.traffic import Traffic
+from local_cluster import LocalCluster, LocalClusterError
+
+FOLDER = ROOT / ".demo"
+RACKS = ("a", "b", "c")
+MORE = r"""
+Ask further, for instance what happened to the partitions of one topic:
+
+PATH="$PWD/.venv/bin:$PATH" spark-sql --properties-file conf/spark-defaults.conf -e "
+  SELECT first_seen_at, partition, prev_leader, leader, prev_isr, isr
+  FROM delta.\`$PWD/.demo/lake/silver/partition_snapshots\`
+  WHERE topic = 'orders' AND prev_leader IS NOT NULL ORDER BY first_seen_at, partition"
+"""
+
+Say = Callable[[str], None]
+
+
+def main() -> int:
+    """Run the demo; return the exit status."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    # As in an activated environment: spark-submit takes the first python3 on the PATH.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    started = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
+
+    try:
+        record(FOLDER, say)
+        say("read the tables")
+        print(flush=True)
+        subprocess.run(submit_command("demo/summary.py", str(FOLDER / "lake")), cwd=ROOT, check=True)
+    except KeyboardInterrupt:
+        print("\nstopped; nothing is left running", file=sys.stderr)
+        return 130
+    except (LocalClusterError, IncidentError, PipelineError, subprocess.CalledProcessError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    print(MORE)
+    say("done")
+    return 0
+
+
+def record(folder: Path, say: Say) -> None:
+    """Play the script with the pipeline running, so that the lake in `folder` has it all."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    say(f"start three brokers and a controller, in racks {', '.join(RACKS)}")
+    # Leadership returns when the script says so. And a controller of its own: two brokers can be down at once.
+    properties = {"auto.leader.rebalance.enable": "false"}
+    with (
+        LocalCluster(brokers=3, controllers=1, racks=RACKS, properties=properties) as cluster,
+        Pipeline(folder) as pipeline,
+    ):
+        administration = Administration(cluster.bootstrap_servers)
+        administration.create_topics(TOPICS)
+        pipeline.config.write_text(configuration(cluster.bootstrap_servers, folder))
+        with Traffic(cluster.bootstrap_servers, TOPICS) as traffic:
+            say(f"{len(TOPICS)} topics with traffic; poll them every {POLL_INTERVAL}: {' '.join(pipeline.command)}")
+            pipeline.start()
+            pipeline.await_batches(1)
+            play(cluster, administration, pipeline, say)
+        say(
+            f"stop the pipeline and bring silver up to date ({traffic.delivered} records were delivered, {traffic.refused} not)"
+        )
+        pipeline.stop()
+        pipeline.run_once()
+
+
+def play(cluster: LocalCluster, administration: Administration, pipeline: Pipeline, say: Say) -> None:
+    """The script. After each step some polls, until it is certain that one began after it."""
+
+    def seen() -> None:
+        pipeline.await_batches(2)
+
+    say("stop broker 2 (controlled)")
+    cluster.stop(2)
+    seen()
+    say("kill broker 3 (SIGKILL)")
+    cluster.kill(3)
+    administration.await_brokers({1})
+    seen()
+    say("start brokers 2 and 3")
+    cluster.start(2, 3)
+    administration.await_in_sync()
+    seen()
+    say(f"reassign {MOVED.topic}-{MOVED.partition}")
+    before, after = administration.reassign(MOVED)
+    say(f"  from {before} to {after}: done")
+    seen()
+    say("return leadership to the preferred replicas")
+    administration.elect_preferred_leaders()
+    seen()
+    say(f"delete topic {RECREATED} and make it again")
+    administration.delete_topic(RECREATED)
+    administration.create_topics([RECREATED])
+    seen()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
