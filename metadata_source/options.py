@@ -426,6 +426,10 @@ def _cluster(alias: str, given: Mapping[str, str], *, within: str) -> Cluster:
         ssl_check_hostname=_choice(given, "kafka.ssl.endpoint.identification.algorithm", ("https", "none"), within)
         != "none",
     )
+    if cluster.cluster_id is not None and cluster.metadata_version in {0, 1}:
+        raise OptionsError(
+            f"{within}clusterId: contradicts metadataVersion {cluster.metadata_version}, whose answers have none"
+        )
     _check_security(cluster, given, within)
     return cluster
 

@@ -2,7 +2,7 @@ import json
 
 import confluent_kafka
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport
@@ -98,6 +98,7 @@ def test_clusters_differ_from_what_is_common():
         (None, BOOTSTRAP | {"pollInterval": "5s", "pollsPerBatch": "13"}, "at most 12 fit into a batch"),
         (None, BOOTSTRAP | {"pollsPerBatch": "0"}, "pollsPerBatch: '0' is not a whole number from 1"),
         (None, BOOTSTRAP | {"metadataVersion": "14"}, "metadataVersion: '14' is not a whole number from 0 to 13"),
+        (None, BOOTSTRAP | {"metadataVersion": "1", "clusterId": "x"}, "clusterId: contradicts metadataVersion 1"),
         (None, BOOTSTRAP | {"maxResponseBytes": "1e6"}, "maxResponseBytes: '1e6' is not a whole number"),
         (None, {"kafka.bootstrap.servers": "one"}, "kafka.bootstrap.servers: 'one' is not host:port"),
         (None, {"kafka.bootstrap.servers": "one:0"}, "'one:0' is not host:port"),
@@ -213,6 +214,7 @@ def test_durations(text, milliseconds):
     assert duration_ms(text) == milliseconds
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_any_text_is_a_duration_or_a_value_error(text):
     try:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
@@ -123,6 +123,7 @@ def test_a_failed_poll_is_its_header_and_leaves_the_key_frame_to_the_next():
     assert header["key_frame"]
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.sampled_from([0, 1, 2, 3, 4, 7]), max_size=8),
     st.lists(st.sampled_from([0, 1, 2, 3, 4, 7]), max_size=8),
