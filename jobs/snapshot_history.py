@@ -17,7 +17,7 @@ from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.upkeep import EVERY_BATCHES, keep_up
 from jobs.common.writes import delete_matching, upsert
-from jobs.rules import snapshots
+from jobs.rules import acceptance, snapshots
 from schemas import bronze, silver
 from schemas.lake import Lake, ensure_tables
 from schemas.table import Table
@@ -70,45 +70,48 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     in a fixed order, silver.progress last: a run that is killed is redone from there.
     """
     spark = batch.sparkSession
-    progress = lake.read(spark, silver.PROGRESS).join(batch.select("cluster").distinct(), "cluster", "left_semi").localCheckpoint()
-    # Rows that ended before the oldest applied poll of these clusters are history that no run looks at again.
-    since = progress.agg(F.min("applied_at")).collect()[0][0]
+    pending = lake.read(spark, silver.PENDING)
+    headers = snapshots.take(batch, pending, lake.read(spark, silver.PROGRESS)).localCheckpoint()
+    taken = headers.agg(F.count("*").alias("polls"), F.count_if("waited").alias("waited"), F.min("applied.applied_at").alias("since")).collect()[0]
+    if not taken.polls:
+        return
+    intake = snapshots.Intake(headers, snapshots.topics_of(headers, batch, pending))
 
     def open_rows(table: Table, *, by_topic: bool = False) -> DataFrame:
-        rows = lake.read(spark, table)
-        if since is not None:
-            rows = rows.where(F.col("is_current") | (F.col("superseded_at") >= F.lit(since)))
-        return snapshots.open_rows(rows, progress, by_topic=by_topic)
+        # Rows that ended before the oldest applied poll of these clusters are history that no run looks at again.
+        rows = lake.read(spark, table).where(F.col("is_current") | (F.col("superseded_at") >= F.lit(taken.since)))
+        return snapshots.open_rows(rows, intake.applied, by_topic=by_topic)
 
-    intake = snapshots.take(batch, lake.read(spark, silver.PENDING), progress)
-    intake = replace(intake, headers=intake.headers.localCheckpoint(), seen=intake.seen.localCheckpoint())
-    said = snapshots.said_of_topics(
-        intake, open_rows(silver.TOPIC_SNAPSHOTS, by_topic=True), lake.read(spark, silver.TOPIC_DIGESTS)
-    ).localCheckpoint()
-    touched = snapshots.touched_topics(said).localCheckpoint()
-    said = said.join(touched, ["cluster", "topic"], "left_semi").localCheckpoint()
+    changes: dict[Table, DataFrame] = {}
+    digests = lake.read(spark, silver.TOPIC_DIGESTS)
+    said = snapshots.said_of_topics(intake, open_rows(silver.TOPIC_SNAPSHOTS, by_topic=True), digests).localCheckpoint()
+    if said.isEmpty():
+        verdicts = snapshots.judge(intake, spark.createDataFrame([], acceptance.EPOCHS_SCHEMA)).localCheckpoint()
+        missing = spark.createDataFrame([], "cluster string, topic string")
+    else:
+        open_partitions = open_rows(silver.PARTITION_SNAPSHOTS, by_topic=True)
+        partitions = snapshots.said_of_partitions(intake, said, open_partitions).localCheckpoint()
+        verdicts = snapshots.judge(intake, snapshots.observed_epochs(said, partitions)).localCheckpoint()
+        lives = snapshots.topic_lives(said, verdicts).localCheckpoint()
+        missing = lives.where("missing").select("cluster", "topic")
+        changes[silver.PARTITION_SNAPSHOTS] = snapshots.partition_intervals(partitions, lives)
+        changes[silver.TOPIC_SNAPSHOTS] = snapshots.topic_intervals(lives)
+    if not snapshots.changed_headers(intake, verdicts).isEmpty():
+        changes[silver.BROKER_SNAPSHOTS] = snapshots.broker_intervals(intake.polls, verdicts, open_rows(silver.BROKER_SNAPSHOTS))
+        changes[silver.CLUSTER_SNAPSHOTS] = snapshots.cluster_intervals(intake.polls, verdicts, open_rows(silver.CLUSTER_SNAPSHOTS))
 
-    open_partitions = open_rows(silver.PARTITION_SNAPSHOTS, by_topic=True).join(touched, ["cluster", "topic"], "left_semi")
-    partitions = snapshots.said_of_partitions(intake, said, open_partitions).localCheckpoint()
-    verdicts = snapshots.judge(intake, said, partitions).localCheckpoint()
-    lives = snapshots.topic_lives(said, verdicts).localCheckpoint()
-
-    changes = {
-        silver.PARTITION_SNAPSHOTS: snapshots.partition_intervals(partitions, lives),
-        silver.TOPIC_SNAPSHOTS: snapshots.topic_intervals(lives),
-        silver.BROKER_SNAPSHOTS: snapshots.broker_intervals(intake.headers, verdicts, open_rows(silver.BROKER_SNAPSHOTS)),
-        silver.CLUSTER_SNAPSHOTS: snapshots.cluster_intervals(intake.headers, verdicts, open_rows(silver.CLUSTER_SNAPSHOTS)),
-    }
+    ids = intake.cluster_ids
     for table, rows in changes.items():
-        _write_intervals(snapshots.placed_in_time(rows, verdicts, intake.seen, table), lake, table)
-    _write(snapshots.poll_gaps(verdicts, intake.seen), lake, silver.POLL_GAPS)
-    _write(snapshots.topic_digests(said, verdicts), lake, silver.TOPIC_DIGESTS)
-    waiting = verdicts.where(F.col("verdict") == "pending").select("cluster", "poll_id")
-    _write(intake.rows.join(waiting, ["cluster", "poll_id"], "left_semi"), lake, silver.PENDING)
-
-    now = snapshots.next_progress(intake, verdicts, lives, progress).localCheckpoint()
-    upsert(now, lake, silver.PROGRESS)
-    _forget_applied(lake, now)
+        _write_intervals(snapshots.placed_in_time(rows, verdicts, ids, table), lake, table)
+    _write(snapshots.poll_gaps(verdicts, ids), lake, silver.POLL_GAPS)
+    if changes:
+        _write(snapshots.topic_digests(said, verdicts), lake, silver.TOPIC_DIGESTS)
+    waiting = verdicts.where("verdict = 'pending'").select("cluster", "poll_id")
+    if not waiting.isEmpty():
+        _write(batch.join(F.broadcast(waiting), ["cluster", "poll_id"], "left_semi"), lake, silver.PENDING)
+    upsert(snapshots.next_progress(intake, verdicts, missing), lake, silver.PROGRESS)
+    if taken.waited:
+        _forget_applied(lake, spark)
 
 
 _ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")
@@ -131,13 +134,10 @@ def _write(rows: DataFrame, lake: Lake, table: Table) -> None:
         upsert(rows, lake, table)
 
 
-def _forget_applied(lake: Lake, progress: DataFrame) -> None:
+def _forget_applied(lake: Lake, spark: SparkSession) -> None:
     """Drop the answers that waited, of clusters where they do no longer."""
-    spark = progress.sparkSession
-    settled = progress.where("stale_polls = 0").select("cluster")
-    waited = lake.read(spark, silver.PENDING).join(settled, "cluster", "left_semi")
-    if not waited.isEmpty():
-        delete_matching(settled, lake, silver.PENDING, "t.cluster = s.cluster")
+    settled = lake.read(spark, silver.PROGRESS).where("stale_polls = 0").select("cluster")
+    delete_matching(settled, lake, silver.PENDING, "t.cluster = s.cluster")
 
 
 if __name__ == "__main__":

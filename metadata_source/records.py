@@ -134,13 +134,14 @@ class Planned:
 class BatchRecords:
     """The bronze rows of one cluster's polls in one batch, in their order.
 
-    The first good poll is a key frame with a row for every topic. After it a topic has rows only where its digest changed,
-    and one with `present` = false where it is gone.
+    The first good poll is a key frame with a row for every topic, and so is one that another cluster answered. After it a
+    topic has rows only where its digest changed, and one with `present` = false where it is gone.
     """
 
     def __init__(self, topic_filter: TopicFilter) -> None:
         self._filter = topic_filter
         self._before: tuple[pa.Array, pa.Array] | None = None
+        self._cluster_id: str | None = None
 
     def rows(self, planned: Planned, poll: Poll) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a poll in the schema `POLLS`: its header first, then topics as answered, then those gone."""
@@ -148,6 +149,8 @@ class BatchRecords:
             yield _header(planned, poll, self._filter, None, key_frame=None)
             return
         metadata = filtered(poll.metadata, self._filter)
+        if metadata.cluster_id != self._cluster_id:
+            self._before, self._cluster_id = None, metadata.cluster_id
         key_frame = self._before is None
         yield _header(planned, poll, self._filter, metadata, key_frame=key_frame)
         names = metadata.topics["topic"].combine_chunks()

@@ -161,6 +161,7 @@ PROGRESS = Table(
         Column("before_at", "timestamp", "When it was answered."),
         Column("before_sent_at", "timestamp", "When it was sent."),
         Column("settled_poll", "string", "Up to this poll nothing can change any more; gold reads no further."),
+        Column("header_digest", "string", "Digest of the brokers and levels at applied_poll: only other ones are opened."),
         Column("absent", "array<string>", "Topics missing from applied_poll, not yet believed to be gone.", nullable=False),
         Column("failed_polls", "bigint", "Failed polls since applied_poll.", nullable=False),
         Column("refused_polls", "bigint", "Answers of another cluster since applied_poll.", nullable=False),

@@ -152,6 +152,7 @@ def _is_stale(seen: Mapping[str, TopicEpochs | None], accepted: Mapping[str, Top
 
 # --- the same over DataFrames: one call of `verdicts` for each cluster ---
 
+EPOCHS_SCHEMA = "cluster string, poll_id string, topic string, present boolean, topic_id string, partition int, leader_epoch int"
 VERDICT_SCHEMA = (
     "cluster string, poll_id string, verdict string, ord int, at timestamp, sent_at timestamp, interval_ms bigint, "
     "before_poll string, before_at timestamp, before_sent_at timestamp, before_interval_ms bigint, "
@@ -163,9 +164,8 @@ def poll_verdicts(headers: DataFrame, epochs: DataFrame) -> DataFrame:
     """A verdict for each header, and one of kind `applied` (ord 0) for each cluster that has history.
 
     `headers`: cluster, poll_id, received_at, sent_at, interval_ms, error_kind, refused, applied (the progress of the
-    cluster as a struct, null when it has none). `epochs`: cluster, poll_id, topic, present, topic_id, partition,
-    leader_epoch, for the partitions whose epochs fell somewhere (`falling_epochs`) and the topics they belong to;
-    rows under the applied poll's id are its view. Schema: VERDICT_SCHEMA.
+    cluster as a struct, null when it has none). `epochs` (EPOCHS_SCHEMA): the partitions whose epochs fell somewhere
+    (`falling_epochs`) and the topics they belong to; rows under the applied poll's id are its view.
     """
     # Both sides stem from the same polls; named anew, their columns are told apart by the analyzer.
     polls, said = headers.toDF(*headers.columns), epochs.toDF(*epochs.columns)

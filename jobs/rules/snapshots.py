@@ -5,7 +5,6 @@ enters as observations of ord 0, new answers as later ones; the same rules then 
 partitions and cluster levels (jobs/rules/intervals.py).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,6 +14,7 @@ from pyspark.sql import functions as F
 from jobs.rules import acceptance, presence
 from jobs.rules.intervals import intervals
 from schemas import silver
+from schemas.bronze import TOPIC_COLUMNS
 from schemas.table import Table
 
 TRUSTED_EPOCHS_VERSION = 9
@@ -28,60 +28,74 @@ CLUSTER_STATE = ("metadata_version_level", "elr_version_level")
 
 @dataclass(frozen=True)
 class Intake:
-    """What a run takes in: the polls to judge, and how many came too late to be.
+    """What a run takes in: polls as in bronze, those that waited before among them.
 
-    `rows`: as in bronze, answers that waited before among them. `headers`: one row a poll, with `applied` (progress)
-    and `refused`. `seen`: cluster, seen (map), late_polls, cluster_id, last_poll_at: for the next progress.
+    `headers` has a row for each poll, late ones too, with `applied` (progress of its cluster, or null), `claimed_id` (the
+    cluster id that the alias stands for), `late`, `refused`, `header_digest`, and `waited` (taken in by an earlier run).
+    `topics` has the topic rows of the good polls among them, with `api_version`.
     """
 
-    rows: DataFrame
     headers: DataFrame
-    seen: DataFrame
+    topics: DataFrame
+
+    @property
+    def polls(self) -> DataFrame:
+        """Headers of the polls to judge."""
+        return self.headers.where(~F.col("late"))
+
+    @property
+    def applied(self) -> DataFrame:
+        """The progress, so far, of the clusters that have any."""
+        return self.headers.where("applied IS NOT NULL").select("applied.*").dropDuplicates(["cluster"])
+
+    @property
+    def cluster_ids(self) -> DataFrame:
+        """cluster, cluster_id."""
+        return self.headers.select("cluster", F.col("claimed_id").alias("cluster_id")).distinct()
 
 
-def take(batch: DataFrame, pending: DataFrame, progress: DataFrame) -> Intake:
-    """Polls of `batch` that were not taken before, with those that wait in `pending`.
+def take(batch: DataFrame, pending: DataFrame, progress: DataFrame) -> DataFrame:
+    """The headers of an Intake: polls of `batch` that were not taken before, and those that wait in `pending`.
 
     Order is the poll id. Polls of a stream older than one already seen are late: ignored, and counted.
     """
-    known = progress.select("cluster", "seen", F.struct(*progress.columns).alias("applied"))
-    marked = batch.join(F.broadcast(known), "cluster", "left")
-    new = marked.where(F.col("n") > F.coalesce(F.try_element_at("seen", "stream"), F.lit(-1)))
-    newest = F.array_max(F.map_keys("seen"))
-    late = F.coalesce(F.col("stream") < newest, F.lit(False))
+    known = F.broadcast(progress.select("cluster", F.struct(*progress.columns).alias("applied")))
+    last_n = F.coalesce(F.try_element_at("applied.seen", "stream"), F.lit(-1))
+    newest = F.array_max(F.map_keys("applied.seen"))
+    new = (
+        batch.where("record = 'poll'")
+        .join(known, "cluster", "left")
+        .where(F.col("n") > last_n)
+        .withColumns({"late": F.coalesce(F.col("stream") < newest, F.lit(False)), "waited": F.lit(False)})
+    )
     waiting = (
-        pending.join(F.broadcast(known), "cluster")
-        .where(F.col("poll_id") > F.coalesce("applied.applied_poll", F.lit("")))
-        .where(F.col("n") <= F.coalesce(F.try_element_at("seen", "stream"), F.lit(-1)))
+        pending.where("record = 'poll'")
+        .join(known, "cluster")
+        .where((F.col("poll_id") > F.coalesce("applied.applied_poll", F.lit(""))) & (F.col("n") <= last_n))
+        .withColumns({"late": F.lit(False), "waited": F.lit(True)})
     )
-    rows = new.where(~late).unionByName(waiting)
-
-    ids = _claimed_ids(rows, progress)
-    headers = (
-        rows.where(F.col("record") == "poll")
-        .join(F.broadcast(ids), "cluster", "left")
-        .withColumn(
-            "refused",
-            (F.col("outcome") == "ok") & (F.col("claimed_id").isNull() | F.coalesce(F.col("cluster_id") != F.col("claimed_id"), F.lit(False))),
-        )
+    headers = new.unionByName(waiting)
+    other_cluster = F.col("claimed_id").isNull() | F.coalesce(F.col("cluster_id") != F.col("claimed_id"), F.lit(False))
+    return headers.join(F.broadcast(_claimed_ids(headers, progress)), "cluster", "left").withColumns(
+        {
+            "refused": (F.col("outcome") == "ok") & other_cluster,
+            "header_digest": F.md5(F.to_json(F.struct(F.array_sort("brokers").alias("brokers"), *CLUSTER_STATE))),
+        }
     )
-    polls_seen = (
-        new.where(F.col("record") == "poll")
-        .groupBy("cluster", "stream")
-        .agg(F.max("n").alias("n"), F.sum(late.cast("bigint")).alias("late"), F.max("scheduled_at").alias("last_poll_at"))
-        .groupBy("cluster")
-        .agg(
-            F.map_from_entries(F.collect_list(F.struct("stream", "n"))).alias("newly_seen"),
-            F.sum("late").alias("late"),
-            F.max("last_poll_at").alias("last_poll_at"),
-        )
-    )
-    return Intake(rows.drop("seen", "applied"), headers.drop("seen"), polls_seen.join(F.broadcast(ids), "cluster", "left"))
 
 
-def _claimed_ids(rows: DataFrame, progress: DataFrame) -> DataFrame:
+def topics_of(headers: DataFrame, batch: DataFrame, pending: DataFrame) -> DataFrame:
+    """The topic rows of an Intake with these `headers`."""
+    good = F.broadcast(headers.where("outcome = 'ok' AND NOT refused AND NOT late").select("cluster", "poll_id", "waited", "api_version"))
+    columns = ["cluster", "poll_id", "topic", "chunk", *(column.name for column in TOPIC_COLUMNS)]
+    new = batch.where("record = 'topic'").select(*columns).join(good.where("NOT waited"), ["cluster", "poll_id"])
+    waiting = pending.where("record = 'topic'").select(*columns).join(good.where("waited"), ["cluster", "poll_id"])
+    return new.unionByName(waiting).drop("waited")
+
+
+def _claimed_ids(headers: DataFrame, progress: DataFrame) -> DataFrame:
     """cluster, claimed_id: the id that each alias stands for. One alias for an id: whoever had it first."""
-    answered = rows.where((F.col("record") == "poll") & (F.col("outcome") == "ok") & F.col("cluster_id").isNotNull())
+    answered = headers.where("outcome = 'ok' AND cluster_id IS NOT NULL AND NOT late")
     claims = (
         answered.select("cluster", F.col("cluster_id").alias("claimed_id"), F.col("poll_id").alias("since"))
         .unionByName(
@@ -108,32 +122,27 @@ def open_rows(snapshots: DataFrame, progress: DataFrame, *, by_topic: bool) -> D
 
 
 def said_of_topics(intake: Intake, open_topics: DataFrame, digests: DataFrame) -> DataFrame:
-    """What polls said anew of each topic: rows whose presence or digest differs from what was said before.
+    """What polls said anew of topics: rows whose presence or digest differs from what was said before.
 
     cluster, poll_id, topic, absent_as, topic_id, error_code, is_internal, partition_count, digest, digest_version,
     first_poll. Rows with first_poll are the history so far, under the applied poll's id (or the one before it, with a
     row of absence after it, for topics that were missing).
     """
-    good = intake.headers.where((F.col("outcome") == "ok") & ~F.col("refused"))
-    answered = (
-        intake.rows.where((F.col("record") == "topic") & (F.col("chunk") == 0))
-        .join(F.broadcast(good.select("cluster", "poll_id")), ["cluster", "poll_id"])
-        .select(
-            "cluster",
-            "poll_id",
-            "topic",
-            presence.absence(F.col("present"), F.col("error_code")).alias("absent_as"),
-            "topic_id",
-            "error_code",
-            "is_internal",
-            # An answer that holds only an error does not say how many partitions there are.
-            F.when((F.col("error_code") == 0) | (F.col("partition_count") > 0), F.col("partition_count")).alias("partition_count"),
-            "digest",
-            "digest_version",
-        )
+    answered = intake.topics.where("chunk = 0").select(
+        "cluster",
+        "poll_id",
+        "topic",
+        presence.absence(F.col("present"), F.col("error_code")).alias("absent_as"),
+        "topic_id",
+        "error_code",
+        "is_internal",
+        # An answer that holds only an error does not say how many partitions there are.
+        F.when((F.col("error_code") == 0) | (F.col("partition_count") > 0), F.col("partition_count")).alias("partition_count"),
+        "digest",
+        "digest_version",
     )
     # A key frame lists every topic, so a topic that is not in it is absent.
-    key_frames = good.where("key_frame").select("cluster", "poll_id", "topic_filter")
+    key_frames = intake.polls.where("outcome = 'ok' AND NOT refused AND key_frame").select("cluster", "poll_id", "topic_filter")
     known = answered.select("cluster", "topic").union(open_topics.select("cluster", "topic")).distinct()
     unlisted = (
         known.join(F.broadcast(key_frames), "cluster")
@@ -145,9 +154,8 @@ def said_of_topics(intake: Intake, open_topics: DataFrame, digests: DataFrame) -
         .drop("topic_filter")
     )
     missing = F.array_contains("_absent", F.col("topic"))
-    applied = intake.headers.select("cluster", F.col("applied.applied_poll"), F.col("applied.before_poll")).distinct()
     so_far = (
-        open_topics.join(F.broadcast(applied.drop("applied_poll")), "cluster")
+        open_topics.join(F.broadcast(intake.applied.select("cluster", "before_poll")), "cluster")
         .join(
             digests.select("cluster", "topic", "digest", "digest_version", F.col("poll_id").alias("_digested")),
             ["cluster", "topic"],
@@ -177,17 +185,16 @@ def said_of_topics(intake: Intake, open_topics: DataFrame, digests: DataFrame) -
         )
     )
     present = F.col("absent_as").isNull()
+    # Topics of which nothing new was said are left out, unless they were missing: what is not said of them counts too.
+    touched = F.max(F.col("first_poll").isNull() | ~present).over(Window.partitionBy("cluster", "topic"))
     return (
         said.withColumn("_same", F.coalesce(same, F.lit(False)))
         .where(F.col("first_poll").isNotNull() | ~F.col("_same"))
+        .withColumn("_touched", touched)
+        .where("_touched")
         .withColumns({name: F.when(present, F.col(name)) for name in (*TOPIC_STATE, "digest", "digest_version")})
-        .drop("_same")
+        .drop("_same", "_touched")
     )
-
-
-def touched_topics(said: DataFrame) -> DataFrame:
-    """cluster, topic: those that polls said something new of, or that were missing at the applied poll."""
-    return said.where(F.col("first_poll").isNull() | F.col("absent_as").isNotNull()).select("cluster", "topic").distinct()
 
 
 def said_of_partitions(intake: Intake, said: DataFrame, open_partitions: DataFrame) -> DataFrame:
@@ -197,18 +204,17 @@ def said_of_partitions(intake: Intake, said: DataFrame, open_partitions: DataFra
     """
     present = said.where(F.col("absent_as").isNull())
     opened = (
-        intake.rows.where((F.col("record") == "topic") & F.col("partitions").isNotNull())
+        intake.topics.where(F.col("partitions").isNotNull())
         .join(present.where(F.col("first_poll").isNull()).select("cluster", "poll_id", "topic"), ["cluster", "poll_id", "topic"], "left_semi")
-        .join(F.broadcast(intake.headers.select("cluster", "poll_id", F.col("api_version").alias("_api_version"))), ["cluster", "poll_id"])
-        .select("cluster", "poll_id", "topic", "topic_id", "_api_version", F.inline("partitions"))
+        .select("cluster", "poll_id", "topic", "topic_id", "api_version", F.inline("partitions"))
         .withColumns(
             {
-                "leader_epoch": F.when(F.col("_api_version") >= TRUSTED_EPOCHS_VERSION, F.col("leader_epoch")),
+                "leader_epoch": F.when(F.col("api_version") >= TRUSTED_EPOCHS_VERSION, F.col("leader_epoch")),
                 "isr": F.array_sort("isr"),
                 "offline_replicas": F.array_sort("offline_replicas"),
             }
         )
-        .drop("_api_version")
+        .drop("api_version")
     )
     so_far = present.where(F.col("first_poll").isNotNull()).select("cluster", "topic", "poll_id")
     continued = open_partitions.join(so_far, ["cluster", "topic"]).select(
@@ -217,24 +223,27 @@ def said_of_partitions(intake: Intake, said: DataFrame, open_partitions: DataFra
     return opened.unionByName(continued, allowMissingColumns=True)
 
 
-def judge(intake: Intake, said: DataFrame, partitions: DataFrame) -> DataFrame:
-    """A verdict for each poll taken in; schema acceptance.VERDICT_SCHEMA."""
+def observed_epochs(said: DataFrame, partitions: DataFrame) -> DataFrame:
+    """What acceptance must know of topics; schema acceptance.EPOCHS_SCHEMA."""
     falling = acceptance.falling_epochs(partitions)
     topics = falling.select("cluster", "topic").distinct()
-    gone = said.where(F.col("absent_as").isNotNull()).join(topics, ["cluster", "topic"], "left_semi")
-    # A topic without any falling partition in one answer must still be seen there, or its older epochs would stand.
-    there = said.where(F.col("absent_as").isNull()).join(topics, ["cluster", "topic"], "left_semi")
-    observed = reduce(
-        lambda one, other: one.unionByName(other, allowMissingColumns=True),
-        [
-            falling.select("cluster", "poll_id", "topic", F.lit(True).alias("present"), "topic_id", "partition", "leader_epoch"),
-            there.select("cluster", "poll_id", "topic", F.lit(True).alias("present"), "topic_id"),
-            gone.select("cluster", "poll_id", "topic", F.lit(False).alias("present")),
-        ],
+    # An answer that shows such a topic without one of these partitions, or not at all, must be known to do so.
+    shown = said.join(topics, ["cluster", "topic"], "left_semi").select(
+        "cluster", "poll_id", "topic", F.col("absent_as").isNull().alias("present"), "topic_id"
     )
-    return acceptance.poll_verdicts(
-        intake.headers.select("cluster", "poll_id", "received_at", "sent_at", "interval_ms", "error_kind", "refused", "applied"), observed
-    )
+    fell = falling.select("cluster", "poll_id", "topic", F.lit(True).alias("present"), "topic_id", "partition", "leader_epoch")
+    return fell.unionByName(shown, allowMissingColumns=True)
+
+
+def judge(intake: Intake, epochs: DataFrame) -> DataFrame:
+    """A verdict for each poll taken in; schema acceptance.VERDICT_SCHEMA. `epochs`: see observed_epochs."""
+    columns = ("cluster", "poll_id", "received_at", "sent_at", "interval_ms", "error_kind", "refused", "applied")
+    return acceptance.poll_verdicts(intake.polls.select(*columns), epochs)
+
+
+def changed_headers(intake: Intake, verdicts: DataFrame) -> DataFrame:
+    """Accepted polls whose brokers or levels are not those at the applied poll."""
+    return _accepted(intake.polls, verdicts).where(~F.col("header_digest").eqNullSafe(F.col("applied.header_digest")))
 
 
 def topic_lives(said: DataFrame, verdicts: DataFrame) -> DataFrame:
@@ -369,7 +378,7 @@ def placed_in_time(rows: DataFrame, verdicts: DataFrame, cluster_ids: DataFrame,
         .join(F.broadcast(began), ["cluster", "ord"], "left")
         .join(F.broadcast(ended), ["cluster", "superseded_ord"], "left")
         .withColumn("first_poll", F.coalesce("first_poll", "_first_poll"))
-        .join(F.broadcast(cluster_ids.select("cluster", F.col("claimed_id").alias("cluster_id"))), "cluster")
+        .join(F.broadcast(cluster_ids), "cluster")
         .select(*table.column_names)
     )
 
@@ -383,7 +392,7 @@ def poll_gaps(verdicts: DataFrame, cluster_ids: DataFrame) -> DataFrame:
         .where(elapsed_ms > 2 * interval)
         .join(F.broadcast(cluster_ids), "cluster")
         .select(
-            F.col("claimed_id").alias("cluster_id"),
+            "cluster_id",
             "cluster",
             F.col("before_poll").alias("after_poll"),
             F.col("before_at").alias("after_at"),
@@ -429,55 +438,63 @@ _LINE = {
     "before_poll": "before_poll",
     "before_at": "before_at",
     "before_sent_at": "before_sent_at",
+    "header_digest": "header_digest",
 }
 """Columns of silver.progress that place the last accepted poll, and the columns of its verdict that they are."""
 
 
-def next_progress(intake: Intake, verdicts: DataFrame, lives: DataFrame | None, progress: DataFrame) -> DataFrame:
-    """The rows of silver.progress for the clusters of this run; see schemas/silver.py. `lives`: null if nothing changed."""
-    latest = verdicts.groupBy("cluster").agg(
-        F.max_by(
-            F.struct(
-                *(F.col(of).alias(name) for name, of in _LINE.items()),
-            ),
-            F.when(F.col("verdict").isin("accepted", "applied"), F.col("ord")),
-        ).alias("_line"),
-        F.max_by(
-            F.struct(
-                *(F.when(F.col("verdict") == "accepted", F.lit(0)).otherwise(F.col(name)).alias(name) for name in ("failed_polls", "refused_polls")),
-                F.when(F.col("verdict") == "accepted", F.array().cast("array<string>")).otherwise(F.col("error_kinds")).alias("error_kinds"),
-            ),
-            "poll_id",
-        ).alias("_since"),
-        F.count_if(F.col("verdict") == "pending").alias("stale_polls"),
-    )
-    before = progress.select("cluster", F.struct(*progress.columns).alias("_before"))
-    # Clusters whose polls were all late have no verdicts: nothing of theirs moves but the count.
-    line = {
-        name: F.when(F.col("_since").isNotNull(), new).otherwise(F.col(f"_before.{name}"))
-        for name, new in {
-            **{name: F.col(f"_line.{name}") for name in _LINE},
-            **{name: F.col(f"_since.{name}") for name in ("failed_polls", "refused_polls", "error_kinds")},
-            "stale_polls": F.col("stale_polls"),
-        }.items()
-    }
-    rows = (
-        intake.seen.join(before, "cluster", "left")
-        .join(latest, "cluster", "left")
-        .select(
-            "cluster",
-            F.coalesce("_before.cluster_id", "claimed_id").alias("cluster_id"),
-            _overlaid(F.col("_before.seen"), F.col("newly_seen")).alias("seen"),
-            (F.coalesce("_before.late_polls", F.lit(0)) + F.col("late")).alias("late_polls"),
-            *(column.alias(name) for name, column in line.items()),
-            F.greatest("last_poll_at", "_before.last_poll_at").alias("last_poll_at"),
+def next_progress(intake: Intake, verdicts: DataFrame, missing: DataFrame) -> DataFrame:
+    """The rows of silver.progress for the clusters of this run. `missing`: cluster, topic; absent from the last answer."""
+    last = F.col("verdict").isin("accepted", "applied")
+    none = F.array().cast("array<string>")
+    digests = intake.polls.select("cluster", "poll_id", "header_digest")
+    judged = (
+        verdicts.join(F.broadcast(digests), ["cluster", "poll_id"], "left")
+        .groupBy("cluster")
+        .agg(
+            F.max_by(F.struct(*(F.col(of).alias(name) for name, of in _LINE.items())), F.when(last, F.col("ord"))).alias("line"),
+            F.max_by(
+                F.struct(
+                    *(F.when(last, F.lit(0)).otherwise(F.col(name)).alias(name) for name in ("failed_polls", "refused_polls")),
+                    F.when(last, none).otherwise(F.col("error_kinds")).alias("error_kinds"),
+                ),
+                "poll_id",
+            ).alias("since"),
+            F.count_if(F.col("verdict") == "pending").alias("stale_polls"),
+            F.count_if(F.col("verdict") == "accepted").alias("accepted"),
         )
     )
-    if lives is None:
-        rows = rows.withColumn("absent", F.array().cast("array<string>"))
-    else:
-        missing = lives.where("missing").groupBy("cluster").agg(F.collect_set("topic").alias("_missing"))
-        rows = rows.join(missing, "cluster", "left").withColumn("absent", F.coalesce(F.array_sort("_missing"), F.array().cast("array<string>")))
+    taken = (
+        intake.headers.where("NOT waited")
+        .groupBy("cluster", "stream")
+        .agg(F.max("n").alias("n"), F.count_if("late").alias("late"), F.max("scheduled_at").alias("at"), F.any_value("applied").alias("applied"), F.any_value("claimed_id").alias("claimed_id"))
+        .groupBy("cluster")
+        .agg(
+            F.map_from_entries(F.collect_list(F.struct("stream", "n"))).alias("newly_seen"),
+            F.sum("late").alias("late"),
+            F.max("at").alias("at"),
+            F.any_value("applied").alias("applied"),
+            F.any_value("claimed_id").alias("claimed_id"),
+        )
+    )
+    # Clusters whose polls were all late have no verdicts: nothing of theirs moves but the count.
+    moved = F.col("since").isNotNull()
+    gone = missing.groupBy("cluster").agg(F.array_sort(F.collect_set("topic")).alias("absent"))
+    columns = {
+        "cluster_id": F.coalesce("applied.cluster_id", "claimed_id"),
+        "seen": _overlaid(F.col("applied.seen"), F.col("newly_seen")),
+        "late_polls": F.coalesce("applied.late_polls", F.lit(0)) + F.col("late"),
+        **{name: F.when(moved, F.col(f"line.{name}")).otherwise(F.col(f"applied.{name}")) for name in _LINE},
+        **{
+            name: F.when(moved, F.col(f"since.{name}")).otherwise(F.col(f"applied.{name}"))
+            for name in ("failed_polls", "refused_polls", "error_kinds")
+        },
+        "header_digest": F.when(F.col("accepted") > 0, F.col("line.header_digest")).otherwise(F.col("applied.header_digest")),
+        "stale_polls": F.when(moved, F.col("stale_polls")).otherwise(F.col("applied.stale_polls")),
+        "absent": F.when(moved, F.coalesce("absent", none)).otherwise(F.col("applied.absent")),
+        "last_poll_at": F.greatest("at", "applied.last_poll_at"),
+    }
+    rows = taken.join(judged, "cluster", "left").join(gone, "cluster", "left").select("cluster", *(column.alias(name) for name, column in columns.items()))
     settled = F.when(F.size("absent") > 0, F.col("before_poll")).otherwise(F.col("applied_poll"))
     return rows.withColumn("settled_poll", settled).select(*silver.PROGRESS.column_names)
 
@@ -486,11 +503,3 @@ def _overlaid(older: Column, newer: Column) -> Column:
     """Two maps as one; `newer` wins."""
     kept = F.map_filter(F.coalesce(older, F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<bigint>"))), lambda key, _: ~F.map_contains_key(newer, key))
     return F.map_concat(kept, newer)
-
-
-INTERVAL_TABLES: Mapping[str, Table] = {
-    "partitions": silver.PARTITION_SNAPSHOTS,
-    "topics": silver.TOPIC_SNAPSHOTS,
-    "brokers": silver.BROKER_SNAPSHOTS,
-    "clusters": silver.CLUSTER_SNAPSHOTS,
-}

@@ -1,0 +1,81 @@
+"""The named queries on lakes of known rows."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from schemas import bronze, silver
+from schemas.lake import Lake, attach, ensure_tables
+from schemas.table import Table
+
+QUERIES = Path(__file__).resolve().parents[2] / "schemas" / "queries"
+NOON = datetime(2026, 11, 1, 12)  # noqa: DTZ001 - Spark takes naive times as the session's, UTC
+STREAM = "20261101T110000Z-00000000"
+
+
+def header(cluster: str, n: int, seconds_ago: float, error_kind: str | None = None) -> dict[str, Any]:
+    at = NOON - timedelta(seconds=seconds_ago)
+    return {
+        "poll_id": f"{STREAM}/{n:012d}",
+        "stream": STREAM,
+        "n": n,
+        "cluster": cluster,
+        "record": "poll",
+        "chunk": 0,
+        "interval_ms": 30_000,
+        "scheduled_at": at,
+        "received_at": None if error_kind else at,
+        "outcome": "failed" if error_kind else "ok",
+        "error_kind": error_kind,
+    }
+
+
+def progress(cluster: str, seconds_ago: float | None) -> dict[str, Any]:
+    empty = {"seen": {}, "late_polls": 0, "absent": [], "failed_polls": 0, "refused_polls": 0, "stale_polls": 0, "error_kinds": []}
+    if seconds_ago is None:
+        return {**empty, "cluster": cluster}
+    return {**empty, "cluster": cluster, "applied_at": NOON - timedelta(seconds=seconds_ago), "applied_interval_ms": 30_000}
+
+
+def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, Any]]) -> None:
+    schema = StructType([field for field in lake.read(spark, table).schema if field.name in rows[-1]])
+    frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema).coalesce(1)
+    frame.write.format("delta").mode("append").save(lake.path(table))
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = Lake(root=str(tmp_path_factory.mktemp("queries")))
+    ensure_tables(spark, lake, (bronze.METADATA_POLLS, silver.PROGRESS))
+    polls = [
+        header("fine", 0, 4000, "timeout"),  # before :since
+        header("fine", 1, 90),
+        header("fine", 2, 60),
+        header("fine", 3, 30, "unreachable"),
+        header("down", 1, 61),
+        header("down", 2, 31, "timeout"),
+        header("down", 3, 1, "unreachable"),
+        header("down", 4, -5),  # after :until
+        header("never", 1, 10, "authentication"),
+    ]
+    append(spark, lake, bronze.METADATA_POLLS, polls)
+    append(spark, lake, silver.PROGRESS, [progress("never", None), progress("down", 61), progress("fine", 90), progress("quiet", 86_400)])
+    attach(spark, lake)
+    return lake
+
+
+def test_health(spark: SparkSession, lake: Lake) -> None:
+    arguments = {"since": "2026-11-01T11:00:00Z", "until": "2026-11-01T12:00:00Z"}
+    rows = spark.sql((QUERIES / "health.sql").read_text(), arguments)
+    assert rows.columns == ["cluster", "last_good_poll_at", "age_s", "interval_s", "polls", "failed_polls", "last_error_kind", "status"]
+    ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (60, 61, 86_400)}
+    assert [tuple(row) for row in rows.collect()] == [
+        ("down", ago[61], 61.0, 30.0, 3, 2, "unreachable", "late"),
+        ("never", None, None, 30.0, 1, 1, "authentication", "late"),
+        ("quiet", ago[86_400], 86_400.0, 30.0, 0, 0, None, "late"),
+        ("fine", ago[60], 60.0, 30.0, 3, 1, "unreachable", "ok"),
+    ]
