@@ -1,6 +1,6 @@
 """Poll and keep history, all jobs in one session.
 
-    spark-submit jobs/pipeline.py --config FILE [--once]
+spark-submit jobs/pipeline.py --config FILE [--once]
 """
 
 import sys

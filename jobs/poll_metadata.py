@@ -1,6 +1,6 @@
 """Poll the clusters' metadata on a schedule into bronze.metadata_polls.
 
-    spark-submit jobs/poll_metadata.py --config FILE [--once]
+spark-submit jobs/poll_metadata.py --config FILE [--once]
 """
 
 import sys
@@ -22,7 +22,9 @@ QUERY = "poll_metadata"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job(QUERY, __doc__ or "", lambda spark, config, once: start(spark, config, once=once).awaitTermination(), argv)
+    return run_job(
+        QUERY, __doc__ or "", lambda spark, config, once: start(spark, config, once=once).awaitTermination(), argv
+    )
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
@@ -36,14 +38,23 @@ def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     if once:
         writer = writer.trigger(availableNow=True)
     lake = config.lake
-    return writer.start(lake.path(bronze.METADATA_POLLS)) if lake.root is not None else writer.toTable(lake.identifier(bronze.METADATA_POLLS))
+    return (
+        writer.start(lake.path(bronze.METADATA_POLLS))
+        if lake.root is not None
+        else writer.toTable(lake.identifier(bronze.METADATA_POLLS))
+    )
 
 
 def known_ids(spark: SparkSession, lake: Lake) -> dict[str, str]:
     """Alias -> cluster id, for the clusters that have history in the lake."""
     if not table_exists(spark, lake, silver.PROGRESS):
         return {}
-    rows = lake.read(spark, silver.PROGRESS).where(F.col("cluster_id").isNotNull()).select("cluster", "cluster_id").collect()
+    rows = (
+        lake.read(spark, silver.PROGRESS)
+        .where(F.col("cluster_id").isNotNull())
+        .select("cluster", "cluster_id")
+        .collect()
+    )
     return {row.cluster: row.cluster_id for row in rows}
 
 

@@ -1,11 +1,10 @@
 """Bronze polls -> silver snapshots: state over time, kept by the rules of jobs/rules/snapshots.py.
 
-    spark-submit jobs/snapshot_history.py --config FILE [--once]
+spark-submit jobs/snapshot_history.py --config FILE [--once]
 """
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import or_
 
@@ -29,7 +28,9 @@ LOOK_EVERY = "1 second"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job(QUERY, __doc__ or "", lambda spark, config, once: start(spark, config, once=once).awaitTermination(), argv)
+    return run_job(
+        QUERY, __doc__ or "", lambda spark, config, once: start(spark, config, once=once).awaitTermination(), argv
+    )
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
@@ -59,8 +60,16 @@ def whole_polls(batch: DataFrame, lake: Lake) -> DataFrame:
     """
     polls = batch.where("record = 'poll'").select("cluster", "poll_id", "stream", "n").localCheckpoint()
     spans = polls.groupBy("stream").agg(F.min("n"), F.max("n")).collect()
-    span = reduce(or_, ((F.col("stream") == stream) & F.col("n").between(first, last) for stream, first, last in spans), F.lit(False))
-    return lake.read(batch.sparkSession, bronze.METADATA_POLLS).where(span).join(F.broadcast(polls.select("cluster", "poll_id")), ["cluster", "poll_id"], "left_semi")
+    span = reduce(
+        or_,
+        ((F.col("stream") == stream) & F.col("n").between(first, last) for stream, first, last in spans),
+        F.lit(False),
+    )
+    return (
+        lake.read(batch.sparkSession, bronze.METADATA_POLLS)
+        .where(span)
+        .join(F.broadcast(polls.select("cluster", "poll_id")), ["cluster", "poll_id"], "left_semi")
+    )
 
 
 def apply_polls(batch: DataFrame, lake: Lake) -> None:
@@ -72,7 +81,9 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     spark = batch.sparkSession
     pending = lake.read(spark, silver.PENDING)
     headers = snapshots.take(batch, pending, lake.read(spark, silver.PROGRESS)).localCheckpoint()
-    taken = headers.agg(F.count("*").alias("polls"), F.count_if("waited").alias("waited"), F.min("applied.applied_at").alias("since")).collect()[0]
+    taken = headers.agg(
+        F.count("*").alias("polls"), F.count_if("waited").alias("waited"), F.min("applied.applied_at").alias("since")
+    ).collect()[0]
     if not taken.polls:
         return
     intake = snapshots.Intake(headers, snapshots.topics_of(headers, batch, pending))
@@ -97,8 +108,12 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
         changes[silver.PARTITION_SNAPSHOTS] = snapshots.partition_intervals(partitions, lives)
         changes[silver.TOPIC_SNAPSHOTS] = snapshots.topic_intervals(lives)
     if not snapshots.changed_headers(intake, verdicts).isEmpty():
-        changes[silver.BROKER_SNAPSHOTS] = snapshots.broker_intervals(intake.polls, verdicts, open_rows(silver.BROKER_SNAPSHOTS))
-        changes[silver.CLUSTER_SNAPSHOTS] = snapshots.cluster_intervals(intake.polls, verdicts, open_rows(silver.CLUSTER_SNAPSHOTS))
+        changes[silver.BROKER_SNAPSHOTS] = snapshots.broker_intervals(
+            intake.polls, verdicts, open_rows(silver.BROKER_SNAPSHOTS)
+        )
+        changes[silver.CLUSTER_SNAPSHOTS] = snapshots.cluster_intervals(
+            intake.polls, verdicts, open_rows(silver.CLUSTER_SNAPSHOTS)
+        )
 
     ids = intake.cluster_ids
     for table, rows in changes.items():

@@ -13,7 +13,12 @@ POLL_KEY = (
     Column("stream", "string", "<start, UTC>-<random>: minted once for each checkpoint.", nullable=False),
     Column("n", "bigint", "Number of the planned poll within its stream, without holes.", nullable=False),
     Column("cluster", "string", "Alias of the cluster, as configured.", nullable=False),
-    Column("record", "string", "poll: the header of one poll, failed ones too | topic: one topic as answered.", nullable=False),
+    Column(
+        "record",
+        "string",
+        "poll: the header of one poll, failed ones too | topic: one topic as answered.",
+        nullable=False,
+    ),
     Column("topic", "string", "Topic name; null on headers."),
     Column("chunk", "int", "0, 1, ...: a topic of more than 1,000 partitions takes several rows.", nullable=False),
 )
@@ -26,7 +31,9 @@ POLL_COLUMNS = (
     Column("sent_at", "timestamp", "Poller's clock when the (last) request went out."),
     Column("latency_ms", "double", "Sent to received by a monotonic clock, ms."),
     Column("outcome", "string", "ok | failed. A failed poll says nothing about the cluster's state."),
-    Column("error_kind", "string", "Why it failed, one stable word: timeout, unreachable, overlapped, ...; null when ok."),
+    Column(
+        "error_kind", "string", "Why it failed, one stable word: timeout, unreachable, overlapped, ...; null when ok."
+    ),
     Column("error", "string", "Why it failed, one line."),
     Column("attempts", "int", "Requests and connections tried for this poll."),
     Column("broker_id", "int", "Broker that answered, if its id is known."),
@@ -37,7 +44,9 @@ POLL_COLUMNS = (
     Column("metadata_version_level", "int", "Finalized level of metadata.version; null when unknown."),
     Column("elr_version_level", "int", "Finalized level of eligible.leader.replicas.version; null when unknown."),
     Column("controller_id", "int", "As answered; a random live broker under KRaft, so never compared."),
-    Column("topic_filter", "string", 'Topics asked for: null for every one, else {"topics": [...]} or {"pattern": "..."}.'),
+    Column(
+        "topic_filter", "string", 'Topics asked for: null for every one, else {"topics": [...]} or {"pattern": "..."}.'
+    ),
     Column("key_frame", "boolean", "True when every topic of the answer has its rows here."),
     Column("topic_count", "int", "Topics in the answer, after the filter."),
     Column("brokers", f"array<{BROKER_STRUCT}>", "Brokers as answered: live, not fenced."),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType
 
 from schemas import bronze, silver
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View
@@ -75,7 +75,9 @@ def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> No
             raise LakeError(f"{table.full_name}: no such table in {lake}; run the job that writes it first")
         missing = _missing_columns(spark, lake, table)
         if missing:
-            raise LakeError(f"{table.full_name} in {lake} lacks {', '.join(missing)}: made by an older version; run its job once")
+            raise LakeError(
+                f"{table.full_name} in {lake} lacks {', '.join(missing)}: made by an older version; run its job once"
+            )
 
 
 def table_exists(spark: SparkSession, lake: Lake, table: Table) -> bool:
@@ -141,7 +143,9 @@ def _upgrade(spark: SparkSession, lake: Lake, table: Table) -> None:
     for name in _missing_columns(spark, lake, table):
         column = next(column for column in table.columns if column.name == name)
         if not column.nullable:
-            raise LakeError(f"{table.full_name} in {lake} lacks {name}, which may not be null: not a table of this version; take another lake")
+            raise LakeError(
+                f"{table.full_name} in {lake} lacks {name}, which may not be null: not a table of this version; take another lake"
+            )
         spark.sql(f"ALTER TABLE {lake.identifier(table)} ADD COLUMNS ({column.ddl})")
 
 
@@ -150,13 +154,17 @@ def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[str]
     properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {lake.identifier(table)}").collect()}
     if properties.get(TABLE_PROPERTY) != table.full_name:
         was = properties.get(TABLE_PROPERTY, "made by something else")
-        raise LakeError(f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, take another lake")
+        raise LakeError(
+            f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, take another lake"
+        )
     version = int(properties.get(VERSION_PROPERTY, "0"))
     if version > LAKE_VERSION:
-        raise LakeError(f"{table.full_name} in {lake} has version {version}, newer than this program's {LAKE_VERSION}: upgrade the program")
+        raise LakeError(
+            f"{table.full_name} in {lake} has version {version}, newer than this program's {LAKE_VERSION}: upgrade the program"
+        )
     present = {field.name: field.dataType for field in spark.table(lake.identifier(table)).schema}
     for column in table.columns:
-        if column.name in present and _type(column.type) != _comparable(present[column.name]):
+        if column.name in present and _simple(column.type) != present[column.name].simpleString():
             raise LakeError(
                 f"{table.full_name}.{column.name} in {lake} is {present[column.name].simpleString()}, not {column.type}: "
                 "not a table of this version; take another lake"
@@ -164,13 +172,9 @@ def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[str]
     return [column.name for column in table.columns if column.name not in present]
 
 
-def _type(ddl: str) -> str:
-    return _comparable(StructType.fromDDL(f"c {ddl}")["c"].dataType)
-
-
-def _comparable(data_type: DataType) -> str:
-    # simpleString leaves out nullability within nested types, which Delta does not keep for us anyway.
-    return data_type.simpleString()
+def _simple(ddl: str) -> str:
+    """A column's type as DataType.simpleString writes it; nullability within nested types is not Delta's to keep."""
+    return DataType.fromDDL(ddl).simpleString()
 
 
 def _first_line(error: Exception) -> str:

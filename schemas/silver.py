@@ -10,15 +10,27 @@ CLUSTER_COLUMNS = (
 
 INTERVAL_COLUMNS = (
     Column("first_poll", "string", "First accepted poll that showed this state.", nullable=False),
-    Column("first_seen_at", "timestamp", "When that poll was answered (made non-decreasing by cluster).", nullable=False),
-    Column("prev_poll", "string", "Accepted poll before first_poll, the last without this state; null for the cluster's first."),
+    Column(
+        "first_seen_at", "timestamp", "When that poll was answered (made non-decreasing by cluster).", nullable=False
+    ),
+    Column(
+        "prev_poll",
+        "string",
+        "Accepted poll before first_poll, the last without this state; null for the cluster's first.",
+    ),
     Column("prev_sent_at", "timestamp", "When prev_poll was sent: the state began after this."),
     Column("last_poll", "string", "Last accepted poll that showed it; null while current."),
     Column("last_seen_at", "timestamp", "When last_poll was answered; null while current (see the views for now)."),
     Column("last_seen_sent_at", "timestamp", "When last_poll was sent: the state ended after this."),
     Column("superseded_poll", "string", "First accepted poll that disagreed; null while current."),
-    Column("superseded_at", "timestamp", "When that poll was answered: the state had ended by then. Null while current."),
-    Column("ended_as", "string", "Why the thing itself ended: recreated | unauthorized | absent (inferred) | not_polled. Null: another state followed."),
+    Column(
+        "superseded_at", "timestamp", "When that poll was answered: the state had ended by then. Null while current."
+    ),
+    Column(
+        "ended_as",
+        "string",
+        "Why the thing itself ended: recreated | unauthorized | absent (inferred) | not_polled. Null: another state followed.",
+    ),
     # The current rows in files of their own: a run reads and rewrites those alone, however long the history is.
     Column("is_current", "boolean", "superseded_at IS NULL.", nullable=False, generated_as="superseded_at IS NULL"),
 )
@@ -35,7 +47,9 @@ def _prev(column: Column) -> Column:
     return Column(f"prev_{column.name}", column.type, f"{column.name} in the row before; null for the first row.")
 
 
-def _interval_table(name: str, comment: str, key: tuple[Column, ...], state: tuple[Column, ...], **constraints: str) -> Table:
+def _interval_table(
+    name: str, comment: str, key: tuple[Column, ...], state: tuple[Column, ...], **constraints: str
+) -> Table:
     return Table(
         schema="silver",
         name=name,
@@ -49,7 +63,9 @@ def _interval_table(name: str, comment: str, key: tuple[Column, ...], state: tup
 
 
 TOPIC = Column("topic", "string", "Topic name.", nullable=False)
-TOPIC_ID = Column("topic_id", "string", "Kafka's 22-character id; null while no answer has shown it (before Metadata v10).")
+TOPIC_ID = Column(
+    "topic_id", "string", "Kafka's 22-character id; null while no answer has shown it (before Metadata v10)."
+)
 
 BROKER_SNAPSHOTS = _interval_table(
     "broker_snapshots",
@@ -78,12 +94,20 @@ PARTITION_SNAPSHOTS = _interval_table(
     "Partitions over time: leader, leader epoch, replicas, ISR, offline replicas.",
     key=(TOPIC, TOPIC_ID, Column("partition", "int", "Partition number.", nullable=False)),
     state=(
-        Column("error_code", "int", "Kafka's error code of the partition: 5 no leader, 72 listener not found, ...; 0 is none."),
+        Column(
+            "error_code",
+            "int",
+            "Kafka's error code of the partition: 5 no leader, 72 listener not found, ...; 0 is none.",
+        ),
         Column("leader", "int", "Leading broker; -1 when there is none."),
-        Column("leader_epoch", "int", "Leader epoch; null before Metadata v9, where it cannot be trusted (KAFKA-9212)."),
+        Column(
+            "leader_epoch", "int", "Leader epoch; null before Metadata v9, where it cannot be trusted (KAFKA-9212)."
+        ),
         Column("replicas", "array<int>", "Assigned brokers, in order: the first is the preferred leader."),
         Column("isr", "array<int>", "In-sync replicas, a sorted set."),
-        Column("offline_replicas", "array<int>", "Replicas that are not available, a sorted set; null before Metadata v5."),
+        Column(
+            "offline_replicas", "array<int>", "Replicas that are not available, a sorted set; null before Metadata v5."
+        ),
     ),
     partition_number="partition >= 0",
 )
@@ -110,10 +134,22 @@ POLL_GAPS = Table(
         Column("until_at", "timestamp", "When it was answered.", nullable=False),
         Column("interval_ms", "bigint", "Planned interval, the longer of both ends', ms.", nullable=False),
         Column("failed_polls", "bigint", "Failed polls within it.", nullable=False),
-        Column("stale_polls", "bigint", "Answers within it that were older than what had been accepted.", nullable=False),
-        Column("refused_polls", "bigint", "Answers within it that came from another cluster than the alias stands for.", nullable=False),
+        Column(
+            "stale_polls", "bigint", "Answers within it that were older than what had been accepted.", nullable=False
+        ),
+        Column(
+            "refused_polls",
+            "bigint",
+            "Answers within it that came from another cluster than the alias stands for.",
+            nullable=False,
+        ),
         Column("error_kinds", "array<string>", "Kinds of the failed polls, sorted.", nullable=False),
-        Column("reason", "string", "failed | refused | stale | not_polled (nobody ran, or ticks were missed).", nullable=False),
+        Column(
+            "reason",
+            "string",
+            "failed | refused | stale | not_polled (nobody ran, or ticks were missed).",
+            nullable=False,
+        ),
     ),
     key=("cluster_id", "until_poll"),
     constraints={"reason_known": "reason IN ('failed', 'refused', 'stale', 'not_polled')"},
@@ -152,7 +188,12 @@ PROGRESS = Table(
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
         Column("cluster_id", "string", "Its id; null until a poll succeeded."),
         Column("seen", "map<string, bigint>", "Stream -> the last n that was taken from it.", nullable=False),
-        Column("late_polls", "bigint", "Polls of an older stream that came after a newer one's, and were ignored.", nullable=False),
+        Column(
+            "late_polls",
+            "bigint",
+            "Polls of an older stream that came after a newer one's, and were ignored.",
+            nullable=False,
+        ),
         Column("applied_poll", "string", "Last accepted poll."),
         Column("applied_at", "timestamp", "When it was answered (made non-decreasing)."),
         Column("applied_sent_at", "timestamp", "When it was sent (made non-decreasing)."),
@@ -161,8 +202,12 @@ PROGRESS = Table(
         Column("before_at", "timestamp", "When it was answered."),
         Column("before_sent_at", "timestamp", "When it was sent."),
         Column("settled_poll", "string", "Up to this poll nothing can change any more; gold reads no further."),
-        Column("header_digest", "string", "Digest of the brokers and levels at applied_poll: only other ones are opened."),
-        Column("absent", "array<string>", "Topics missing from applied_poll, not yet believed to be gone.", nullable=False),
+        Column(
+            "header_digest", "string", "Digest of the brokers and levels at applied_poll: only other ones are opened."
+        ),
+        Column(
+            "absent", "array<string>", "Topics missing from applied_poll, not yet believed to be gone.", nullable=False
+        ),
         Column("failed_polls", "bigint", "Failed polls since applied_poll.", nullable=False),
         Column("refused_polls", "bigint", "Answers of another cluster since applied_poll.", nullable=False),
         Column("stale_polls", "bigint", "Waiting answers since applied_poll.", nullable=False),

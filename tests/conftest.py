@@ -28,7 +28,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *(ROOT / ".jars" / "kafka-4.3.1").glob("kafka-clients-*.jar")]
+    jars = [
+        *sorted((ROOT / ".jars" / "delta").glob("*.jar")),
+        *(ROOT / ".jars" / "kafka-4.3.1").glob("kafka-clients-*.jar"),
+    ]
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -46,6 +49,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
-    session = SparkSession.builder.master("local[4]").appName("kafka-metadata-history tests").config(map=settings).getOrCreate()
+    session = (
+        SparkSession.builder.master("local[4]")
+        .appName("kafka-metadata-history tests")
+        .config(map=settings)
+        .getOrCreate()
+    )
     yield session
     session.stop()

@@ -73,7 +73,10 @@ def _config(content: Mapping[str, Any]) -> Config:
         if lake.root is None:
             raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
         checkpoints = f"{lake.root.rstrip('/')}/checkpoints"
-    clusters = {alias: _texts(f"clusters.{alias}", options) for alias, options in _mapping("clusters", content["clusters"]).items()}
+    clusters = {
+        alias: _texts(f"clusters.{alias}", options)
+        for alias, options in _mapping("clusters", content["clusters"]).items()
+    }
     poll = _texts("poll", content.get("poll") or {})
     _known_keys(_mapping("thresholds", content.get("thresholds") or {}), _THRESHOLD_KEYS, "thresholds.")
     config = Config(lake, str(checkpoints), clusters, poll, _retention(content.get("retention") or {}))
@@ -123,7 +126,7 @@ def _texts(name: str, value: Any) -> dict[str, str]:
         elif isinstance(item, str | int):
             texts[key] = str(item)
         else:
-            raise ValueError(f"{name}.{key} is not text or a number")
+            raise ValueError(f"{name}.{key} is not text or a number")  # noqa: TRY004 - a mistake in the file like others
     return texts
 
 

@@ -31,7 +31,9 @@ def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta) -> None
     What is left of a cluster begins with a key frame, or the polls after it would say nothing of the topics that did
     not change. Polls that have not become history yet stay, however old.
     """
-    settled = lake.read(spark, silver.PROGRESS).where(F.col("settled_poll").isNotNull()).select("cluster", "settled_poll")
+    settled = (
+        lake.read(spark, silver.PROGRESS).where(F.col("settled_poll").isNotNull()).select("cluster", "settled_poll")
+    )
     cut = (
         lake.read(spark, bronze.METADATA_POLLS)
         .where((F.col("record") == "poll") & F.col("key_frame"))

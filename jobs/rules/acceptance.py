@@ -113,7 +113,9 @@ def _in_line(polls: Sequence[Poll], kinds: Mapping[str, str], applied: Verdict |
         refused += kind == "refused"
         stale += kind == "stale"
         error_kinds |= {str(poll.error_kind)} if kind == "failed" else set()
-        verdict = Verdict(poll.poll_id, kind, failed=failed, refused=refused, stale=stale, error_kinds=frozenset(error_kinds))
+        verdict = Verdict(
+            poll.poll_id, kind, failed=failed, refused=refused, stale=stale, error_kinds=frozenset(error_kinds)
+        )
         next_ord = (last.ord or 0) + 1 if last else 1
         if kind == "stale":
             verdict = replace(verdict, ord=next_ord)
@@ -123,7 +125,9 @@ def _in_line(polls: Sequence[Poll], kinds: Mapping[str, str], applied: Verdict |
             if last and last.at and last.sent_at:
                 at, sent_at = max(at, last.at), max(sent_at, last.sent_at)
             before = replace(last, before=None) if last else None
-            verdict = replace(verdict, ord=next_ord, at=at, sent_at=sent_at, interval_ms=poll.interval_ms, before=before)
+            verdict = replace(
+                verdict, ord=next_ord, at=at, sent_at=sent_at, interval_ms=poll.interval_ms, before=before
+            )
             last = verdict
             failed = refused = stale = 0
             error_kinds = set()
@@ -152,7 +156,9 @@ def _is_stale(seen: Mapping[str, TopicEpochs | None], accepted: Mapping[str, Top
 
 # --- the same over DataFrames: one call of `verdicts` for each cluster ---
 
-EPOCHS_SCHEMA = "cluster string, poll_id string, topic string, present boolean, topic_id string, partition int, leader_epoch int"
+EPOCHS_SCHEMA = (
+    "cluster string, poll_id string, topic string, present boolean, topic_id string, partition int, leader_epoch int"
+)
 VERDICT_SCHEMA = (
     "cluster string, poll_id string, verdict string, ord int, at timestamp, sent_at timestamp, interval_ms bigint, "
     "before_poll string, before_at timestamp, before_sent_at timestamp, before_interval_ms bigint, "
@@ -227,7 +233,9 @@ def _applied(progress: Mapping[str, Any] | None) -> Verdict | None:
         return None
     before = None
     if progress["before_poll"] is not None:
-        before = Verdict(progress["before_poll"], "accepted", at=progress["before_at"], sent_at=progress["before_sent_at"])
+        before = Verdict(
+            progress["before_poll"], "accepted", at=progress["before_at"], sent_at=progress["before_sent_at"]
+        )
     return Verdict(
         progress["applied_poll"],
         "applied",
@@ -284,5 +292,3 @@ def _verdict_schema() -> pa.Schema:
             "error_kinds": pa.list_(pa.string()),
         }
     )
-
-

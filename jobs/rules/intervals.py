@@ -21,7 +21,10 @@ def intervals(observations: DataFrame, key: Sequence[str], state: Sequence[str])
     by_key = Window.partitionBy(*key).orderBy("ord")
     lives = observations.withColumn(
         "_life",
-        F.coalesce(F.sum(F.col("ended_as").isNotNull().cast("int")).over(by_key.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0)),
+        F.coalesce(
+            F.sum(F.col("ended_as").isNotNull().cast("int")).over(by_key.rowsBetween(Window.unboundedPreceding, -1)),
+            F.lit(0),
+        ),
     )
     life = Window.partitionBy(*key, "_life").orderBy("ord")
     so_far = life.rowsBetween(Window.unboundedPreceding, 0)

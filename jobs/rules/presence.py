@@ -55,7 +55,14 @@ def topic_lives(topics: DataFrame, last_ord: DataFrame) -> DataFrame:
     # The first row of each absence stands for the whole of it; its reason is that of the poll that settled it.
     settled_at = F.lead("ord").over(by_topic) == F.col("ord") + ABSENT_POLLS - 1
     absences = (
-        topics.withColumn("absent_as", F.when(present, None).otherwise(F.when(settled_at, F.coalesce(F.lead("absent_as").over(by_topic), "absent_as")).otherwise(F.col("absent_as"))))
+        topics.withColumn(
+            "absent_as",
+            F.when(present, None).otherwise(
+                F.when(settled_at, F.coalesce(F.lead("absent_as").over(by_topic), "absent_as")).otherwise(
+                    F.col("absent_as")
+                )
+            ),
+        )
         .withColumn("_was_present", F.coalesce(F.lag(present).over(by_topic), F.lit(False)))
         .where(present | F.col("_was_present"))
         .join(F.broadcast(last_ord), "cluster")

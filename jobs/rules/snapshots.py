@@ -86,7 +86,11 @@ def take(batch: DataFrame, pending: DataFrame, progress: DataFrame) -> DataFrame
 
 def topics_of(headers: DataFrame, batch: DataFrame, pending: DataFrame) -> DataFrame:
     """The topic rows of an Intake with these `headers`."""
-    good = F.broadcast(headers.where("outcome = 'ok' AND NOT refused AND NOT late").select("cluster", "poll_id", "waited", "api_version"))
+    good = F.broadcast(
+        headers.where("outcome = 'ok' AND NOT refused AND NOT late").select(
+            "cluster", "poll_id", "waited", "api_version"
+        )
+    )
     columns = ["cluster", "poll_id", "topic", "chunk", *(column.name for column in TOPIC_COLUMNS)]
     new = batch.where("record = 'topic'").select(*columns).join(good.where("NOT waited"), ["cluster", "poll_id"])
     waiting = pending.where("record = 'topic'").select(*columns).join(good.where("waited"), ["cluster", "poll_id"])
@@ -99,7 +103,9 @@ def _claimed_ids(headers: DataFrame, progress: DataFrame) -> DataFrame:
     claims = (
         answered.select("cluster", F.col("cluster_id").alias("claimed_id"), F.col("poll_id").alias("since"))
         .unionByName(
-            progress.where(F.col("cluster_id").isNotNull()).select("cluster", F.col("cluster_id").alias("claimed_id"), F.lit("").alias("since"))
+            progress.where(F.col("cluster_id").isNotNull()).select(
+                "cluster", F.col("cluster_id").alias("claimed_id"), F.lit("").alias("since")
+            )
         )
         .groupBy("cluster")
         .agg(F.min_by("claimed_id", "since").alias("claimed_id"), F.min("since").alias("since"))
@@ -137,19 +143,25 @@ def said_of_topics(intake: Intake, open_topics: DataFrame, digests: DataFrame) -
         "error_code",
         "is_internal",
         # An answer that holds only an error does not say how many partitions there are.
-        F.when((F.col("error_code") == 0) | (F.col("partition_count") > 0), F.col("partition_count")).alias("partition_count"),
+        F.when((F.col("error_code") == 0) | (F.col("partition_count") > 0), F.col("partition_count")).alias(
+            "partition_count"
+        ),
         "digest",
         "digest_version",
     )
     # A key frame lists every topic, so a topic that is not in it is absent.
-    key_frames = intake.polls.where("outcome = 'ok' AND NOT refused AND key_frame").select("cluster", "poll_id", "topic_filter")
+    key_frames = intake.polls.where("outcome = 'ok' AND NOT refused AND key_frame").select(
+        "cluster", "poll_id", "topic_filter"
+    )
     known = answered.select("cluster", "topic").union(open_topics.select("cluster", "topic")).distinct()
     unlisted = (
         known.join(F.broadcast(key_frames), "cluster")
         .join(answered, ["cluster", "poll_id", "topic"], "left_anti")
         .withColumn(
             "absent_as",
-            F.when(presence.covered(F.col("topic_filter"), F.col("topic")), F.lit(presence.ABSENT)).otherwise(F.lit(presence.NOT_POLLED)),
+            F.when(presence.covered(F.col("topic_filter"), F.col("topic")), F.lit(presence.ABSENT)).otherwise(
+                F.lit(presence.NOT_POLLED)
+            ),
         )
         .drop("topic_filter")
     )
@@ -170,7 +182,13 @@ def said_of_topics(intake: Intake, open_topics: DataFrame, digests: DataFrame) -
         )
     )
     columns = ["cluster", "poll_id", "topic", *TOPIC_STATE, "digest", "digest_version", "first_poll"]
-    absent_so_far = so_far.where(missing).select("cluster", F.col("applied_poll").alias("poll_id"), "topic", F.lit(presence.ABSENT).alias("absent_as"), "first_poll")
+    absent_so_far = so_far.where(missing).select(
+        "cluster",
+        F.col("applied_poll").alias("poll_id"),
+        "topic",
+        F.lit(presence.ABSENT).alias("absent_as"),
+        "first_poll",
+    )
     said = reduce(
         lambda one, other: one.unionByName(other, allowMissingColumns=True),
         [answered, unlisted, so_far.select(*columns), absent_so_far],
@@ -181,7 +199,10 @@ def said_of_topics(intake: Intake, open_topics: DataFrame, digests: DataFrame) -
         & F.lag("absent_as").over(before).eqNullSafe(F.col("absent_as"))
         & (
             F.col("absent_as").isNotNull()
-            | ((F.lag("digest").over(before) == F.col("digest")) & (F.lag("digest_version").over(before) == F.col("digest_version")))
+            | (
+                (F.lag("digest").over(before) == F.col("digest"))
+                & (F.lag("digest_version").over(before) == F.col("digest_version"))
+            )
         )
     )
     present = F.col("absent_as").isNull()
@@ -205,7 +226,11 @@ def said_of_partitions(intake: Intake, said: DataFrame, open_partitions: DataFra
     present = said.where(F.col("absent_as").isNull())
     opened = (
         intake.topics.where(F.col("partitions").isNotNull())
-        .join(present.where(F.col("first_poll").isNull()).select("cluster", "poll_id", "topic"), ["cluster", "poll_id", "topic"], "left_semi")
+        .join(
+            present.where(F.col("first_poll").isNull()).select("cluster", "poll_id", "topic"),
+            ["cluster", "poll_id", "topic"],
+            "left_semi",
+        )
         .select("cluster", "poll_id", "topic", "topic_id", "api_version", F.inline("partitions"))
         .withColumns(
             {
@@ -231,7 +256,9 @@ def observed_epochs(said: DataFrame, partitions: DataFrame) -> DataFrame:
     shown = said.join(topics, ["cluster", "topic"], "left_semi").select(
         "cluster", "poll_id", "topic", F.col("absent_as").isNull().alias("present"), "topic_id"
     )
-    fell = falling.select("cluster", "poll_id", "topic", F.lit(True).alias("present"), "topic_id", "partition", "leader_epoch")
+    fell = falling.select(
+        "cluster", "poll_id", "topic", F.lit(True).alias("present"), "topic_id", "partition", "leader_epoch"
+    )
     return fell.unionByName(shown, allowMissingColumns=True)
 
 
@@ -248,13 +275,28 @@ def changed_headers(intake: Intake, verdicts: DataFrame) -> DataFrame:
 
 def topic_lives(said: DataFrame, verdicts: DataFrame) -> DataFrame:
     """The topics that accepted polls showed, with `ord` and life (presence.topic_lives). What a stale answer said counts
-    from the next accepted one on, unless that one said otherwise."""
-    numbered = said.join(F.broadcast(verdicts.where(F.col("ord") > 0).select("cluster", "poll_id", "ord")), ["cluster", "poll_id"], "left")
+    from the next accepted one on, unless that one said otherwise.
+    """
+    numbered = said.join(
+        F.broadcast(verdicts.where(F.col("ord") > 0).select("cluster", "poll_id", "ord")),
+        ["cluster", "poll_id"],
+        "left",
+    )
     numbered = numbered.withColumn(
-        "ord", F.coalesce("ord", F.when(F.col("first_poll").isNotNull(), F.when(F.col("absent_as").isNotNull(), F.lit(0)).otherwise(F.lit(-1))))
+        "ord",
+        F.coalesce(
+            "ord",
+            F.when(
+                F.col("first_poll").isNotNull(), F.when(F.col("absent_as").isNotNull(), F.lit(0)).otherwise(F.lit(-1))
+            ),
+        ),
     ).where(F.col("ord").isNotNull())
     latest = Window.partitionBy("cluster", "topic", "ord").orderBy(F.desc("poll_id"))
-    last_ord = verdicts.groupBy("cluster").agg(F.coalesce(F.max(F.when(F.col("verdict").isin("accepted", "applied"), F.col("ord"))), F.lit(0)).alias("last_ord"))
+    last_ord = verdicts.groupBy("cluster").agg(
+        F.coalesce(F.max(F.when(F.col("verdict").isin("accepted", "applied"), F.col("ord"))), F.lit(0)).alias(
+            "last_ord"
+        )
+    )
     return presence.topic_lives(
         numbered.withColumn("_latest", F.row_number().over(latest)).where("_latest = 1").drop("_latest"),
         last_ord,
@@ -263,7 +305,9 @@ def topic_lives(said: DataFrame, verdicts: DataFrame) -> DataFrame:
 
 def topic_intervals(lives: DataFrame) -> DataFrame:
     """What topics were; see intervals."""
-    observations = lives.select("cluster", "topic", "life", "ord", *TOPIC_STATE, F.lit(None).cast("string").alias("ended_as"), "first_poll")
+    observations = lives.select(
+        "cluster", "topic", "life", "ord", *TOPIC_STATE, F.lit(None).cast("string").alias("ended_as"), "first_poll"
+    )
     return _end_with_life(intervals(observations, ("cluster", "topic", "life"), TOPIC_STATE), lives)
 
 
@@ -275,24 +319,50 @@ def partition_intervals(partitions: DataFrame, lives: DataFrame) -> DataFrame:
     fewer = (
         lives.withColumn("_before", before)
         .where(count < F.col("_before"))
-        .select("cluster", "topic", "life", "ord", F.explode(F.sequence("partition_count", F.col("_before") - 1)).alias("partition"))
+        .select(
+            "cluster",
+            "topic",
+            "life",
+            "ord",
+            F.explode(F.sequence("partition_count", F.col("_before") - 1)).alias("partition"),
+        )
         .withColumn("ended_as", F.lit(presence.ABSENT))
     )
-    observations = partitions.join(lives.select("cluster", "topic", "poll_id", "life", "ord"), ["cluster", "topic", "poll_id"]).select(
-        "cluster", "topic", "life", "partition", "ord", *PARTITION_STATE, F.lit(None).cast("string").alias("ended_as"), "first_poll"
+    observations = partitions.join(
+        lives.select("cluster", "topic", "poll_id", "life", "ord"), ["cluster", "topic", "poll_id"]
+    ).select(
+        "cluster",
+        "topic",
+        "life",
+        "partition",
+        "ord",
+        *PARTITION_STATE,
+        F.lit(None).cast("string").alias("ended_as"),
+        "first_poll",
     )
     return _end_with_life(
-        intervals(observations.unionByName(fewer, allowMissingColumns=True), ("cluster", "topic", "life", "partition"), PARTITION_STATE), lives
+        intervals(
+            observations.unionByName(fewer, allowMissingColumns=True),
+            ("cluster", "topic", "life", "partition"),
+            PARTITION_STATE,
+        ),
+        lives,
     )
 
 
 def _end_with_life(rows: DataFrame, lives: DataFrame) -> DataFrame:
-    ends = lives.where(F.col("life_ended_ord").isNotNull()).select("cluster", "topic", "life", "life_ended_ord", "life_ended_as").distinct()
+    ends = (
+        lives.where(F.col("life_ended_ord").isNotNull())
+        .select("cluster", "topic", "life", "life_ended_ord", "life_ended_as")
+        .distinct()
+    )
     return (
         rows.join(ends, ["cluster", "topic", "life"], "left")
         .withColumns(
             {
-                "ended_as": F.when(F.col("superseded_ord").isNull(), F.col("life_ended_as")).otherwise(F.col("ended_as")),
+                "ended_as": F.when(F.col("superseded_ord").isNull(), F.col("life_ended_as")).otherwise(
+                    F.col("ended_as")
+                ),
                 "superseded_ord": F.coalesce("superseded_ord", "life_ended_ord"),
             }
         )
@@ -333,7 +403,11 @@ def broker_intervals(headers: DataFrame, verdicts: DataFrame, open_brokers: Data
     gone = lists.select(
         "cluster",
         "ord",
-        F.explode(F.array_except(F.transform("_before", lambda b: b["broker_id"]), F.transform("brokers", lambda b: b["broker_id"]))).alias("broker_id"),
+        F.explode(
+            F.array_except(
+                F.transform("_before", lambda b: b["broker_id"]), F.transform("brokers", lambda b: b["broker_id"])
+            )
+        ).alias("broker_id"),
         F.lit(presence.ABSENT).alias("ended_as"),
     )
     rows = intervals(there.unionByName(gone, allowMissingColumns=True), ("cluster", "broker_id"), BROKER_STATE)
@@ -343,8 +417,12 @@ def broker_intervals(headers: DataFrame, verdicts: DataFrame, open_brokers: Data
 def cluster_intervals(headers: DataFrame, verdicts: DataFrame, open_clusters: DataFrame) -> DataFrame:
     """What the clusters' finalized levels were; see intervals."""
     answered = _accepted(headers, verdicts).select("cluster", "ord", *CLUSTER_STATE)
-    so_far = open_clusters.join(verdicts.select("cluster").distinct(), "cluster", "left_semi").select("cluster", F.lit(0).alias("ord"), *CLUSTER_STATE, "first_poll")
-    observations = answered.unionByName(so_far, allowMissingColumns=True).withColumn("ended_as", F.lit(None).cast("string"))
+    so_far = open_clusters.join(verdicts.select("cluster").distinct(), "cluster", "left_semi").select(
+        "cluster", F.lit(0).alias("ord"), *CLUSTER_STATE, "first_poll"
+    )
+    observations = answered.unionByName(so_far, allowMissingColumns=True).withColumn(
+        "ended_as", F.lit(None).cast("string")
+    )
     return intervals(observations, ("cluster",), CLUSTER_STATE)
 
 
@@ -415,7 +493,9 @@ def poll_gaps(verdicts: DataFrame, cluster_ids: DataFrame) -> DataFrame:
 def topic_digests(said: DataFrame, verdicts: DataFrame) -> DataFrame:
     """cluster, topic, digest, digest_version, poll_id: the digests that are applied now, where they are new."""
     accepted = verdicts.where(F.col("ord") > 0).select("cluster", "poll_id", "ord")
-    ids = verdicts.where(F.col("verdict") == "accepted").select("cluster", "ord", F.col("poll_id").alias("_applied_with"))
+    ids = verdicts.where(F.col("verdict") == "accepted").select(
+        "cluster", "ord", F.col("poll_id").alias("_applied_with")
+    )
     return (
         said.where(F.col("first_poll").isNull())
         .join(F.broadcast(accepted), ["cluster", "poll_id"])
@@ -452,10 +532,15 @@ def next_progress(intake: Intake, verdicts: DataFrame, missing: DataFrame) -> Da
         verdicts.join(F.broadcast(digests), ["cluster", "poll_id"], "left")
         .groupBy("cluster")
         .agg(
-            F.max_by(F.struct(*(F.col(of).alias(name) for name, of in _LINE.items())), F.when(last, F.col("ord"))).alias("line"),
+            F.max_by(
+                F.struct(*(F.col(of).alias(name) for name, of in _LINE.items())), F.when(last, F.col("ord"))
+            ).alias("line"),
             F.max_by(
                 F.struct(
-                    *(F.when(last, F.lit(0)).otherwise(F.col(name)).alias(name) for name in ("failed_polls", "refused_polls")),
+                    *(
+                        F.when(last, F.lit(0)).otherwise(F.col(name)).alias(name)
+                        for name in ("failed_polls", "refused_polls")
+                    ),
                     F.when(last, none).otherwise(F.col("error_kinds")).alias("error_kinds"),
                 ),
                 "poll_id",
@@ -467,7 +552,13 @@ def next_progress(intake: Intake, verdicts: DataFrame, missing: DataFrame) -> Da
     taken = (
         intake.headers.where("NOT waited")
         .groupBy("cluster", "stream")
-        .agg(F.max("n").alias("n"), F.count_if("late").alias("late"), F.max("scheduled_at").alias("at"), F.any_value("applied").alias("applied"), F.any_value("claimed_id").alias("claimed_id"))
+        .agg(
+            F.max("n").alias("n"),
+            F.count_if("late").alias("late"),
+            F.max("scheduled_at").alias("at"),
+            F.any_value("applied").alias("applied"),
+            F.any_value("claimed_id").alias("claimed_id"),
+        )
         .groupBy("cluster")
         .agg(
             F.map_from_entries(F.collect_list(F.struct("stream", "n"))).alias("newly_seen"),
@@ -489,17 +580,26 @@ def next_progress(intake: Intake, verdicts: DataFrame, missing: DataFrame) -> Da
             name: F.when(moved, F.col(f"since.{name}")).otherwise(F.col(f"applied.{name}"))
             for name in ("failed_polls", "refused_polls", "error_kinds")
         },
-        "header_digest": F.when(F.col("accepted") > 0, F.col("line.header_digest")).otherwise(F.col("applied.header_digest")),
+        "header_digest": F.when(F.col("accepted") > 0, F.col("line.header_digest")).otherwise(
+            F.col("applied.header_digest")
+        ),
         "stale_polls": F.when(moved, F.col("stale_polls")).otherwise(F.col("applied.stale_polls")),
         "absent": F.when(moved, F.coalesce("absent", none)).otherwise(F.col("applied.absent")),
         "last_poll_at": F.greatest("at", "applied.last_poll_at"),
     }
-    rows = taken.join(judged, "cluster", "left").join(gone, "cluster", "left").select("cluster", *(column.alias(name) for name, column in columns.items()))
+    rows = (
+        taken.join(judged, "cluster", "left")
+        .join(gone, "cluster", "left")
+        .select("cluster", *(column.alias(name) for name, column in columns.items()))
+    )
     settled = F.when(F.size("absent") > 0, F.col("before_poll")).otherwise(F.col("applied_poll"))
     return rows.withColumn("settled_poll", settled).select(*silver.PROGRESS.column_names)
 
 
 def _overlaid(older: Column, newer: Column) -> Column:
     """Two maps as one; `newer` wins."""
-    kept = F.map_filter(F.coalesce(older, F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<bigint>"))), lambda key, _: ~F.map_contains_key(newer, key))
+    kept = F.map_filter(
+        F.coalesce(older, F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<bigint>"))),
+        lambda key, _: ~F.map_contains_key(newer, key),
+    )
     return F.map_concat(kept, newer)

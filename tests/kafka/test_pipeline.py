@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -68,18 +67,33 @@ def command(job: str, config: Path, *flags: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     scripts = str(Path(sys.executable).parent)
-    return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {
+        **os.environ,
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
 
 
 def run(job: str, config: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(job, config, *flags), cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(
+        command(job, config, *flags),
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
 
 
 @contextmanager
 def running(job: str, config: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A job in a process group of its own, which is killed whole in the end."""
     with log.open("wb") as output:
-        process = subprocess.Popen(command(job, config), cwd=ROOT, env=environment(), stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(
+            command(job, config), cwd=ROOT, env=environment(), stdout=output, stderr=output, start_new_session=True
+        )
     try:
         yield process
     finally:
@@ -125,7 +139,13 @@ def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder:
         log = folder / f"run-{i}.log"
         with running("pipeline", config, log) as process:
             before = commits(folder / "lake", bronze.METADATA_POLLS)
-            wait_for(lambda before=before: commits(folder / "lake", bronze.METADATA_POLLS) > before + 1 or process.poll() is not None, 90, "polls")
+            wait_for(
+                lambda before=before: (
+                    commits(folder / "lake", bronze.METADATA_POLLS) > before + 1 or process.poll() is not None
+                ),
+                90,
+                "polls",
+            )
             assert process.poll() is None, log.read_text()[-3000:]
             cluster.stop(broker)
             time.sleep(chance.uniform(0, 12))
@@ -139,12 +159,16 @@ def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder:
 
 
 @pytest.mark.usefixtures("topics")
-def test_a_pipeline_killed_three_times_loses_nothing(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_pipeline_killed_three_times_loses_nothing(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
     killed_at_random_moments(spark, cluster, tmp_path, kills=3, seed=11)
 
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("topics")
 @pytest.mark.timeout(3600)
-def test_a_pipeline_killed_twenty_times_loses_nothing(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_pipeline_killed_twenty_times_loses_nothing(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
     killed_at_random_moments(spark, cluster, tmp_path, kills=20, seed=12)

@@ -63,11 +63,28 @@ class RandomCluster:
 
     def new_partition(self) -> dict[str, Any]:
         replicas = self.random.sample(range(3), 2)
-        return {"error_code": 0, "leader": replicas[0], "leader_epoch": 0, "replicas": replicas, "isr": list(replicas), "offline_replicas": []}
+        return {
+            "error_code": 0,
+            "leader": replicas[0],
+            "leader_epoch": 0,
+            "replicas": replicas,
+            "isr": list(replicas),
+            "offline_replicas": [],
+        }
 
     def live(self) -> None:
         for _ in range(self.random.choice([0, 0, 0, 1, 1, 2, 3])):
-            self.random.choice([self.elect, self.elect, self.shrink, self.shrink, self.topics_change, self.brokers_change, self.upgrade])()
+            self.random.choice(
+                [
+                    self.elect,
+                    self.elect,
+                    self.shrink,
+                    self.shrink,
+                    self.topics_change,
+                    self.brokers_change,
+                    self.upgrade,
+                ]
+            )()
 
     def some_partition(self) -> dict[str, Any] | None:
         partitions = [p for topic in self.topics.values() for p in topic["partitions"]]
@@ -104,7 +121,11 @@ class RandomCluster:
         if broker in self.brokers and len(self.brokers) > 1:
             del self.brokers[broker]
         else:
-            self.brokers[broker] = (f"host{broker}", self.random.choice([9092, 9093]), self.random.choice(["a", "b", None]))
+            self.brokers[broker] = (
+                f"host{broker}",
+                self.random.choice([9092, 9093]),
+                self.random.choice(["a", "b", None]),
+            )
 
     def upgrade(self) -> None:
         self.levels = self.random.choice([(25, 0), (30, 0), (30, 1), (None, None)])
@@ -125,7 +146,9 @@ class RandomCluster:
                 batch += 1
                 version = r.choice(VERSIONS)
                 if r.random() < 0.2:
-                    topic_filter = r.choice([None, None, json.dumps({"pattern": "t[12].*"}), json.dumps({"topics": ["t1", "t2"]})])
+                    topic_filter = r.choice(
+                        [None, None, json.dumps({"pattern": "t[12].*"}), json.dumps({"topics": ["t1", "t2"]})]
+                    )
                 if r.random() < 0.08:
                     stream, n = f"20261101T{len(answers):06d}Z-00000000", 0
             at += timedelta(milliseconds=interval_ms) * r.choice([1, 1, 1, 1, 1, 1, 4])
@@ -135,7 +158,9 @@ class RandomCluster:
                 stuck = len(images) - r.randint(2, 4)
             brokers, topics, levels = images[-1 if stuck is None else stuck]
             skew = timedelta(seconds=r.choice([0] * 12 + [-25]))
-            answer = Answer(f"{stream}/{n:012d}", stream, n, batch, at, interval_ms, ok=r.random() > 0.1, topic_filter=topic_filter)
+            answer = Answer(
+                f"{stream}/{n:012d}", stream, n, batch, at, interval_ms, ok=r.random() > 0.1, topic_filter=topic_filter
+            )
             if answer.ok:
                 answer.sent_at = at + skew
                 answer.received_at = at + skew + timedelta(milliseconds=r.randint(1, 900))
@@ -177,9 +202,12 @@ class RandomCluster:
 
 def digest(topic: dict[str, Any]) -> bytes:
     partitions = [
-        {**p, "isr": sorted(p["isr"]), "offline_replicas": p["offline_replicas"] and sorted(p["offline_replicas"])} for p in topic["partitions"]
+        {**p, "isr": sorted(p["isr"]), "offline_replicas": p["offline_replicas"] and sorted(p["offline_replicas"])}
+        for p in topic["partitions"]
     ]
-    return hashlib.blake2b(json.dumps({**topic, "partitions": partitions}, sort_keys=True).encode(), digest_size=16).digest()
+    return hashlib.blake2b(
+        json.dumps({**topic, "partitions": partitions}, sort_keys=True).encode(), digest_size=16
+    ).digest()
 
 
 def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
@@ -188,7 +216,15 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
     said: dict[str, bytes] = {}
     key_framed: tuple[int, str | None] | None = None
     for a in answers:
-        key = {"poll_id": a.poll_id, "stream": a.stream, "n": a.n, "cluster": alias, "chunk": 0, "cluster_id": a.cluster_id, "received_at": a.received_at}
+        key = {
+            "poll_id": a.poll_id,
+            "stream": a.stream,
+            "n": a.n,
+            "cluster": alias,
+            "chunk": 0,
+            "cluster_id": a.cluster_id,
+            "received_at": a.received_at,
+        }
         header = {
             **key,
             "record": "poll",
@@ -215,7 +251,9 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
                 **header,
                 "key_frame": key_frame,
                 "topic_count": len(a.topics),
-                "brokers": [{"broker_id": b, "host": h, "port": p, "rack": rack} for b, (h, p, rack) in a.brokers.items()],
+                "brokers": [
+                    {"broker_id": b, "host": h, "port": p, "rack": rack} for b, (h, p, rack) in a.brokers.items()
+                ],
             }
         )
         for name, topic in a.topics.items():
@@ -261,10 +299,10 @@ class View:
 def trusted(answer: Answer) -> dict[str, dict[str, Any]]:
     """Topics that the answer shows, normalized: sorted sets, no epochs below v9; errors 3 and 29 are not shown."""
     shown = {}
-    for name, topic in answer.topics.items():
-        if topic["error_code"] in {3, 29}:
+    for name, answered in answer.topics.items():
+        if answered["error_code"] in {3, 29}:
             continue
-        topic = copy.deepcopy(topic)
+        topic = copy.deepcopy(answered)
         for p in topic["partitions"]:
             p["isr"] = sorted(p["isr"])
             if p["offline_replicas"] is not None:
@@ -295,7 +333,11 @@ def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answe
             old = view.get(name)
             if old and (old["topic_id"] is None or topic["topic_id"] is None or old["topic_id"] == topic["topic_id"]):
                 for p, q in zip(old["partitions"], topic["partitions"], strict=False):
-                    if p["leader_epoch"] is not None and q["leader_epoch"] is not None and q["leader_epoch"] < p["leader_epoch"]:
+                    if (
+                        p["leader_epoch"] is not None
+                        and q["leader_epoch"] is not None
+                        and q["leader_epoch"] < p["leader_epoch"]
+                    ):
                         stale = True
         if stale:
             floor = waiting[-1][1] if waiting else accepted[-1][1]
@@ -320,7 +362,9 @@ def covers(topic_filter: str | None, topic: str) -> bool:
     return topic[1] in "12"
 
 
-def views(answers: list[Answer], cluster_id: str) -> tuple[list[View], dict[tuple[str, int], tuple[str, str]], set[str]]:
+def views(
+    answers: list[Answer], cluster_id: str
+) -> tuple[list[View], dict[tuple[str, int], tuple[str, str]], set[str]]:
     """The accepted views in order; how topics' lives ended ((topic, life) -> (poll id, as what)); topics missing at the last."""
     accepted = accepted_answers(answers, cluster_id)
     shown = [trusted(a) for a, _, _ in accepted]
@@ -342,7 +386,13 @@ def views(answers: list[Answer], cluster_id: str) -> tuple[list[View], dict[tupl
                 missing.add(name)
             elif name not in following:
                 nxt = accepted[i + 1][0]
-                reason = "unauthorized" if nxt.topics.get(name, {}).get("error_code") == 29 else "absent" if covers(nxt.topic_filter, name) else "not_polled"
+                reason = (
+                    "unauthorized"
+                    if nxt.topics.get(name, {}).get("error_code") == 29
+                    else "absent"
+                    if covers(nxt.topic_filter, name)
+                    else "not_polled"
+                )
                 ended[name, life[name]] = (a.poll_id, reason)
                 del current[name]
             elif old_id and following[name]["topic_id"] and old_id != following[name]["topic_id"]:
@@ -380,9 +430,20 @@ def views(answers: list[Answer], cluster_id: str) -> tuple[list[View], dict[tupl
                 a.poll_id,
                 at,
                 sent,
-                {(t, life[t]): (s["topic_id"], s["error_code"], s["is_internal"], s["count"]) for t, s in current.items()},
                 {
-                    (t, life[t], k): (p["topic_id"], p["error_code"], p["leader"], p["leader_epoch"], tuple(p["replicas"]), tuple(p["isr"]), None if p["offline_replicas"] is None else tuple(p["offline_replicas"]))
+                    (t, life[t]): (s["topic_id"], s["error_code"], s["is_internal"], s["count"])
+                    for t, s in current.items()
+                },
+                {
+                    (t, life[t], k): (
+                        p["topic_id"],
+                        p["error_code"],
+                        p["leader"],
+                        p["leader_epoch"],
+                        tuple(p["replicas"]),
+                        tuple(p["isr"]),
+                        None if p["offline_replicas"] is None else tuple(p["offline_replicas"]),
+                    )
                     for t, s in current.items()
                     for k, p in s["partitions"].items()
                 },

@@ -35,10 +35,23 @@ def header(cluster: str, n: int, seconds_ago: float, error_kind: str | None = No
 
 
 def progress(cluster: str, seconds_ago: float | None) -> dict[str, Any]:
-    empty = {"seen": {}, "late_polls": 0, "absent": [], "failed_polls": 0, "refused_polls": 0, "stale_polls": 0, "error_kinds": []}
+    empty = {
+        "seen": {},
+        "late_polls": 0,
+        "absent": [],
+        "failed_polls": 0,
+        "refused_polls": 0,
+        "stale_polls": 0,
+        "error_kinds": [],
+    }
     if seconds_ago is None:
         return {**empty, "cluster": cluster}
-    return {**empty, "cluster": cluster, "applied_at": NOON - timedelta(seconds=seconds_ago), "applied_interval_ms": 30_000}
+    return {
+        **empty,
+        "cluster": cluster,
+        "applied_at": NOON - timedelta(seconds=seconds_ago),
+        "applied_interval_ms": 30_000,
+    }
 
 
 def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -63,7 +76,12 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         header("never", 1, 10, "authentication"),
     ]
     append(spark, lake, bronze.METADATA_POLLS, polls)
-    append(spark, lake, silver.PROGRESS, [progress("never", None), progress("down", 61), progress("fine", 90), progress("quiet", 86_400)])
+    append(
+        spark,
+        lake,
+        silver.PROGRESS,
+        [progress("never", None), progress("down", 61), progress("fine", 90), progress("quiet", 86_400)],
+    )
     attach(spark, lake)
     return lake
 
@@ -71,7 +89,16 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_health(spark: SparkSession, lake: Lake) -> None:
     arguments = {"since": "2026-11-01T11:00:00Z", "until": "2026-11-01T12:00:00Z"}
     rows = spark.sql((QUERIES / "health.sql").read_text(), arguments)
-    assert rows.columns == ["cluster", "last_good_poll_at", "age_s", "interval_s", "polls", "failed_polls", "last_error_kind", "status"]
+    assert rows.columns == [
+        "cluster",
+        "last_good_poll_at",
+        "age_s",
+        "interval_s",
+        "polls",
+        "failed_polls",
+        "last_error_kind",
+        "status",
+    ]
     ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (60, 61, 86_400)}
     assert [tuple(row) for row in rows.collect()] == [
         ("down", ago[61], 61.0, 30.0, 3, 2, "unreachable", "late"),

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,12 @@ from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, view
 HISTORIES = int(__import__("os").environ.get("H", 200))
 POLLS = 30
 
-INTERVAL_TABLES = (silver.BROKER_SNAPSHOTS, silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS)
+INTERVAL_TABLES = (
+    silver.BROKER_SNAPSHOTS,
+    silver.TOPIC_SNAPSHOTS,
+    silver.PARTITION_SNAPSHOTS,
+    silver.CLUSTER_SNAPSHOTS,
+)
 COMPARED = (*INTERVAL_TABLES, silver.POLL_GAPS, silver.PROGRESS)
 
 
@@ -33,11 +39,15 @@ def bronze_frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema).coalesce(2)
 
 
-def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[tuple]:
-    """Every row as a tuple that can be compared and sorted, columns in their order."""
-    names = [n for n in table.column_names if n != "topic_id"] + (["topic_id"] if "topic_id" in table.column_names else [])
-    plain = lambda v: tuple(plain(x) for x in v) if isinstance(v, list) else tuple(sorted(v.items())) if isinstance(v, dict) else v  # noqa: E731
-    return sorted((tuple(plain(row[n]) for n in names) for row in lake.read(spark, table).collect()), key=repr)
+def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[str]:
+    """Every row as text that can be compared, maps in the order of their keys."""
+    rows = lake.read(spark, table).select(*table.column_names).collect()
+    return sorted(
+        repr(
+            {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in row.asDict().items()}
+        )
+        for row in rows
+    )
 
 
 def by_cluster(spark: SparkSession, lake: Lake, table: Table) -> dict[str, list[dict[str, Any]]]:
@@ -56,7 +66,9 @@ def histories() -> dict[str, list[Answer]]:
 def whole(spark: SparkSession, histories: dict[str, list[Answer]], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake that took all histories in one batch."""
     lake = new_lake(spark, tmp_path_factory.mktemp("whole"))
-    apply_polls(bronze_frame(spark, [row for alias, answers in histories.items() for row in bronze_rows(alias, answers)]), lake)
+    apply_polls(
+        bronze_frame(spark, [row for alias, answers in histories.items() for row in bronze_rows(alias, answers)]), lake
+    )
     return lake
 
 
@@ -69,7 +81,15 @@ def topic_state(row: dict[str, Any]) -> tuple:
 
 
 def partition_state(row: dict[str, Any]) -> tuple:
-    return (row["topic_id"], row["error_code"], row["leader"], row["leader_epoch"], tuples(row["replicas"]), tuples(row["isr"]), tuples(row["offline_replicas"]))
+    return (
+        row["topic_id"],
+        row["error_code"],
+        row["leader"],
+        row["leader_epoch"],
+        tuples(row["replicas"]),
+        tuples(row["isr"]),
+        tuples(row["offline_replicas"]),
+    )
 
 
 def broker_state(row: dict[str, Any]) -> tuple:
@@ -84,7 +104,7 @@ KINDS = {
     "topics": (silver.TOPIC_SNAPSHOTS, lambda row: row["topic"], topic_state),
     "partitions": (silver.PARTITION_SNAPSHOTS, lambda row: (row["topic"], row["partition"]), partition_state),
     "brokers": (silver.BROKER_SNAPSHOTS, lambda row: row["broker_id"], broker_state),
-    "levels": (silver.CLUSTER_SNAPSHOTS, lambda row: "levels", level_state),
+    "levels": (silver.CLUSTER_SNAPSHOTS, lambda _: "levels", level_state),
 }
 
 
@@ -106,18 +126,49 @@ def test_histories_have_everything_that_the_rules_are_about(histories: dict[str,
         seen.update({"stale"} if len(good) > len(history) else set())
         seen.update({"refused"} if any(a.ok and a.cluster_id != f"id-{alias}" for a in answers) else set())
         seen.update({"missing"} if missing else set())
-        seen.update({"believed"} if any(earlier[k][3] > later[k][3] for a, b in zip(history, history[1:], strict=False) for earlier, later in [(a.partitions, b.partitions)] for k in earlier.keys() & later.keys() if None not in (earlier[k][3], later[k][3]) and earlier[k][0] == later[k][0]) else set())
-        seen.update({"clock"} if any(v.at != a.received_at for v in history for a in answers if a.poll_id == v.poll_id) else set())
-    assert seen >= {"recreated", "unauthorized", "absent", "not_polled", "stale", "refused", "missing", "believed", "clock"}
+        seen.update(
+            {"believed"}
+            if any(
+                earlier[k][3] > later[k][3]
+                for a, b in pairwise(history)
+                for earlier, later in [(a.partitions, b.partitions)]
+                for k in earlier.keys() & later.keys()
+                if None not in (earlier[k][3], later[k][3]) and earlier[k][0] == later[k][0]
+            )
+            else set()
+        )
+        seen.update(
+            {"clock"}
+            if any(v.at != a.received_at for v in history for a in answers if a.poll_id == v.poll_id)
+            else set()
+        )
+    assert seen >= {
+        "recreated",
+        "unauthorized",
+        "absent",
+        "not_polled",
+        "stale",
+        "refused",
+        "missing",
+        "believed",
+        "clock",
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_accepted_view_can_be_rebuilt(spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]], kind: str) -> None:
+def test_every_accepted_view_can_be_rebuilt(
+    spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]], kind: str
+) -> None:
     table, key, state = KINDS[kind]
     stored = by_cluster(spark, whole, table)
     for alias, answers in histories.items():
         for view in views(answers, f"id-{alias}")[0]:
-            rebuilt = [row for row in stored[alias] if row["first_poll"] <= view.poll_id and (row["superseded_poll"] is None or row["superseded_poll"] > view.poll_id)]
+            rebuilt = [
+                row
+                for row in stored[alias]
+                if row["first_poll"] <= view.poll_id
+                and (row["superseded_poll"] is None or row["superseded_poll"] > view.poll_id)
+            ]
             assert len({key(row) for row in rebuilt}) == len(rebuilt), f"{alias} {view.poll_id}: intervals overlap"
             assert {key(row): state(row) for row in rebuilt} == expected(view, kind), f"{alias} {view.poll_id}"
 
@@ -127,7 +178,11 @@ def test_intervals_are_as_long_as_they_can_be_and_know_their_neighbours(
     spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]], kind: str
 ) -> None:
     table, key, state = KINDS[kind]
-    state_columns = [c.name.removeprefix("prev_") for c in table.columns if c.name.startswith("prev_") and c.name not in {"prev_poll", "prev_sent_at"}]
+    state_columns = [
+        c.name.removeprefix("prev_")
+        for c in table.columns
+        if c.name.startswith("prev_") and c.name not in {"prev_poll", "prev_sent_at"}
+    ]
     stored = by_cluster(spark, whole, table)
     for alias, answers in histories.items():
         line = views(answers, f"id-{alias}")[0]
@@ -148,7 +203,7 @@ def test_intervals_are_as_long_as_they_can_be_and_know_their_neighbours(
                     last.at.replace(tzinfo=None),
                     last.sent_at.replace(tzinfo=None),
                 )
-        for one, other in zip(rows, rows[1:], strict=False):
+        for one, other in pairwise(rows):
             if key(one) == key(other):
                 assert one["superseded_poll"] is not None
                 assert one["superseded_poll"] <= other["first_poll"]
@@ -159,13 +214,15 @@ def test_intervals_are_as_long_as_they_can_be_and_know_their_neighbours(
                     assert one["ended_as"] is not None, "a hole without a reason"
 
 
-def test_ends_of_topics_have_their_reasons(spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]]) -> None:
+def test_ends_of_topics_have_their_reasons(
+    spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]]
+) -> None:
     stored = by_cluster(spark, whole, silver.TOPIC_SNAPSHOTS)
     for alias, answers in histories.items():
         _, ended, _ = views(answers, f"id-{alias}")
-        assert sorted((row["topic"], row["superseded_poll"], row["ended_as"]) for row in stored[alias] if row["ended_as"]) == sorted(
-            (topic, poll, reason) for (topic, _), (poll, reason) in ended.items()
-        ), alias
+        assert sorted(
+            (row["topic"], row["superseded_poll"], row["ended_as"]) for row in stored[alias] if row["ended_as"]
+        ) == sorted((topic, poll, reason) for (topic, _), (poll, reason) in ended.items()), alias
 
 
 def test_progress_and_gaps(spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]]) -> None:
@@ -176,12 +233,20 @@ def test_progress_and_gaps(spark: SparkSession, whole: Lake, histories: dict[str
         (row,) = progress[alias]
         assert row["applied_poll"] == line[-1].poll_id
         assert row["absent"] == sorted(missing)
-        assert row["settled_poll"] == (line[-2].poll_id if missing and len(line) > 1 else None if missing else line[-1].poll_id)
+        assert row["settled_poll"] == (
+            line[-2].poll_id if missing and len(line) > 1 else None if missing else line[-1].poll_id
+        )
         after = [a for a in answers if a.poll_id > line[-1].poll_id]
         assert row["failed_polls"] == sum(not a.ok for a in after)
         assert row["refused_polls"] == sum(a.ok and a.cluster_id != f"id-{alias}" for a in after)
-        long = [(a.poll_id, b.poll_id) for a, b in zip(line, line[1:], strict=False) if (b.at - a.at).total_seconds() > 2 * b.interval_ms / 1000]
-        assert [(gap["after_poll"], gap["until_poll"]) for gap in sorted(gaps[alias], key=lambda gap: gap["until_poll"])] == long
+        long = [
+            (a.poll_id, b.poll_id)
+            for a, b in pairwise(line)
+            if (b.at - a.at).total_seconds() > 2 * b.interval_ms / 1000
+        ]
+        assert [
+            (gap["after_poll"], gap["until_poll"]) for gap in sorted(gaps[alias], key=lambda gap: gap["until_poll"])
+        ] == long
         for gap in gaps[alias]:
             between = [a for a in answers if gap["after_poll"] < a.poll_id < gap["until_poll"]]
             assert gap["failed_polls"] == sum(not a.ok for a in between)
@@ -220,12 +285,21 @@ def test_a_run_cut_off_between_any_two_writes_is_made_good(
 
     some = dict(list(histories.items())[:40])
     rows = {alias: bronze_rows(alias, answers) for alias, answers in some.items()}
-    third = {alias: sorted({a.batch for a in answers})[len({a.batch for a in answers}) // 3] for alias, answers in some.items()}
+    third = {
+        alias: sorted({a.batch for a in answers})[len({a.batch for a in answers}) // 3]
+        for alias, answers in some.items()
+    }
     batch_of = {alias: {a.poll_id: a.batch for a in answers} for alias, answers in some.items()}
 
     def part(first: int, last: int) -> DataFrame:
         return bronze_frame(
-            spark, [r for alias in some for r in rows[alias] if first * third[alias] < batch_of[alias][r["poll_id"]] <= (last * third[alias] if last < 3 else 999)]
+            spark,
+            [
+                r
+                for alias in some
+                for r in rows[alias]
+                if first * third[alias] < batch_of[alias][r["poll_id"]] <= (last * third[alias] if last < 3 else 999)
+            ],
         )
 
     plain = new_lake(spark, tmp_path / "plain")
@@ -235,7 +309,7 @@ def test_a_run_cut_off_between_any_two_writes_is_made_good(
     apply_polls(part(0, 1), lake)
     upsert = job.upsert
 
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     for survived in range(1, 8):
@@ -244,12 +318,12 @@ def test_a_run_cut_off_between_any_two_writes_is_made_good(
         def dying(*args: Any, survived: int = survived, **kwargs: Any) -> None:
             nonlocal writes
             if writes == survived:
-                raise Killed
+                raise KilledError
             writes += 1
             upsert(*args, **kwargs)
 
         monkeypatch.setattr(job, "upsert", dying)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             apply_polls(part(1, 3), lake)
     monkeypatch.setattr(job, "upsert", upsert)
     apply_polls(part(1, 2), lake)
@@ -296,12 +370,23 @@ def test_a_poll_of_an_unchanged_cluster_adds_no_row_and_no_file(spark: SparkSess
     first.topic_filter, first.api_version = None, 12
     again = []
     for n in range(3):
-        a = Answer(**{**first.__dict__, "n": n, "batch": n, "stream": "20261101T000000Z-00000000", "poll_id": f"20261101T000000Z-00000000/{n:012d}"})
+        a = Answer(
+            **{
+                **first.__dict__,
+                "n": n,
+                "batch": n,
+                "stream": "20261101T000000Z-00000000",
+                "poll_id": f"20261101T000000Z-00000000/{n:012d}",
+            }
+        )
         again.append(a)
     apply_polls(bronze_frame(spark, bronze_rows("still", again[:1])), lake)
 
     def versions() -> list[int]:
-        return [spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0].version for table in INTERVAL_TABLES]
+        return [
+            spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0].version
+            for table in INTERVAL_TABLES
+        ]
 
     before = versions()
     apply_polls(bronze_frame(spark, bronze_rows("still", again[1:])), lake)

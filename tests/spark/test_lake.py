@@ -1,0 +1,132 @@
+"""Tables are made whole, agree with the data source, take over an older lake, and refuse a foreign one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from metadata_source.records import POLLS
+from schemas import bronze, silver
+from schemas.lake import TABLES, Lake, LakeError, attach, check_tables, ensure_tables, read_view
+from schemas.table import Column
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = Lake(root=str(tmp_path_factory.mktemp("lake")))
+    ensure_tables(spark, lake, TABLES)
+    return lake
+
+
+def test_the_tables_are_as_defined(spark: SparkSession, lake: Lake) -> None:
+    for table in TABLES:
+        made = spark.table(lake.identifier(table)).schema
+        assert [(f.name, f.nullable, f.metadata["comment"]) for f in made] == [
+            (c.name, c.nullable, c.comment) for c in table.columns
+        ]
+        detail = spark.sql(f"DESCRIBE DETAIL {lake.identifier(table)}").collect()[0]
+        assert detail.description == table.comment
+        assert tuple(detail.clusteringColumns) == table.cluster_by
+        assert tuple(detail.partitionColumns) == table.partition_by
+        assert {k.removeprefix("delta.constraints.") for k in detail.properties if "constraints" in k} == set(
+            table.constraints
+        )
+
+
+def test_bronze_has_the_columns_of_the_data_source(spark: SparkSession, lake: Lake) -> None:
+    source = from_arrow_schema(POLLS)
+    table = spark.table(lake.identifier(bronze.METADATA_POLLS)).schema
+    assert [(f.name, f.dataType.simpleString()) for f in table] == [(f.name, f.dataType.simpleString()) for f in source]
+    assert {f.name for f in table if not f.nullable} == {f.name for f in source if not f.nullable}
+
+
+def test_a_second_start_changes_nothing(spark: SparkSession, lake: Lake) -> None:
+    ensure_tables(spark, lake, TABLES)
+    check_tables(spark, lake, TABLES)
+    for table in TABLES:
+        assert spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)}").count() == 1
+
+
+def test_constraints_hold(spark: SparkSession, lake: Lake) -> None:
+    with pytest.raises(Exception, match="reason_known"):
+        spark.sql(
+            f"INSERT INTO {lake.identifier(silver.POLL_GAPS)} "
+            "VALUES ('i', 'c', 'a', now(), 'b', now(), 1, 0, 0, 0, array(), 'because')"
+        )
+
+
+def test_names_and_views(spark: SparkSession, lake: Lake) -> None:
+    names = attach(spark, lake)
+    assert names == [*(t.full_name for t in TABLES), *(v.full_name for v in silver.VIEWS)]
+    for name in names:
+        assert spark.sql(f"SELECT * FROM {name}").isEmpty()
+    for view in silver.VIEWS:
+        assert read_view(spark, lake, view).columns == spark.table(view.full_name).columns
+
+
+def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
+    # Under other schemas, as the session's catalog has ours already.
+    tables = [replace(table, schema=f"{table.schema}_managed") for table in (silver.PROGRESS, silver.POLL_GAPS)]
+    lake = Lake(catalog="spark_catalog")
+    ensure_tables(spark, lake, tables)
+    ensure_tables(spark, lake, tables)
+    assert lake.read(spark, tables[0]).columns == [c.name for c in silver.PROGRESS.columns]
+
+
+def test_an_older_table_gets_the_columns_that_may_be_null(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(root=str(tmp_path))
+    ensure_tables(spark, lake, [silver.TOPIC_DIGESTS])
+    newer = replace(silver.TOPIC_DIGESTS, columns=(*silver.TOPIC_DIGESTS.columns, Column("added", "bigint", "New.")))
+    with pytest.raises(LakeError, match="lacks added"):
+        check_tables(spark, lake, [newer])
+    ensure_tables(spark, lake, [newer])
+    assert lake.read(spark, newer).columns[-1] == "added"
+    stricter = replace(newer, columns=(*newer.columns, Column("key", "string", "New.", nullable=False)))
+    with pytest.raises(LakeError, match="lacks key, which may not be null"):
+        ensure_tables(spark, lake, [stricter])
+
+
+def one_line(error: pytest.ExceptionInfo[LakeError]) -> str:
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(root=str(tmp_path))
+    spark.range(3).write.format("delta").save(lake.path(silver.PROGRESS))
+    with pytest.raises(LakeError) as foreign:
+        ensure_tables(spark, lake, [silver.PROGRESS])
+    assert "is not our silver.progress (made by something else)" in one_line(foreign)
+    assert spark.read.format("delta").load(lake.path(silver.PROGRESS)).count() == 3
+
+    spark.range(3).write.parquet(lake.path(silver.PENDING))
+    with pytest.raises(LakeError) as files:
+        ensure_tables(spark, lake, [silver.PENDING])
+    assert "silver.pending cannot be made" in one_line(files)
+
+    other_type = replace(silver.POLL_GAPS, columns=(Column("cluster_id", "int", "x"), *silver.POLL_GAPS.columns[1:]))
+    ensure_tables(spark, lake, [other_type])
+    with pytest.raises(LakeError) as types:
+        ensure_tables(spark, lake, [silver.POLL_GAPS])
+    assert "silver.poll_gaps.cluster_id" in one_line(types)
+
+    spark.sql(
+        f"ALTER TABLE {lake.identifier(other_type)} SET TBLPROPERTIES ('kafkaMetadataHistory.version' = '999')"
+    )
+    with pytest.raises(LakeError) as newer:
+        ensure_tables(spark, lake, [silver.POLL_GAPS])
+    assert "newer than this program's" in one_line(newer)
+
+
+def test_a_lake_that_cannot_be_written(spark: SparkSession) -> None:
+    lake = Lake(root="/proc/no/such/lake")
+    with pytest.raises(LakeError) as error:
+        ensure_tables(spark, lake, [bronze.METADATA_POLLS])
+    assert "bronze.metadata_polls cannot be made in /proc/no/such/lake" in one_line(error)
+
+
+def test_a_table_that_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match=r"no such table .* run the job that writes it first"):
+        check_tables(spark, Lake(root=str(tmp_path)), [silver.PROGRESS])

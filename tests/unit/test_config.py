@@ -1,0 +1,94 @@
+"""The jobs' configuration: what is read from it, and one clear line for each mistake."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.common.cli import one_line
+from jobs.common.config import ConfigError, load
+
+GOOD = """
+lake: /data/lake
+clusters:
+  prod:
+    kafka.bootstrap.servers: b1:9092,b2:9092
+    kafka.sasl.password: env:PASSWORD
+    kafka.sasl.username: monitor
+    kafka.sasl.mechanism: SCRAM-SHA-512
+    kafka.security.protocol: SASL_SSL
+poll:
+  pollInterval: 15s
+  topics: [orders, payments]
+retention:
+  bronze: 3d
+"""
+
+
+def config(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_good_file(tmp_path: Path) -> None:
+    read = load(str(config(tmp_path, GOOD)))
+    assert read.lake.root == "/data/lake"
+    assert read.checkpoint("poll_metadata") == "/data/lake/checkpoints/poll_metadata"
+    assert read.bronze_retention == timedelta(days=3)
+    options = read.source_options({"prod": "abc", "gone": "xyz"})
+    assert options["topics"] == "orders,payments"
+    assert '"clusterId": "abc"' in options["clusters"]
+    assert "gone" not in options["clusters"]
+
+
+def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
+    text = GOOD.replace("  prod:\n", "  prod:\n    clusterId: configured\n")
+    assert '"clusterId": "configured"' in load(str(config(tmp_path, text))).source_options({"prod": "known"})["clusters"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("lake: /data/lake", "lakes: /data/lake", "unknown key lakes; did you mean lake?"),
+        ("lake: /data/lake", "", "lake is missing"),
+        ("lake: /data/lake", "lake: {catalog: main}", "checkpoints is missing"),
+        ("lake: /data/lake", "lake: {catalogue: main}", "unknown key lake.catalogue; did you mean lake.catalog?"),
+        ("lake: /data/lake", "lake: 3", "lake is neither a folder or URI nor {catalog: NAME}"),
+        ("  bronze: 3d", "  bronz: 3d", "unknown key retention.bronz; did you mean retention.bronze?"),
+        ("  bronze: 3d", "  bronze: soon", "retention.bronze"),
+        ("  pollInterval: 15s", "  pollIntervall: 15s", "did you mean 'pollInterval'"),
+        ("  pollInterval: 15s", "  topicsPattern: o.*", "topics: contradicts topicsPattern"),
+        ("  pollInterval: 15s", "  pollInterval: [[1]]\n  entity: {a: 1}", "poll.entity is not text or a number"),
+        ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: hunter2", "kafka.sasl.password"),
+        ("    kafka.bootstrap.servers: b1:9092,b2:9092\n", "", "kafka.bootstrap.servers: missing"),
+        ("clusters:\n", "clusters: []\nx:\n", "unknown key x"),
+    ],
+)
+def test_mistakes(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert old in GOOD
+    file = config(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(ConfigError) as error:
+        load(str(file))
+    assert says in str(error.value)
+    assert str(error.value).startswith(f"{file}: ")
+    assert "\n" not in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_no_file_and_no_yaml(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load(str(tmp_path / "nothing.yaml"))
+    with pytest.raises(ConfigError, match="not YAML"):
+        load(str(config(tmp_path, "lake: [")))
+    with pytest.raises(ConfigError, match="not a mapping"):
+        load(str(config(tmp_path, "- lake")))
+
+
+def test_an_error_that_crossed_from_a_worker_is_one_line() -> None:
+    text = (
+        "[STREAM_FAILED] Query terminated:\n  PythonException: \n"
+        "  metadata_source.errors.PollError: [KAFKA_METADATA_POLL] unreachable: b1:9092\n  at org.apache"
+    )
+    assert one_line(RuntimeError(text)) == "[KAFKA_METADATA_POLL] unreachable: b1:9092"
+    assert one_line(RuntimeError("first\nsecond")) == "first"

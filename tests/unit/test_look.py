@@ -1,0 +1,132 @@
+"""What `look` computes of an answer, and the lines for bad input."""
+
+import pyarrow as pa
+import pytest
+
+from metadata_source.look import TROUBLES, State, broker_table, look, partition_troubles, report, topics_in_trouble
+from metadata_source.poller import Poll
+from metadata_source.protocol.metadata import ClusterMetadata
+
+NODES = pa.list_(pa.int32())
+
+
+def metadata(*topics: tuple[str, list[tuple[int, int, list[int], list[int]]]]) -> ClusterMetadata:
+    """An answer with brokers 1 and 2; a partition is error code, leader, replicas, ISR."""
+    rows = [(name, number, *partition) for name, partitions in topics for number, partition in enumerate(partitions)]
+    names, numbers, errors, leaders, replicas, isrs = zip(*rows, strict=True) if rows else ((),) * 6
+    return ClusterMetadata(
+        cluster_id="id",
+        controller_id=1,
+        throttle_time_ms=0,
+        error_code=0,
+        cluster_authorized_operations=None,
+        brokers=pa.table(
+            {
+                "broker_id": pa.array([1, 2], pa.int32()),
+                "host": ["one", "two"],
+                "port": pa.array([9092, 9093], pa.int32()),
+                "rack": pa.array(["a", None], pa.string()),
+            }
+        ),
+        topics=pa.table(
+            {
+                "topic": pa.array([name for name, _ in topics], pa.string()),
+                "error_code": pa.array([0] * len(topics), pa.int32()),
+                "partition_count": pa.array([len(partitions) for _, partitions in topics], pa.int32()),
+            }
+        ),
+        partitions=pa.table(
+            {
+                "topic": pa.array(names, pa.string()).dictionary_encode(),
+                "partition": pa.array(numbers, pa.int32()),
+                "error_code": pa.array(errors, pa.int32()),
+                "leader": pa.array(leaders, pa.int32()),
+                "replicas": pa.array(replicas, NODES),
+                "isr": pa.array(isrs, NODES),
+            }
+        ),
+    )
+
+
+BAD = metadata(
+    ("good", [(0, 1, [1, 2, 3], [1, 2, 3]), (0, 2, [2, 1, 3], [3, 2, 1])]),
+    ("bad", [(0, 2, [1, 2, 3], [2]), (5, -1, [3], [3]), (72, -1, [2, 3], [2, 3])]),
+    ("odd", [(0, 1, [1, 2], [1, 2]), (5, -1, [], [])]),
+)
+MIN_ISR = pa.array([2, 2, None], pa.int32())
+
+
+def test_troubles_of_each_partition():
+    assert partition_troubles(BAD, MIN_ISR).select(list(TROUBLES)).to_pydict() == {
+        "offline": [False, False, False, True, False, False, True],
+        "under_min_isr": [False, False, True, True, False, None, None],
+        "at_min_isr": [False, False, False, False, True, None, None],
+        "under_replicated": [False, False, True, False, False, False, False],
+        "not_preferred": [False, False, True, False, False, False, None],
+    }
+
+
+def test_topics_in_trouble_come_worst_first_and_good_ones_not_at_all():
+    assert topics_in_trouble(partition_troubles(BAD, MIN_ISR)).to_pylist() == [
+        {"topic": "bad", "offline": 1, "under_min_isr": 2, "at_min_isr": 1, "under_replicated": 1, "not_preferred": 1},
+        {"topic": "odd", "offline": 1, "under_min_isr": None, "at_min_isr": None, "under_replicated": 0, "not_preferred": 0},
+    ]
+
+
+def test_brokers_that_hold_replicas_and_are_not_listed_are_shown():
+    rows = [tuple(row.values()) for row in broker_table(BAD).to_pylist()]
+    assert rows == [(1, "one", 9092, "a", 2, 3, 4), (2, "two", 9093, None, 2, 2, 5), (3, None, None, None, 0, 1, 5)]
+
+
+def state(answer: ClusterMetadata, min_isr: pa.Array) -> State:
+    poll = Poll(latency_ms=1.5, response_bytes=4321, api_version=13, broker="one:9092", broker_id=1, elr_version_level=0)
+    return State(poll, answer, min_isr)
+
+
+def test_unknown_is_said_with_what_it_needs():
+    text = "\n".join(report(state(BAD, MIN_ISR), []))
+    assert "unknown for 2 partitions: needs DESCRIBE_CONFIGS on their topics" in text
+    assert "missing: DESCRIBE_CONFIGS on 1 of 3 topics" in text
+    assert "metadata.version level unknown, ELR level 0" in text
+    assert "broker 1 at one:9092 in 1.5 ms: 4,321 bytes, Metadata v13" in text
+
+
+def test_at_most_twenty_topics_are_listed():
+    many = metadata(*((f"t{n:02d}", [(5, -1, [1], [1])]) for n in range(23)))
+    lines = list(report(state(many, pa.nulls(23, pa.int32())), []))
+    assert [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()] == [f"t{n:02d}" for n in range(20)]
+    assert "... and 3 more" in lines
+
+
+def test_an_empty_cluster_is_fine():
+    lines = list(report(state(metadata(), pa.nulls(0, pa.int32())), []))
+    assert "no topics: an empty cluster, or none that this user may see" in lines
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("kafka.securty.protocol: SSL", "unknown option 'kafka.securty.protocol': did you mean 'kafka.security.protocol'?"),
+        ("kafka.bootstrap.servers: a:1", "kafka.bootstrap.servers: contradicts --bootstrap, which says where to ask"),
+        ("clusters: x", "clusters: one cluster is looked at; give its kafka.* options alone"),
+        ("- a", "not a mapping of kafka.* options to values"),
+        ("kafka.client.id: [a]", "kafka.client.id: neither text nor a whole number"),
+        ("a: b: c", "not YAML: mapping values are not allowed here"),
+    ],
+)
+def test_bad_configurations_are_one_line(tmp_path, capsys, content, said):
+    config = tmp_path / "client.yaml"
+    config.write_text(content)
+    assert look("one:9092", config) == 1
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith(f"look: {config}: {said}")
+    assert errors.count("\n") == 1
+
+
+def test_a_missing_file_and_a_bad_address_are_one_line(tmp_path, capsys):
+    assert look("one:9092", tmp_path / "none.yaml") == 1
+    assert look("one", None) == 1
+    assert capsys.readouterr().err == (
+        f"look: {tmp_path}/none.yaml: No such file or directory\nlook: kafka.bootstrap.servers: 'one' is not host:port\n"
+    )
