@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     command.add_argument("--skip", type=int, default=0, metavar="BYTES", help="bytes before the body (size, header)")
     command = commands.add_parser("look", help="poll a cluster once and print the state it is in; writes nothing")
-    command.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="brokers to ask first, comma-separated")
+    command.add_argument(
+        "--bootstrap", required=True, metavar="HOST:PORT", help="brokers to ask first, comma-separated"
+    )
     command.add_argument("--config", type=Path, metavar="FILE", help="YAML of kafka.* options (security, ...)")
     options = parser.parse_args(arguments)
     if options.command == "look":

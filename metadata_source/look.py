@@ -253,7 +253,7 @@ def _unknown(count: int) -> str:
 def _describe(metadata: ClusterMetadata) -> Permission:
     denied = pc.sum(pc.equal(metadata.topics["error_code"], _TOPIC_AUTHORIZATION_FAILED)).as_py() or 0
     seen = metadata.topics.num_rows - denied
-    answer = f"allowed: {seen} topics seen (brokers do not name those that it is missing for)"
+    answer = f"allowed: {seen} topics seen (brokers do not name the others)"
     if denied:
         answer = f"missing for {denied} of the topics asked for"
     elif not seen:
@@ -269,4 +269,4 @@ def _describe_configs(state: State) -> Permission:
         answer = "not known: no topic to ask about"
     else:
         answer = "allowed" if not unknown else f"missing: DESCRIBE_CONFIGS on {unknown} of {topics} topics"
-    return Permission("under min ISR", "DESCRIBE_CONFIGS on the topics", answer)
+    return Permission("min ISR", "DESCRIBE_CONFIGS on the topics", answer)

@@ -81,10 +81,12 @@ class Prober:
     def permissions(self) -> list[Permission]:
         """Return what cluster and group questions come to, for what is recorded now or will be."""
         cluster, groups, log = "DESCRIBE on the cluster", "DESCRIBE on the groups", "READ on topic __consumer_offsets"
+        # DescribeCluster needs a permission only for the authorized operations, which are not asked for.
+        fenced = "Kafka 4.0 or newer"
         return [
             Permission("reassignments", cluster, self._try(self._reassignments, cluster)),
             Permission("controller quorum", cluster, self._try(self._quorum, cluster)),
-            Permission("fenced brokers", cluster, self._try(self._fenced, cluster)),
+            Permission("fenced brokers", fenced, self._try(self._fenced, fenced)),
             Permission("consumer groups", groups, self._try(self._groups, groups)),
             Permission("rebalance history", log, self._try(self._group_log, log)),
         ]

@@ -4,7 +4,15 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, NewTopic, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from local_cluster import LocalCluster
 from metadata_source import poller as poller_module
@@ -57,9 +65,13 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     config = topic_config(tmp_path)
     healthy = until(capsys, cluster, config, "1 topics, 6 partitions")
     assert cluster.cluster_id in healthy
-    assert [line(healthy, name)[-1] for name in ("offline", "under min", "at min", "under-rep", "not led by")] == ["0"] * 5
+    assert [line(healthy, name)[-1] for name in ("offline", "under min", "at min", "under-rep", "not led by")] == [
+        "0"
+    ] * 5
     # Leaders spread over three brokers, six partitions on each.
-    assert [line(healthy, f"{broker}  127.0.0.1:")[2:] for broker in (1, 2, 3)] == [[rack, "2", "2", "6"] for rack in "abc"]
+    assert [line(healthy, f"{broker}  127.0.0.1:")[2:] for broker in (1, 2, 3)] == [
+        [rack, "2", "2", "6"] for rack in "abc"
+    ]
     assert "in trouble" not in healthy
     assert "missing" not in healthy
     assert line(healthy, "controller quorum")[-1] == "allowed"
@@ -69,7 +81,13 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     finally:
         cluster.start(2)
     assert "not listed: down or fenced" in down
-    assert [line(down, name)[-1] for name in ("offline", "under min", "at min", "under-rep", "not led by")] == ["0", "0", "6", "6", "2"]
+    assert [line(down, name)[-1] for name in ("offline", "under min", "at min", "under-rep", "not led by")] == [
+        "0",
+        "0",
+        "6",
+        "6",
+        "2",
+    ]
     assert line(down, TOPIC) == [TOPIC, "0", "0", "6", "6", "2"]
 
 

@@ -69,7 +69,14 @@ def test_troubles_of_each_partition():
 def test_topics_in_trouble_come_worst_first_and_good_ones_not_at_all():
     assert topics_in_trouble(partition_troubles(BAD, MIN_ISR)).to_pylist() == [
         {"topic": "bad", "offline": 1, "under_min_isr": 2, "at_min_isr": 1, "under_replicated": 1, "not_preferred": 1},
-        {"topic": "odd", "offline": 1, "under_min_isr": None, "at_min_isr": None, "under_replicated": 0, "not_preferred": 0},
+        {
+            "topic": "odd",
+            "offline": 1,
+            "under_min_isr": None,
+            "at_min_isr": None,
+            "under_replicated": 0,
+            "not_preferred": 0,
+        },
     ]
 
 
@@ -79,7 +86,9 @@ def test_brokers_that_hold_replicas_and_are_not_listed_are_shown():
 
 
 def state(answer: ClusterMetadata, min_isr: pa.Array) -> State:
-    poll = Poll(latency_ms=1.5, response_bytes=4321, api_version=13, broker="one:9092", broker_id=1, elr_version_level=0)
+    poll = Poll(
+        latency_ms=1.5, response_bytes=4321, api_version=13, broker="one:9092", broker_id=1, elr_version_level=0
+    )
     return State(poll, answer, min_isr)
 
 
@@ -94,7 +103,9 @@ def test_unknown_is_said_with_what_it_needs():
 def test_at_most_twenty_topics_are_listed():
     many = metadata(*((f"t{n:02d}", [(5, -1, [1], [1])]) for n in range(23)))
     lines = list(report(state(many, pa.nulls(23, pa.int32())), []))
-    assert [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()] == [f"t{n:02d}" for n in range(20)]
+    assert [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()] == [
+        f"t{n:02d}" for n in range(20)
+    ]
     assert "... and 3 more" in lines
 
 
@@ -106,7 +117,10 @@ def test_an_empty_cluster_is_fine():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("kafka.securty.protocol: SSL", "unknown option 'kafka.securty.protocol': did you mean 'kafka.security.protocol'?"),
+        (
+            "kafka.securty.protocol: SSL",
+            "unknown option 'kafka.securty.protocol': did you mean 'kafka.security.protocol'?",
+        ),
         ("kafka.bootstrap.servers: a:1", "kafka.bootstrap.servers: contradicts --bootstrap, which says where to ask"),
         ("clusters: x", "clusters: one cluster is looked at; give its kafka.* options alone"),
         ("- a", "not a mapping of kafka.* options to values"),
