@@ -86,7 +86,7 @@ def record(folder: Path, say: Say) -> None:
 
 
 def play(cluster: LocalCluster, administration: Administration, pipeline: Pipeline, say: Say) -> None:
-    """The script. After each step some polls, until it is certain that one began after it."""
+    """The script. After each step some batches of polls, until it is certain that one began after it."""
 
     def seen() -> None:
         pipeline.await_batches(2)
@@ -111,8 +111,7 @@ def play(cluster: LocalCluster, administration: Administration, pipeline: Pipeli
     seen()
     say(f"delete topic {RECREATED} and make it again")
     administration.delete_topic(RECREATED)
-    administration.create_topics([RECREATED])
-    seen()
+    administration.create_topics([RECREATED])  # the last run polls once more
 
 
 if __name__ == "__main__":
