@@ -8,14 +8,13 @@ in .demo/ (made anew each time); nothing is left running.
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from demo.incident import MOVED, RECREATED, TOPICS, Administration, IncidentError
-from demo.pipeline import POLL_INTERVAL, ROOT, Pipeline, PipelineError, configuration, submit_command
+from demo.pipeline import POLL_INTERVAL, ROOT, Pipeline, PipelineError, configuration
 from demo.traffic import Traffic
 from local_cluster import LocalCluster, LocalClusterError
 
@@ -38,29 +37,29 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
     # As in an activated environment: spark-submit takes the first python3 on the PATH.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # Spark's JVMs live a minute or two here: the second compiler costs more than it brings.
+    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
     started = time.monotonic()
 
     def say(what: str) -> None:
         print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
 
     try:
-        record(FOLDER, say)
+        pipeline = record(FOLDER, say)
         say("read the tables")
-        print(flush=True)
-        subprocess.run(submit_command("demo/summary.py", str(FOLDER / "lake")), cwd=ROOT, check=True)
+        print(f"\n{pipeline.summary()}{MORE}")
     except KeyboardInterrupt:
         print("\nstopped; nothing is left running", file=sys.stderr)
         return 130
-    except (LocalClusterError, IncidentError, PipelineError, subprocess.CalledProcessError) as error:
+    except (LocalClusterError, IncidentError, PipelineError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
-    print(MORE)
     say("done")
     return 0
 
 
-def record(folder: Path, say: Say) -> None:
-    """Play the script with the pipeline running, so that the lake in `folder` has it all."""
+def record(folder: Path, say: Say) -> Pipeline:
+    """Play the script with the pipeline running, so that the lake in `folder` has it all; return the pipeline, ended."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     say(f"start three brokers and a controller, in racks {', '.join(RACKS)}")
@@ -83,6 +82,7 @@ def record(folder: Path, say: Say) -> None:
         )
         pipeline.stop()
         pipeline.run_once()
+        return pipeline
 
 
 def play(cluster: LocalCluster, administration: Administration, pipeline: Pipeline, say: Say) -> None:

@@ -90,6 +90,10 @@ class Pipeline:
         """Poll once more and bring silver up to all of bronze. Raises PipelineError when that fails."""
         self._run([*self.command, "--once"])
 
+    def summary(self) -> str:
+        """What the tables say (demo/summary.py). Raises PipelineError when they cannot be read."""
+        return self._run(submit_command("demo/summary.py", _relative(self.config)))
+
     def await_batches(self, count: int) -> None:
         """Wait until `count` more batches of polls are in bronze. Raises PipelineError when they do not come."""
         wanted = self._committed() + count
@@ -104,11 +108,14 @@ class Pipeline:
     def _committed(self) -> int:
         return sum(name.name.isdigit() for name in self._commits.iterdir()) if self._commits.is_dir() else 0
 
-    def _run(self, command: Sequence[str]) -> None:
+    def _run(self, command: Sequence[str]) -> str:
         with self.log.open("ab") as log:
-            done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+            done = subprocess.run(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, check=False, text=True
+            )
         if done.returncode:
-            raise PipelineError(f"the pipeline's last run ended with status {done.returncode}; {self._log_end()}")
+            raise PipelineError(f"{' '.join(command)} ended with status {done.returncode}; {self._log_end()}")
+        return done.stdout
 
     def _log_end(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]

@@ -1,16 +1,17 @@
 """What the demo's lake has recorded, read from its tables.
 
-spark-submit demo/summary.py LAKE
+spark-submit demo/summary.py CONFIG
 """
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jobs.common.config import load
 from jobs.common.session import spark_session
 from metadata_source.text import text_table
 from schemas import silver
-from schemas.lake import Lake, attach
+from schemas.lake import attach
 
 CHANGES = Path(__file__).with_name("changes.sql")
 POLLS = """
@@ -30,7 +31,7 @@ HISTORIES = (
 def main(arguments: Sequence[str]) -> int:
     """Print the changes, and what each table got."""
     spark = spark_session("demo summary")
-    attach(spark, Lake(root=str(Path(arguments[0]).resolve())))
+    attach(spark, load(arguments[0]).lake)
     changes = spark.sql(CHANGES.read_text())
     print("\n".join(text_table(changes.columns, changes.collect())))
     (polls,) = spark.sql(POLLS).collect()
