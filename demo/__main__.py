@@ -23,7 +23,7 @@ RACKS = ("a", "b", "c")
 MORE = r"""
 Ask further, for instance what happened to the partitions of one topic:
 
-PATH="$PWD/.venv/bin:$PATH" spark-sql --properties-file conf/spark-defaults.conf -e "
+PATH="$PWD/.venv/bin:$PATH" spark-sql --properties-file conf/spark-defaults.conf --conf spark.sql.catalogImplementation=in-memory -e "
   SELECT first_seen_at, partition, prev_leader, leader, prev_isr, isr
   FROM delta.\`$PWD/.demo/lake/silver/partition_snapshots\`
   WHERE topic = 'orders' AND prev_leader IS NOT NULL ORDER BY first_seen_at, partition"
