@@ -159,7 +159,7 @@ POLL_GAPS = Table(
 PENDING = Table(
     schema="silver",
     name="pending",
-    comment="Answers that wait: older than what was accepted, believed only if they persist. Rows as in bronze.metadata_polls.",
+    comment="Polls that wait: an answer older than what was accepted, believed only if it persists, and all after it. Rows as in bronze.metadata_polls.",
     columns=METADATA_POLLS.columns,
     key=METADATA_POLLS.key,
     cluster_by=("cluster", "poll_id"),
@@ -208,9 +208,14 @@ PROGRESS = Table(
         Column(
             "absent", "array<string>", "Topics missing from applied_poll, not yet believed to be gone.", nullable=False
         ),
-        Column("failed_polls", "bigint", "Failed polls since applied_poll.", nullable=False),
-        Column("refused_polls", "bigint", "Answers of another cluster since applied_poll.", nullable=False),
-        Column("stale_polls", "bigint", "Waiting answers since applied_poll.", nullable=False),
+        Column("failed_polls", "bigint", "Failed polls since applied_poll, before any that wait.", nullable=False),
+        Column("refused_polls", "bigint", "Answers of another cluster since then.", nullable=False),
+        Column(
+            "stale_polls",
+            "bigint",
+            "Polls that wait in silver.pending: an answer older than what was accepted, and all after it.",
+            nullable=False,
+        ),
         Column("error_kinds", "array<string>", "Kinds of those failures, sorted.", nullable=False),
         Column("last_poll_at", "timestamp", "When the last poll was due, good or not."),
     ),

@@ -14,7 +14,7 @@ def problem():
     how = "install a JDK (Debian: `apt-get install openjdk-17-jdk-headless`; macOS: `brew install openjdk@17`)"
     if not shutil.which("java"):
         return "Java 17 or newer is needed and `java` is not on the PATH: " + how
-    said = subprocess.run(["java", "-version"], stderr=subprocess.PIPE, universal_newlines=True, check=False).stderr
+    said = subprocess.run(["java", "-version"], stderr=subprocess.PIPE, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', said)
     if not version or int(version.group(1)) < 17:
         return "Java 17 or newer is needed, `java -version` says %r: %s" % (said.split("\n")[0], how)

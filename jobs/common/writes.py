@@ -32,7 +32,7 @@ def delete_matching(rows: DataFrame, lake: Lake, table: Table, condition: str) -
 
 def _merge(rows: DataFrame, lake: Lake, table: Table, condition: str, clauses: str) -> None:
     rows.sparkSession.sql(
-        f"MERGE INTO {lake.identifier(table)} t USING {{rows}} s ON {condition} {clauses}",  # noqa: S608 - names are ours
+        f"MERGE INTO {lake.identifier(table)} t USING {{rows}} s ON {condition} {clauses}",
         rows=rows,
     )
 

@@ -98,6 +98,9 @@ def _kinds(polls: Sequence[Poll], applied: Verdict | None, view: Mapping[str, To
         accepted_at = latest
         waiting.clear()
         accepted = {topic: epochs for topic, epochs in seen.items() if epochs is not None}
+    if waiting:
+        # What failed among answers that wait belongs to a gap on one side of them or the other: it waits with them.
+        kinds.update((poll.poll_id, "pending") for poll in polls if poll.poll_id > waiting[0].poll_id)
     return kinds
 
 

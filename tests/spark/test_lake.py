@@ -112,9 +112,7 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> Non
         ensure_tables(spark, lake, [silver.POLL_GAPS])
     assert "silver.poll_gaps.cluster_id" in one_line(types)
 
-    spark.sql(
-        f"ALTER TABLE {lake.identifier(other_type)} SET TBLPROPERTIES ('kafkaMetadataHistory.version' = '999')"
-    )
+    spark.sql(f"ALTER TABLE {lake.identifier(other_type)} SET TBLPROPERTIES ('kafkaMetadataHistory.version' = '999')")
     with pytest.raises(LakeError) as newer:
         ensure_tables(spark, lake, [silver.POLL_GAPS])
     assert "newer than this program's" in one_line(newer)

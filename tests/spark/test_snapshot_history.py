@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jobs import snapshot_history
 from jobs.snapshot_history import apply_polls
 from schemas import bronze, silver
 from schemas.lake import Lake, ensure_tables, read_view
 from schemas.table import Table
 from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, views
 
-HISTORIES = int(__import__("os").environ.get("H", 200))
+HISTORIES = 200
 POLLS = 30
 
 INTERVAL_TABLES = (
@@ -237,6 +239,9 @@ def test_progress_and_gaps(spark: SparkSession, whole: Lake, histories: dict[str
             line[-2].poll_id if missing and len(line) > 1 else None if missing else line[-1].poll_id
         )
         after = [a for a in answers if a.poll_id > line[-1].poll_id]
+        own = [a.poll_id for a in after if a.ok and a.cluster_id == f"id-{alias}"]
+        assert row["stale_polls"] == (len([a for a in after if a.poll_id >= own[0]]) if own else 0)
+        after = [a for a in after if not own or a.poll_id < own[0]]
         assert row["failed_polls"] == sum(not a.ok for a in after)
         assert row["refused_polls"] == sum(a.ok and a.cluster_id != f"id-{alias}" for a in after)
         long = [
@@ -254,100 +259,48 @@ def test_progress_and_gaps(spark: SparkSession, whole: Lake, histories: dict[str
             assert gap["stale_polls"] == len(between) - gap["failed_polls"] - gap["refused_polls"]
 
 
-def test_batches_cut_differently_and_repeated_give_the_same_tables(
-    spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]], tmp_path: Path
+class KilledError(Exception):
+    """Stands for SIGKILL between two writes."""
+
+
+def test_batches_cut_differently_repeated_and_cut_off_give_the_same_tables(
+    spark: SparkSession,
+    whole: Lake,
+    histories: dict[str, list[Answer]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Three parts; a run over the last two dies after its first write, another before its last, and then each is run."""
     lake = new_lake(spark, tmp_path)
-    cuts = 5
-    portions: list[list[dict[str, Any]]] = [[] for _ in range(cuts)]
+    parts: list[list[dict[str, Any]]] = [[], [], []]
     chance = random.Random(7)
     for alias, answers in histories.items():
         # A poller's batch is one commit: cuts fall between batches.
-        batches = sorted({a.batch for a in answers})
-        ends = sorted(chance.choices(batches, k=cuts - 1))
         batch_of = {a.poll_id: a.batch for a in answers}
+        ends = sorted(chance.choices(sorted(set(batch_of.values())), k=2))
         for row in bronze_rows(alias, answers):
-            portions[sum(batch_of[row["poll_id"]] > end for end in ends)].append(row)
-    for i, portion in enumerate(portions):
-        frame = bronze_frame(spark, portion)
-        apply_polls(frame, lake)
-        if i in {1, 3}:
-            apply_polls(frame, lake)
+            parts[sum(batch_of[row["poll_id"]] > end for end in ends)].append(row)
+    frames = [bronze_frame(spark, part) for part in parts]
+    apply_polls(frames[0], lake)
+
+    write = snapshot_history.upsert
+    for survived in ([silver.PARTITION_SNAPSHOTS], [t for t in silver.TABLES if t is not silver.PROGRESS]):
+
+        def dying(rows: DataFrame, lake: Lake, table: Table, *, survived: list[Table] = survived, **how: Any) -> None:
+            if table not in survived:
+                raise KilledError
+            write(rows, lake, table, **how)
+
+        monkeypatch.setattr(snapshot_history, "upsert", dying)
+        with pytest.raises(KilledError):
+            apply_polls(bronze_frame(spark, parts[1] + parts[2]), lake)
+    monkeypatch.undo()
+
+    apply_polls(frames[1], lake)
+    apply_polls(frames[1], lake)
+    apply_polls(frames[2], lake)
     for table in COMPARED:
         assert rows_of(spark, lake, table) == rows_of(spark, whole, table), table.full_name
-
-
-def test_a_run_cut_off_between_any_two_writes_is_made_good(
-    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first half is applied; the rest dies before each write in turn, and is then run with other cuts."""
-    import jobs.snapshot_history as job
-
-    some = dict(list(histories.items())[:40])
-    rows = {alias: bronze_rows(alias, answers) for alias, answers in some.items()}
-    third = {
-        alias: sorted({a.batch for a in answers})[len({a.batch for a in answers}) // 3]
-        for alias, answers in some.items()
-    }
-    batch_of = {alias: {a.poll_id: a.batch for a in answers} for alias, answers in some.items()}
-
-    def part(first: int, last: int) -> DataFrame:
-        return bronze_frame(
-            spark,
-            [
-                r
-                for alias in some
-                for r in rows[alias]
-                if first * third[alias] < batch_of[alias][r["poll_id"]] <= (last * third[alias] if last < 3 else 999)
-            ],
-        )
-
-    plain = new_lake(spark, tmp_path / "plain")
-    apply_polls(part(0, 3), plain)
-
-    lake = new_lake(spark, tmp_path / "killed")
-    apply_polls(part(0, 1), lake)
-    upsert = job.upsert
-
-    class KilledError(Exception):
-        pass
-
-    for survived in range(1, 8):
-        writes = 0
-
-        def dying(*args: Any, survived: int = survived, **kwargs: Any) -> None:
-            nonlocal writes
-            if writes == survived:
-                raise KilledError
-            writes += 1
-            upsert(*args, **kwargs)
-
-        monkeypatch.setattr(job, "upsert", dying)
-        with pytest.raises(KilledError):
-            apply_polls(part(1, 3), lake)
-    monkeypatch.setattr(job, "upsert", upsert)
-    apply_polls(part(1, 2), lake)
-    apply_polls(part(2, 3), lake)
-    for table in COMPARED:
-        assert rows_of(spark, lake, table) == rows_of(spark, plain, table), table.full_name
-
-
-def test_late_polls_of_an_older_stream_are_ignored_and_counted(spark: SparkSession, tmp_path: Path) -> None:
-    lake = new_lake(spark, tmp_path)
-    answers = [a for a in RandomCluster("late", 3).answers(12) if a.ok][:6]
-    for i, a in enumerate(answers):
-        a.cluster_id, a.topic_filter = "id-late", None
-        a.stream, a.n, a.batch = ("20261102T000000Z-00000000", i, i) if i < 3 else ("20261101T000000Z-00000000", i, i)
-        a.poll_id = f"{a.stream}/{a.n:012d}"
-    newer, late = bronze_rows("late", answers[:3]), bronze_rows("late", answers[3:])
-    apply_polls(bronze_frame(spark, newer), lake)
-    before = {table: rows_of(spark, lake, table) for table in INTERVAL_TABLES}
-    apply_polls(bronze_frame(spark, late), lake)
-    apply_polls(bronze_frame(spark, late), lake)
-    assert {table: rows_of(spark, lake, table) for table in INTERVAL_TABLES} == before
-    (progress,) = lake.read(spark, silver.PROGRESS).collect()
-    assert progress.late_polls == 3
-    assert progress.seen == {"20261101T000000Z-00000000": 5, "20261102T000000Z-00000000": 2}
 
 
 def test_views_for_now(spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]]) -> None:
@@ -362,25 +315,18 @@ def test_views_for_now(spark: SparkSession, whole: Lake, histories: dict[str, li
             assert row.last_seen_at == seen.at.replace(tzinfo=None)
 
 
-def test_a_poll_of_an_unchanged_cluster_adds_no_row_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
+def same_answer(answer: Answer, stream: str, n: int) -> Answer:
+    return replace(answer, stream=stream, n=n, batch=n, poll_id=f"{stream}/{n:012d}")
+
+
+def test_unchanged_and_late_polls_add_no_row_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
     lake = new_lake(spark, tmp_path)
-    cluster = RandomCluster("still", 1)
-    answers = cluster.answers(6)
-    first = next(a for a in answers if a.ok)
-    first.topic_filter, first.api_version = None, 12
-    again = []
-    for n in range(3):
-        a = Answer(
-            **{
-                **first.__dict__,
-                "n": n,
-                "batch": n,
-                "stream": "20261101T000000Z-00000000",
-                "poll_id": f"20261101T000000Z-00000000/{n:012d}",
-            }
-        )
-        again.append(a)
-    apply_polls(bronze_frame(spark, bronze_rows("still", again[:1])), lake)
+    answer = next(a for a in RandomCluster("still", 1).answers(6) if a.ok)
+    answer = replace(answer, topic_filter=None, api_version=12)
+    stream, older = "20261102T000000Z-00000000", "20261101T000000Z-00000000"
+
+    def rows(stream: str, numbers: range) -> DataFrame:
+        return bronze_frame(spark, bronze_rows("still", [same_answer(answer, stream, n) for n in numbers]))
 
     def versions() -> list[int]:
         return [
@@ -388,7 +334,17 @@ def test_a_poll_of_an_unchanged_cluster_adds_no_row_and_no_file(spark: SparkSess
             for table in INTERVAL_TABLES
         ]
 
+    apply_polls(rows(stream, range(1)), lake)
     before = versions()
-    apply_polls(bronze_frame(spark, bronze_rows("still", again[1:])), lake)
+    assert before == [1] * len(INTERVAL_TABLES)
+    apply_polls(rows(stream, range(1, 3)), lake)
     assert versions() == before
-    assert lake.read(spark, silver.PROGRESS).collect()[0].applied_poll == again[2].poll_id
+    assert lake.read(spark, silver.PROGRESS).collect()[0].applied_poll == f"{stream}/{2:012d}"
+
+    apply_polls(rows(older, range(3)), lake)
+    apply_polls(rows(older, range(3)), lake)
+    assert versions() == before
+    (progress,) = lake.read(spark, silver.PROGRESS).collect()
+    assert progress.late_polls == 3
+    assert progress.seen == {older: 2, stream: 2}
+    assert progress.applied_poll == f"{stream}/{2:012d}"

@@ -44,7 +44,9 @@ def test_a_good_file(tmp_path: Path) -> None:
 
 def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
     text = GOOD.replace("  prod:\n", "  prod:\n    clusterId: configured\n")
-    assert '"clusterId": "configured"' in load(str(config(tmp_path, text))).source_options({"prod": "known"})["clusters"]
+    assert (
+        '"clusterId": "configured"' in load(str(config(tmp_path, text))).source_options({"prod": "known"})["clusters"]
+    )
 
 
 @pytest.mark.parametrize(
