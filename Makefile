@@ -17,6 +17,7 @@ setup: .venv/.ready .jars/delta
 
 .jars/delta: .venv/.ready
 	$(BIN)/python -m tools.delta_jars
+	@touch $@
 
 demo: setup
 	$(BIN)/python -m demo

@@ -28,10 +28,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    jars = [
-        *sorted((ROOT / ".jars" / "delta").glob("*.jar")),
-        *(ROOT / ".jars" / "kafka-4.3.1").glob("kafka-clients-*.jar"),
-    ]
+    from local_cluster.ivy import kafka_jars
+
+    clients = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith("kafka-clients-")]
+    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *clients]
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
