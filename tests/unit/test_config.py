@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.common.cli import one_line
+from jobs.common.cli import one_line, run_job
 from jobs.common.config import ConfigError, load
 
 GOOD = """
@@ -94,3 +94,14 @@ def test_an_error_that_crossed_from_a_worker_is_one_line() -> None:
     )
     assert one_line(RuntimeError(text)) == "[KAFKA_METADATA_POLL] unreachable: b1:9092"
     assert one_line(RuntimeError("first\nsecond")) == "first"
+
+
+def test_a_job_ends_with_status_1_and_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = config(tmp_path, GOOD.replace("lake:", "lakes:"))
+
+    def job(*_: object) -> None:
+        raise AssertionError("nothing may start with such a file")
+
+    assert run_job("pipeline", "Poll.", job, ["--config", str(file)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"pipeline: {file}: unknown key lakes; did you mean lake?"
