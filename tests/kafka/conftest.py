@@ -1,8 +1,14 @@
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from local_cluster import LocalCluster
+from metadata_source.options import parse
+from metadata_source.poller import Poller
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +23,27 @@ def sasl_ssl_cluster() -> Iterator[LocalCluster]:
     """One broker that also has a SASL_SSL listener, shared."""
     with LocalCluster(brokers=1, sasl_ssl=True) as started:
         yield started
+
+
+@contextmanager
+def topic_on(servers: str, name: str, partitions: int, **more: Any) -> Iterator[AdminClient]:
+    """A topic for a while, which every broker knows: `create_topics` ends when the controller does, brokers follow."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, partitions, **more)])[name].result(30)
+    for server in servers.split(","):
+        options = parse({"kafka.bootstrap.servers": server, "topicsPattern": name})
+        end = time.monotonic() + 30
+        known = 0
+        while known < partitions:
+            assert time.monotonic() < end, f"{server} does not know {name}"
+            with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
+                answer = poller.poll().metadata
+            known = 0 if answer is None else answer.partitions["topic"].to_pylist().count(name)
+    yield admin
+    admin.delete_topics([name])[name].result(30)
+
+
+@pytest.fixture(scope="session")
+def made_topic() -> Callable[..., AbstractContextManager[AdminClient]]:
+    """`topic_on`, for the tests' own fixtures."""
+    return topic_on

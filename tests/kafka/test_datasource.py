@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql.functions import size
 
@@ -22,11 +22,9 @@ TOPIC = "datasource-test"
 
 
 @pytest.fixture(scope="module")
-def admin(cluster):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, 2, 3)])[TOPIC].result(30)
-    yield admin
-    admin.delete_topics([TOPIC])[TOPIC].result(30)
+def admin(cluster, made_topic):
+    with made_topic(cluster.bootstrap_servers, TOPIC, 2, replication_factor=3) as admin:
+        yield admin
 
 
 @pytest.fixture

@@ -28,11 +28,9 @@ def forgetful(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def topic(cluster):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, 6, 3, config={"min.insync.replicas": "2"})])[TOPIC].result(30)
-    yield TOPIC
-    admin.delete_topics([TOPIC])[TOPIC].result(30)
+def topic(cluster, made_topic):
+    with made_topic(cluster.bootstrap_servers, TOPIC, 6, replication_factor=3, config={"min.insync.replicas": "2"}):
+        yield TOPIC
 
 
 def look(capsys, bootstrap: str, config: Path | None = None) -> tuple[int, str, str]:

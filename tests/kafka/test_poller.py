@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 from local_cluster import LocalCluster
@@ -23,11 +22,9 @@ def forgetful(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def topic(cluster) -> Iterator[str]:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(30)
-    yield TOPIC
-    admin.delete_topics([TOPIC])[TOPIC].result(30)
+def topic(cluster, made_topic) -> Iterator[str]:
+    with made_topic(cluster.bootstrap_servers, TOPIC, 4, replication_factor=3):
+        yield TOPIC
 
 
 def poller(servers: str, **more: str) -> Poller:
