@@ -11,11 +11,11 @@ setup: .venv/.ready .jars/delta
 
 .venv/.ready: pyproject.toml constraints.txt tools/check_machine.py
 	@$(PYTHON) tools/check_machine.py
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-.jars/delta: .venv/.ready
+.jars/delta: .venv/.ready tools/delta_jars.py
 	$(BIN)/python -m tools.delta_jars
 	@touch $@
 

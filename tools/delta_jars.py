@@ -1,5 +1,6 @@
 """Fetch the jars that Delta needs on Spark into .jars/delta, once. Spark's own jars come with pyspark."""
 
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,16 +19,22 @@ JARS = (
 
 
 def main() -> None:
-    """Fetch each jar without its dependencies (they are Spark's own, 700 MB of them), then show all of them at once."""
+    """Fetch the jars unless just they are there."""
     folder = Path(__file__).resolve().parent.parent / ".jars" / "delta"
-    if folder.is_dir():
-        return
+    # The folder's name says no version: Spark's configuration names it, and every jar in it.
+    if {jar.name for jar in folder.glob("*.jar")} != {f"{module}-{revision}.jar" for _, module, revision in JARS}:
+        fetch(folder)
+
+
+def fetch(folder: Path) -> None:
+    """Fetch each jar without its dependencies (they are Spark's own, 700 MB of them), then show all of them at once."""
     with TemporaryDirectory(dir=_made(folder.parent)) as scratch:
         together = Path(scratch) / "delta"
         together.mkdir()
         for organisation, module, revision in JARS:
             for jar in fetch_jars(organisation, module, revision, Path(scratch) / module, transitive=False):
                 jar.rename(together / jar.name)
+        shutil.rmtree(folder, ignore_errors=True)
         together.rename(folder)
 
 
