@@ -108,7 +108,7 @@ class LocalCluster:
         self._roles = plan_roles(brokers, controllers, racks)
         self._users = {"alice": "alice-secret", "bob": "bob-secret"} if sasl_ssl else {}
         self._detached = detached
-        self._folder = detached or Path()
+        self._folder = detached.absolute() if detached else Path()
         self._processes: dict[int, NodeProcess] = {}
 
     @classmethod
@@ -122,10 +122,11 @@ class LocalCluster:
         cluster.cluster_id = state["cluster_id"]
         cluster.nodes = {node["node_id"]: Node(**node) for node in state["nodes"]}
         cluster._users = state["users"]
-        for node_id, pid in state["pids"].items():
-            process = NodeProcess.found(pid, last_argument=str(cluster._config(int(node_id))))
+        # By what they run, not by recorded ids: whoever started a node may have been killed before it could write that down.
+        for node_id in cluster.nodes:
+            process = NodeProcess.found(*cluster._main(node_id))
             if process is not None:
-                cluster._processes[int(node_id)] = process
+                cluster._processes[node_id] = process
         return cluster
 
     def __enter__(self) -> Self:
@@ -186,14 +187,14 @@ class LocalCluster:
                 f"{self._name(node_id)} still runs {STOP_TIMEOUT:.0f} s after SIGTERM (no controller to let it go?): "
                 f"kill it\n{self._error_lines(node_id)}"
             )
-        self._ended(node_id)
+        del self._processes[node_id]
 
     def kill(self, node_id: int) -> None:
         """End a node with SIGKILL. The others see it missing only after broker.session.timeout.ms, 9 s by default."""
         process = self._running(node_id)
         process.send(signal.SIGKILL)
         process.wait(STOP_TIMEOUT)
-        self._ended(node_id)
+        del self._processes[node_id]
 
     def start(self, *node_ids: int) -> None:
         """Start nodes that were stopped or killed, and wait until each running broker knows them.
@@ -218,14 +219,12 @@ class LocalCluster:
 
     def is_running(self, node_id: int) -> bool:
         """Whether the node's process is alive, paused or not."""
-        self._name(node_id)
-        return node_id in self._processes and self._processes[node_id].is_running
+        return self.state(node_id) != "down"
 
     def state(self, node_id: int) -> str:
         """`running`, `paused` or `down`."""
-        if not self.is_running(node_id):
-            return "down"
-        return "paused" if self._processes[node_id].is_paused else "running"
+        self._name(node_id)
+        return self._processes[node_id].state if node_id in self._processes else "down"
 
     def pid(self, node_id: int) -> int:
         """The process id of a running node."""
@@ -238,8 +237,6 @@ class LocalCluster:
     def _make_and_start(self) -> None:
         if self._detached is None:
             self._folder = Path(tempfile.mkdtemp(prefix="local-cluster-"))
-        else:
-            self._folder.mkdir(parents=True, exist_ok=True)
         listeners = [roles.listeners(sasl_ssl=self.has_sasl_ssl) for roles in self._roles]
         with ReservedPorts(sum(map(len, listeners))) as ports:
             numbers = iter(ports.numbers)
@@ -253,8 +250,9 @@ class LocalCluster:
                 )
                 for node_id, (roles, names) in enumerate(zip(self._roles, listeners, strict=True), start=1)
             }
+            if self._detached is not None:
+                self._make_folder()
             self._write_configuration()
-            self._save()
             with ThreadPoolExecutor(max_workers=2) as pool:
                 list(pool.map(self._format, self.nodes))
         for node_id in self.nodes:
@@ -300,7 +298,10 @@ class LocalCluster:
         return [java_command(), *_SMALL_JVM, *_LOGGING, "-cp", class_path]
 
     def _command(self, node_id: int) -> list[str]:
-        return [*self._java(), "kafka.Kafka", str(self._config(node_id))]
+        return [*self._java(), *self._main(node_id)]
+
+    def _main(self, node_id: int) -> list[str]:
+        return ["kafka.Kafka", str(self._config(node_id))]
 
     def _spawn(self, node_id: int) -> None:
         command, log = self._command(node_id), self.log_file(node_id)
@@ -308,7 +309,6 @@ class LocalCluster:
             self._processes[node_id] = NodeProcess.supervised(command, log, remove=self._folder)
         else:
             self._processes[node_id] = NodeProcess.detached(command, log)
-        self._save()
 
     def _await_started(self, node_ids: Sequence[int]) -> None:
         """Wait until the controllers among these listen and each running broker knows the brokers among them."""
@@ -343,10 +343,6 @@ class LocalCluster:
             raise LocalClusterError(f"{self._name(node_id)} is not running")
         return self._processes[node_id]
 
-    def _ended(self, node_id: int) -> None:
-        del self._processes[node_id]
-        self._save()
-
     def _name(self, node_id: int) -> str:
         if node_id not in self.nodes:
             raise LocalClusterError(f"no node {node_id}: there are {', '.join(map(str, self.nodes))}")
@@ -361,19 +357,19 @@ class LocalCluster:
     def _config(self, node_id: int) -> Path:
         return self._node_folder(node_id) / "server.properties"
 
-    def _save(self) -> None:
-        if self._detached is None:
-            return
+    def _make_folder(self) -> None:
+        """Make the folder of a detached cluster with the state in it: it is never there without, whenever we are killed."""
         state = {
             "kafka_version": self.kafka_version,
             "cluster_id": self.cluster_id,
             "nodes": [asdict(node) for node in self.nodes.values()],
             "users": self._users,
-            "pids": {node_id: process.java.pid for node_id, process in self._processes.items()},
         }
-        unfinished = self._folder / f"{_STATE_FILE}.part"
-        unfinished.write_text(json.dumps(state, indent=2))
-        unfinished.replace(self._folder / _STATE_FILE)
+        unfinished = self._folder.with_name(f".{self._folder.name}.part")
+        shutil.rmtree(unfinished, ignore_errors=True)  # of one that was killed
+        unfinished.mkdir(parents=True)
+        (unfinished / _STATE_FILE).write_text(json.dumps(state, indent=2))
+        unfinished.rename(self._folder)
 
 
 class _PortTakenError(LocalClusterError):

@@ -5,6 +5,8 @@ import socket
 from types import TracebackType
 from typing import Self
 
+from local_cluster.errors import LocalClusterError
+
 HOST = "127.0.0.1"
 
 # Below the range that Linux and macOS give to outgoing connections (32768 and 49152 upwards): a client's connection must
@@ -23,7 +25,7 @@ class ReservedPorts:
                 return
             self._try(port)
         self.release()
-        raise OSError(f"fewer than {count} free ports on {HOST} in {PORTS.start}-{PORTS.stop - 1}")
+        raise LocalClusterError(f"fewer than {count} free ports on {HOST} in {PORTS.start}-{PORTS.stop - 1}")
 
     def __enter__(self) -> Self:
         return self

@@ -49,26 +49,26 @@ class NodeProcess:
         return cls(psutil.Process(java.pid))
 
     @classmethod
-    def found(cls, pid: int, *, last_argument: str) -> "NodeProcess | None":
-        """The process with this id; None when it is gone, and the id another's whose command line ends otherwise."""
+    def found(cls, *last_arguments: str) -> "NodeProcess | None":
+        """The process whose command line ends with these arguments; None when there is none."""
+        for java in psutil.process_iter(["cmdline"]):
+            if (java.info["cmdline"] or [])[-len(last_arguments) :] == list(last_arguments):
+                return cls(java)
+        return None
+
+    @property
+    def state(self) -> str:
+        """`running`, `paused` (SIGSTOP holds it) or `down`, which also is what nobody has waited for yet."""
         try:
-            java = psutil.Process(pid)
-            return cls(java) if java.cmdline()[-1:] == [last_argument] else None
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            return None
+            status = self.java.status() if self.java.is_running() else psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return "down"
+        return {psutil.STATUS_ZOMBIE: "down", psutil.STATUS_STOPPED: "paused"}.get(status, "running")
 
     @property
     def is_running(self) -> bool:
-        """Whether it is alive; a paused one is, one that nobody has waited for yet is not."""
-        try:
-            return self.java.is_running() and self.java.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether SIGSTOP holds it."""
-        return self.is_running and self.java.status() == psutil.STATUS_STOPPED
+        """Whether it is alive, paused or not."""
+        return self.state != "down"
 
     def send(self, *signals: signal.Signals) -> None:
         """Send signals; to a process that is gone, nothing."""

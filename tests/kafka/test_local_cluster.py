@@ -17,6 +17,7 @@ import local_cluster.cluster
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.ports import HOST, ReservedPorts
 from local_cluster.probe import brokers_known_to
+from local_cluster.process import NodeProcess
 
 REPOSITORY = Path(__file__).parents[2]
 # broker.session.timeout.ms, 9 s, and time for two busy cores.
@@ -234,18 +235,38 @@ def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
     assert gone.stderr.startswith("no cluster in ")
 
 
-def test_down_does_not_end_a_foreign_process_with_a_recorded_id(tmp_path):
-    folder = tmp_path / "cluster"
-    detached = LocalCluster(brokers=1, detached=folder)
-    detached.up()
-    state = (folder / "state.json").read_text()
-    with subprocess.Popen(["sleep", "600"]) as foreign:
+@pytest.mark.parametrize(
+    "killed_in",
+    ["cluster.LocalCluster._write_configuration", "process.NodeProcess.__init__"],
+    ids=["with the folder made", "with a node started"],
+)
+def test_down_ends_what_a_killed_up_left(tmp_path, killed_in):
+    """SIGKILL at the worst moments: before there is any node, and before anything could be noted of one."""
+    killed = f"""
+import os, signal
+import local_cluster.cluster, local_cluster.process
+from local_cluster.__main__ import main
+local_cluster.{killed_in} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(["up", "--brokers", "1"])
+"""
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    up = subprocess.run([sys.executable, "-c", killed], cwd=tmp_path, env=environment, check=False)
+    assert up.returncode == -signal.SIGKILL
+    config = str(tmp_path / ".local-cluster" / "cluster" / "node-1" / "server.properties")
+    # A process that names the same file is not the node.
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", config]) as foreign:
         try:
-            (folder / "state.json").write_text(state.replace(str(detached.pid(1)), str(foreign.pid)))
-            attached = LocalCluster.attach(folder)
-            assert attached.state(1) == "down"
-            attached.down()
+            down = subprocess.run(
+                [sys.executable, "-m", "local_cluster", "down"],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (down.returncode, down.stdout) == (0, "the cluster is down, its data are removed\n"), down.stderr
             assert foreign.poll() is None
         finally:
-            foreign.send_signal(signal.SIGKILL)
-            detached.down()
+            foreign.kill()
+    assert NodeProcess.found("kafka.Kafka", config) is None
+    assert not Path(config).parents[1].exists()

@@ -9,11 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from local_cluster import LocalCluster, LocalClusterError, ivy
+from local_cluster import LocalCluster, LocalClusterError, ivy, ports
 from local_cluster.java import java_command
 from local_cluster.nodes import CONTROLLER, PLAINTEXT, SASL_SSL, Node, Roles, format_arguments, node_properties, render
 from local_cluster.nodes import plan_roles as plan
 from local_cluster.ports import HOST, PORTS, ReservedPorts
+from local_cluster.process import NodeProcess
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = Path("/data/node-1")
@@ -95,14 +96,47 @@ def test_cluster_ids_are_never_taken_for_an_option():
 
 
 def test_reserved_ports_are_held_until_released():
-    with ReservedPorts(5) as ports:
-        assert len(set(ports.numbers)) == 5
-        assert set(ports.numbers) <= set(PORTS)
-        for port in ports.numbers:
+    with ReservedPorts(5) as held:
+        assert len(set(held.numbers)) == 5
+        assert set(held.numbers) <= set(PORTS)
+        for port in held.numbers:
             with pytest.raises(OSError, match="Address already in use"):
                 socket.create_server((HOST, port))
-    for port in ports.numbers:
+    for port in held.numbers:
         socket.create_server((HOST, port)).close()
+
+
+def test_too_few_free_ports_are_one_clear_line(monkeypatch):
+    monkeypatch.setattr(ports, "PORTS", PORTS[:1])
+    with pytest.raises(LocalClusterError, match=r"fewer than 2 free ports on 127\.0\.0\.1 in 15000-15000"):
+        ReservedPorts(2)
+
+
+def test_states_of_a_process(monkeypatch):
+    with subprocess.Popen(["sleep", "600"]) as started:
+        process = NodeProcess(psutil.Process(started.pid))
+        assert process.state == "running"
+        started.send_signal(signal.SIGSTOP)
+        while process.state != "paused":
+            time.sleep(0.01)
+        started.kill()
+        while process.state != "down":
+            time.sleep(0.01)
+    assert not process.is_running
+    # Gone between two looks at it.
+    monkeypatch.setattr(process.java, "is_running", lambda: True)
+    assert process.state == "down"
+
+
+def test_a_process_is_found_by_what_it_runs():
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen([*command, "kafka.Kafka", "/one"]) as node, subprocess.Popen([*command, "/one"]) as other:
+        try:
+            assert NodeProcess.found("kafka.Kafka", "/one").java.pid == node.pid
+            assert NodeProcess.found("kafka.Kafka", "/two") is None
+        finally:
+            node.kill()
+            other.kill()
 
 
 def test_ivy_is_asked_for_jars_and_bundles_in_the_maven_layout():
