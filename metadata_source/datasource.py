@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,7 @@ from metadata_source.options import Options, parse
 from metadata_source.schedule import Offset, due_at, mint_stream, plan, ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     from metadata_source.poller import Poll
 
 CLUSTERS_PER_TASK: Final = 64
+_DECODERS: Final = 4
+"""Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times the answer's bytes."""
+_QUEUED: Final = 8
+"""Batches of rows that wait for Spark to take them."""
+_STOP_SEEN_S: Final = 0.1
 
 
 class KafkaMetadataSource(DataSource):
@@ -185,43 +191,70 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
-    """Poll each cluster once, and raise one PollError for all that failed."""
+    """Poll each cluster once, yield rows as they come, and raise one PollError for all that failed.
+
+    Spark drops the rows of a task that raises.
+    """
     from metadata_source.poller import Poller  # noqa: PLC0415
     from metadata_source.records import BatchRecords, Planned, entity_rows  # noqa: PLC0415
 
-    def poll_once(cluster: Cluster) -> Poll:
-        with Poller(cluster, task.topic_filter, task.request_timeout_ms) as poller:
-            return poller.poll()
+    decoders = threading.Semaphore(_DECODERS)
+    failed: dict[str, Poll] = {}
 
-    with ThreadPoolExecutor(len(task.clusters), "kafka_metadata") as threads:
-        polls = list(threads.map(poll_once, task.clusters))
-    failed = [(cluster.alias, poll) for cluster, poll in zip(task.clusters, polls, strict=True) if poll.error_kind]
+    def poll_once(cluster: Cluster) -> Iterator[pa.RecordBatch]:
+        with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders) as poller:
+            poll = poller.poll()
+            if poll.error_kind is not None:
+                failed[cluster.alias] = poll
+            elif task.entity == "polls":
+                yield from BatchRecords(task.topic_filter).rows(Planned(task.stream, task.first, cluster.alias), poll)
+            else:
+                yield from entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
+
+    yield from _in_threads(task.clusters, poll_once, threading.Event())
     if failed:
+        aliases = [cluster.alias for cluster in task.clusters if cluster.alias in failed]
         raise PollError(
-            failed[0][1].error_kind or "", "; ".join(f"cluster {alias}: {poll.error}" for alias, poll in failed)
+            failed[aliases[0]].error_kind or "",
+            "; ".join(f"cluster {alias}: {failed[alias].error}" for alias in aliases),
         )
-    for cluster, poll in zip(task.clusters, polls, strict=True):
-        if task.entity == "polls":
-            yield from BatchRecords(task.topic_filter).rows(Planned(task.stream, task.first, cluster.alias), poll)
-        else:
-            yield from entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
 
 
 def _read_on_schedule(task: _Task) -> Iterator[pa.RecordBatch]:
-    """Poll each cluster on the batch's beat, in a thread of its own, and yield rows as they come."""
+    """Poll each cluster on the batch's beat, and yield rows as they come."""
     beat = ticks(task.scheduled_ms, _now_ms(), task.interval_ms, task.polls)
-    batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
+    decoders = threading.Semaphore(_DECODERS)
     stopped = threading.Event()
+    yield from _in_threads(
+        task.clusters, lambda cluster: _poll_on_beat(task, cluster, beat, decoders, stopped), stopped
+    )
+
+
+def _in_threads(
+    clusters: tuple[Cluster, ...], rows: Callable[[Cluster], Iterator[pa.RecordBatch]], stopped: threading.Event
+) -> Iterator[pa.RecordBatch]:
+    """Yield what `rows` yields for each cluster, each in a thread of its own, as it comes. Sets `stopped` at the end.
+
+    Nothing is made far ahead of whoever takes it: a thread whose batch finds no room waits with it.
+    """
+    batches: queue.Queue[pa.RecordBatch | None] = queue.Queue(_QUEUED)
+
+    def put(batch: pa.RecordBatch | None) -> None:
+        while not stopped.is_set():
+            with suppress(queue.Full):
+                batches.put(batch, timeout=_STOP_SEEN_S)
+                return
 
     def follow(cluster: Cluster) -> None:
         try:
-            for batch in _poll_on_beat(task, cluster, beat, stopped):
-                batches.put(batch)
+            for batch in rows(cluster):
+                put(batch)
+                del batch  # a part of tables that would be kept until the next poll
         finally:
-            batches.put(None)
+            put(None)
 
-    with ThreadPoolExecutor(len(task.clusters), "kafka_metadata") as threads:
-        followers = [threads.submit(follow, cluster) for cluster in task.clusters]
+    with ThreadPoolExecutor(len(clusters), "kafka_metadata") as threads:
+        followers = [threads.submit(follow, cluster) for cluster in clusters]
         try:
             running = len(followers)
             while running:
@@ -237,26 +270,29 @@ def _read_on_schedule(task: _Task) -> Iterator[pa.RecordBatch]:
         follower.result()
 
 
-def _poll_on_beat(task: _Task, cluster: Cluster, beat: list[int], stopped: threading.Event) -> Iterator[pa.RecordBatch]:
+def _poll_on_beat(
+    task: _Task, cluster: Cluster, beat: list[int], decoders: threading.Semaphore, stopped: threading.Event
+) -> Iterator[pa.RecordBatch]:
     """Poll one cluster at each tick. One that falls due while the poll before still runs is a failed poll, not sent."""
     from metadata_source.poller import OVERLAPPED, Poller  # noqa: PLC0415
     from metadata_source.records import BatchRecords, Planned  # noqa: PLC0415
 
-    # The beat is wall-clock time, waiting is not: a clock that is set meanwhile must not stretch a batch.
+    # The beat is wall-clock time, waiting is not: a clock that is set while the batch runs must not stretch it.
     wall, monotonic = _now_ms(), time.monotonic()
     records = BatchRecords(task.topic_filter)
     idle_since = -math.inf
-    with Poller(cluster, task.topic_filter, task.request_timeout_ms) as poller:
+    with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders) as poller:
         for index, tick in enumerate(beat):
             due = monotonic + (tick - wall) / 1000
-            if due < idle_since:
-                poll = OVERLAPPED
-            elif stopped.wait(max(0.0, due - time.monotonic())):
+            is_idle = due >= idle_since
+            if is_idle and stopped.wait(max(0.0, due - time.monotonic())):
                 return
-            else:
-                poll = poller.poll()
-                idle_since = time.monotonic()
+            poll = poller.poll() if is_idle else OVERLAPPED
             scheduled = task.scheduled_ms + index * task.interval_ms
             yield from records.rows(
                 Planned(task.stream, task.first + index, cluster.alias, task.interval_ms, scheduled), poll
             )
+            del poll  # its tables would be kept until the next one
+            poller.let_go()
+            if is_idle:
+                idle_since = time.monotonic()

@@ -167,7 +167,7 @@ OPTIONS: Final = (
         "requestTimeout",
         "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another broker can "
         "be tried.",
-        default="10s, at most the batch's polls together (but 1s)",
+        default="the length of a batch, between 1 s and 10 s",
     ),
     Option(
         "metadataVersion",
@@ -545,7 +545,9 @@ def _pattern(pattern: str) -> str:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     try:
-        pc.match_substring_regex(pa.array([""]), whole_name(pattern))
+        # Alone first: `a)|(b` is none, but would become one between the brackets of the other.
+        for each in (pattern, whole_name(pattern)):
+            pc.match_substring_regex(pa.array([""]), each)
     except pa.ArrowInvalid as error:
         raise OptionsError(f"topicsPattern: {pattern!r} is not a regular expression of RE2: {error}") from None
     return pattern

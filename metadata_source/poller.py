@@ -1,18 +1,23 @@
 """One cluster, polled: which broker to ask, in which version, how long and how often to try.
 
-A poll never raises for what is wrong with a cluster: it returns a failed `Poll` whose `error_kind` is one of
+A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is one of
 
 - `unreachable`, `timeout`, `no_brokers` (an empty broker list: a broker that is starting), `broker_error`: tried again,
   with another broker first;
-- `tls`, `protocol` (bytes that are no answer), `unsupported_version`: tried once with each broker;
-- `authentication`, `authorization`, `too_large`, `wrong_cluster`, `options`: not tried again;
+- `tls`, `protocol` (bytes that are no answer, or over which the code stumbled), `unsupported_version`: tried once with each
+  broker;
+- `authentication`, `authorization`, `too_large`, `wrong_cluster`: final when a bootstrap server's; an address that was only
+  remembered may be another cluster's by now, then the bootstrap servers are asked;
+- `options`: not tried again;
 - `overlapped`: not sent, since the poll before was still running.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
@@ -22,6 +27,7 @@ from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.transport import Address, Connection, error_name, format_address
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
     from types import TracebackType
 
@@ -37,7 +43,9 @@ _AUTHORIZATION: Final = frozenset({29, 31})
 """TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
 
 _AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error"})
-_ANOTHER_BROKER: Final = frozenset({"tls", "protocol", "unsupported_version"})
+_FINAL: Final = frozenset({"authentication", "authorization", "too_large", "wrong_cluster"})
+_REBOOTSTRAP: Final = _FINAL | {"broker_error"}
+"""What was remembered may be wrong: addresses of another cluster by now, or REBOOTSTRAP_REQUIRED (KIP-1102)."""
 _ROUNDS: Final = 3
 """How often a poll goes round the brokers. More would keep the others of its batch waiting for one that is down."""
 _BACKOFF_S: Final = 0.1
@@ -85,14 +93,26 @@ _memories: dict[tuple[object, ...], _Memory] = {}
 
 
 class Poller:
-    """Polls one cluster, again and again, over one connection as long as it holds. A context manager."""
+    """Polls one cluster, again and again, over one connection as long as it holds. A context manager.
 
-    def __init__(self, cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> None:
+    Of the pollers that share `decoders` only as many as it has places hold a decoded answer at once: from its decoding
+    until `let_go`, the next poll or `close`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic_filter: TopicFilter,
+        request_timeout_ms: int,
+        decoders: threading.Semaphore | None = None,
+    ) -> None:
         self._cluster = cluster
         self._filter = topic_filter
         self._timeout_s = request_timeout_ms / 1000
         self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers), _Memory())
         self._connection: Connection | None = None
+        self._decoders = decoders or threading.Semaphore()
+        self._place = ExitStack()
 
     def __enter__(self) -> Self:
         return self
@@ -104,40 +124,64 @@ class Poller:
 
     def close(self) -> None:
         """Close the connection, if there is one."""
+        self.let_go()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
+    def let_go(self) -> None:
+        """Give up the place among the decoders: the answer of the poll before is not looked at any more."""
+        self._place.close()
+
     def poll(self) -> Poll:
         """Ask for the metadata once, within the request timeout with all retries."""
+        self.let_go()
         deadline = time.monotonic() + self._timeout_s
         failures: dict[Address, PollError] = {}
         last = Poll()
         attempts = 0
-        for round_ in range(_ROUNDS):
-            if round_ and not _back_off(round_, deadline):
-                break
-            for address in self._candidates(failures):
-                attempts += 1
-                last, error = self._attempt(address, deadline)
-                if error is None:
-                    return replace(last, attempts=attempts)
-                self.close()
-                failures[address] = error
-                if error.kind not in _AGAIN | _ANOTHER_BROKER or time.monotonic() >= deadline:
-                    return _failed(last, attempts, failures)
+        for address in self._addresses(failures, deadline):
+            attempts += 1
+            last, error = self._attempt(address, deadline)
+            if error is None:
+                self._remember(address, last, failures)
+                return replace(last, attempts=attempts)
+            self.close()
+            failures[address] = error
+        self._forget()
         return _failed(last, attempts, failures)
 
-    def _candidates(self, failures: dict[Address, PollError]) -> list[Address]:
-        """Return the brokers to try in this round: who answered last, then the others in random order.
+    def _addresses(self, failures: dict[Address, PollError], deadline: float) -> Iterator[Address]:
+        """Yield the brokers to ask, one after the other for as long as there is a point, each round after a pause.
 
-        Brokers that are throttling us come last. Who failed for good is left out.
+        The caller says in `failures` what came of each.
+        """
+        for round_ in range(_ROUNDS):
+            if round_ and not (self._candidates(failures) and _back_off(round_, deadline)):
+                return
+            asked: set[Address] = set()
+            while candidates := [address for address in self._candidates(failures) if address not in asked]:
+                address = candidates[0]
+                asked.add(address)
+                yield address
+                kind = failures[address].kind
+                is_final = kind in _FINAL and address in self._cluster.bootstrap_servers
+                if is_final or kind == "options" or time.monotonic() >= deadline:
+                    return
+                if kind in _REBOOTSTRAP:
+                    self._forget()
+
+    def _candidates(self, failures: dict[Address, PollError]) -> list[Address]:
+        """Return the brokers to try: who answered last, one that was learnt, bootstrap servers, the others that were learnt.
+
+        All at random. One alone before the bootstrap servers, so that these get their time where the addresses that the
+        brokers advertise cannot be reached. Brokers that are throttling us come last. Who failed for good is left out.
         """
         memory = self._memory
         bootstrap, learnt = list(self._cluster.bootstrap_servers), list(memory.learnt)
         random.shuffle(bootstrap)
         random.shuffle(learnt)
-        first = [] if memory.answered is None else [memory.answered]
+        first = learnt[:1] if memory.answered is None else [memory.answered, *learnt[:1]]
         addresses = [
             address
             for address in dict.fromkeys(first + bootstrap + learnt)
@@ -156,14 +200,15 @@ class Poller:
             poll = self._ask(connection, attempt_deadline)
             _check(self._cluster, poll)
         except PollError as error:
-            if poll.received_at is None and connection is not None:
-                poll = Poll(sent_at=connection.sent_at)
-            if error.kind == "broker_error":
-                # Such as REBOOTSTRAP_REQUIRED: begin with the bootstrap servers again.
-                self._memory.answered, self._memory.learnt = None, ()
-            return poll, error
-        self._remember(address, poll)
-        return poll, None
+            failure = error
+        except Exception as error:  # noqa: BLE001 - raised, it would end the polls of every cluster
+            where, what = format_address(address), " ".join(str(error).split())
+            failure = PollError("protocol", f"{where}: {type(error).__name__}: {what}")
+        else:
+            return poll, None
+        if poll.received_at is None and connection is not None:
+            poll = Poll(sent_at=connection.sent_at)
+        return poll, failure
 
     def _obey_throttle(self, address: Address, deadline: float) -> None:
         wait = self._memory.throttled_until.get(address, 0.0) - time.monotonic()
@@ -196,6 +241,7 @@ class Poller:
             metadata_version_level=_level(connection, "metadata.version", None),
             elr_version_level=_level(connection, "eligible.leader.replicas.version", 0),
         )
+        self._place.enter_context(self._decoders)
         try:
             metadata = decode_response(answer.body, version)
         except ProtocolError as error:
@@ -207,14 +253,20 @@ class Poller:
             broker_id=_broker_id(metadata, connection.address),
         )
 
-    def _remember(self, address: Address, poll: Poll) -> None:
+    def _remember(self, address: Address, poll: Poll, failures: dict[Address, PollError]) -> None:
         if poll.metadata is None:
             return
         brokers = poll.metadata.brokers
-        self._memory.answered = address
-        self._memory.learnt = tuple(zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True))
+        learnt = tuple(zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True))
+        # Behind an address of several brokers (a service's name) nobody knows who answered: the next poll asks one of
+        # those that were learnt, unless it is seen here that they cannot be reached.
+        self._memory.answered = address if address in learnt or failures.keys() & set(learnt) else None
+        self._memory.learnt = learnt
         if poll.throttle_time_ms and (poll.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
             self._memory.throttled_until[address] = time.monotonic() + poll.throttle_time_ms / 1000
+
+    def _forget(self) -> None:
+        self._memory.answered, self._memory.learnt = None, ()
 
 
 def _version(connection: Connection, pinned: int | None) -> int:

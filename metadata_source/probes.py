@@ -1,7 +1,8 @@
 """What a user may ask of a cluster, found out by asking; nothing is written, and no topic comes into being by it.
 
 Each probe is one request to the broker that answered the poll, whichever broker is responsible: brokers check
-permissions before anything else (KafkaApis.scala), so that an answer such as NOT_COORDINATOR says "allowed".
+permissions before anything else (KafkaApis.scala), so that an answer such as NOT_COORDINATOR says "allowed". These messages
+are small and asked for once, so they are kafka-python's own message classes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 DENIED: Final = frozenset({29, 30, 31})
 """TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED."""
+ALLOWED: Final = frozenset({0, 1, 3, 5, 6, 14, 15, 16, 69})
+"""No error, and those that come after the check of permissions: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION,
+LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
+GROUP_ID_NOT_FOUND."""
 _TIMEOUT_S: Final = 10.0
 _TOPIC: Final = 2
 """ConfigResource.Type.TOPIC."""
@@ -98,20 +103,22 @@ class Prober:
             return f"not known: {error.problem}"
         if code in DENIED:
             return f"missing: {needs}"
-        return "allowed"
+        if code in ALLOWED:
+            return "allowed"
+        return f"not known: error {code} ({error_name(code)})"
 
     def _reassignments(self) -> int:
-        return _code(self._ask(ListPartitionReassignmentsRequest, {"timeout_ms": 5_000, "topics": None}))
+        return int(self._ask(ListPartitionReassignmentsRequest, {"timeout_ms": 5_000, "topics": None}).error_code)
 
     def _quorum(self) -> int:
         topic = DescribeQuorumRequest.TopicData
         partition = topic.PartitionData(partition_index=0)
         topics = [topic(topic_name="__cluster_metadata", partitions=[partition])]
-        return _code(self._ask(DescribeQuorumRequest, {"topics": topics}))
+        return int(self._ask(DescribeQuorumRequest, {"topics": topics}).error_code)
 
     def _fenced(self) -> int:
         fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1, "include_fenced_brokers": True}
-        return _code(self._ask(DescribeClusterRequest, fields, lowest=_FIRST_WITH_FENCED))
+        return int(self._ask(DescribeClusterRequest, fields, lowest=_FIRST_WITH_FENCED).error_code)
 
     def _groups(self) -> int:
         # Not FindCoordinator, which makes __consumer_offsets where there is none.
@@ -134,8 +141,13 @@ class Prober:
             "forgotten_topics_data": [],
         }
         response = self._ask(FetchRequest, fields, highest=_LAST_WITH_TOPIC_NAMES)
-        (answered,) = response.responses[0].partitions
-        return int(answered.error_code)
+        if response.error_code:
+            return int(response.error_code)
+        partitions = [partition for answered in response.responses for partition in answered.partitions]
+        if not partitions:
+            # KIP-219: a broker that throttles answers a fetch at once, with nothing in it.
+            raise PollError("broker_error", f"throttled by the broker for {response.throttle_time_ms} ms")
+        return int(partitions[0].error_code)
 
     def _ask(self, request: Any, fields: dict[str, Any], *, lowest: int = 0, highest: int | None = None) -> Any:
         """Send a request in the highest version that both sides have. Raises PollError."""
@@ -146,11 +158,3 @@ class Prober:
             if version < max(first, lowest):
                 raise PollError("unsupported_version", f"this broker's version has no {request.__name__} for it")
             return connection.ask(request(version=version, **fields), deadline)
-
-
-def _code(response: Any) -> int:
-    """Return the error code of a whole answer. Raises PollError for errors that do not say what is allowed."""
-    code = int(response.error_code)
-    if code and code not in DENIED:
-        raise PollError("broker_error", f"error {code} ({error_name(code)})")
-    return code

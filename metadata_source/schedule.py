@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 OFFSET_VERSION: Final = 1
+_CLOCKS_APART_MS: Final = 1_000
+"""How far a worker's clock may be behind the driver's before the beat is the worker's own."""
 
 
 def mint_stream(now: datetime) -> str:
@@ -87,6 +89,8 @@ def ticks(scheduled_ms: int, now_ms: int, interval_ms: int, polls: int) -> list[
 
     A task that begins less than an interval late sends its first poll at once and keeps the beat; later than that (a
     batch that is run again, a task that waited for a slot) the whole beat starts now, or its polls would fall together.
+    It starts now too where `scheduled_ms` lies well ahead: a batch is planned only once it is due, so this machine's clock
+    is behind the driver's, by whatever it takes.
     """
-    begin = scheduled_ms if now_ms - scheduled_ms < interval_ms else now_ms
+    begin = scheduled_ms if -_CLOCKS_APART_MS < now_ms - scheduled_ms < interval_ms else now_ms
     return [begin + index * interval_ms for index in range(polls)]

@@ -1,8 +1,8 @@
-"""Bytes to a broker and bytes back: the one file that knows kafka-python.
+"""Bytes to a broker and bytes back: the one file that knows kafka-python's connection layer.
 
-It stands on that library's connection layer (TCP, TLS, SASL, framing, ApiVersions), which is not documented as public:
-pyproject.toml pins it to one minor version, and tests/kafka/test_transport.py says when it changed. Everything runs on
-the caller's thread and ends with `Connection.close`; connections of different threads share nothing.
+That layer (TCP, TLS, SASL, framing, ApiVersions) is not documented as public: pyproject.toml pins it to one minor version,
+and tests/kafka/test_transport.py says when it changed. Everything but the look-up of a host's name runs on the caller's
+thread and ends with `Connection.close`; connections of different threads share nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import logging
 import socket
 import ssl
 import struct
+import threading
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -73,7 +75,7 @@ class Connection:
             raise PollError("options", error.problem) from None
         # Zero: no warning about slow turns, which many threads on few cores always have.
         self._net = NetworkSelector(client_id=cluster.client_id, slow_task_threshold_secs=0)
-        self._connection = KafkaConnection(
+        self._connection = _Connection(
             self._net,
             client_id=cluster.client_id,
             receive_message_max_bytes=cluster.max_response_bytes,
@@ -124,13 +126,17 @@ class Connection:
         host, port = self.address
         error: OSError | None = None
         try:
-            addresses = [info[4] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+            addresses = _look_up(host, deadline)
         except OSError as failure:
             raise self._error(failure) from None
+        except ValueError:
+            raise PollError("unreachable", f"{self._where}: not a host's name (a part is empty or too long)") from None
+        if addresses is None:
+            raise PollError("timeout", f"{self._where}: the look-up of the host's name gave no answer in time")
         for index, address in enumerate(addresses):
             timeout = max(0.001, deadline - time.monotonic()) / (len(addresses) - index)
             try:
-                sock = socket.create_connection((str(address[0]), port), timeout)
+                sock = socket.create_connection((address, port), timeout)
             except OSError as failure:
                 error = failure
                 continue
@@ -170,14 +176,19 @@ class Connection:
             self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     async def _request(self, request: _RawRequest, deadline: float) -> Answer:
+        await self._let_throttle_pass()
         self.sent_at = datetime.now(UTC)
         sent = time.monotonic()
         body = await self._send(request, deadline)
         return Answer(body=body, received_at=datetime.now(UTC), latency_ms=(time.monotonic() - sent) * 1000)
 
-    async def _send(self, request: Any, deadline: float) -> Any:
+    async def _let_throttle_pass(self) -> None:
+        """Wait for as long as an answer to one of the library's own requests asked for; sent meanwhile, a request fails."""
         while "throttle" in self._connection.paused:
             await self._net.sleep(0.01)
+
+    async def _send(self, request: Any, deadline: float) -> Any:
+        await self._let_throttle_pass()
         return await self._connection.send_request(
             request, request_timeout_ms=max(0.0, deadline - time.monotonic()) * 1000
         )
@@ -237,6 +248,25 @@ def format_address(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def _look_up(host: str, deadline: float) -> list[str] | None:
+    """Return a host's addresses, None if they are not known by `deadline`. Raises OSError, ValueError.
+
+    The system's look-up takes no deadline: it runs in a thread, which is left behind when it takes too long.
+    """
+    found: Future[list[str]] = Future()
+
+    def look_up() -> None:
+        try:
+            found.set_result([str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)])
+        except (OSError, ValueError) as error:
+            found.set_exception(error)
+
+    thread = threading.Thread(target=look_up, name="kafka_metadata look-up", daemon=True)
+    thread.start()
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return found.result() if found.done() else None
+
+
 def error_name(code: int) -> str:
     """Return the name of a Kafka error code as kafka-python spells it, such as `ClusterAuthorizationFailedError`."""
     return str(kafka.errors.for_code(code).__name__)
@@ -273,11 +303,28 @@ def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
             raise OptionsError(
                 f"kafka.ssl.certificate.location, kafka.ssl.key.location: {files}: {_reason(error)}"
             ) from None
+        except ValueError:  # whose text may hold some of the password
+            raise OptionsError("kafka.ssl.key.password: longer than 1,024 bytes, or not UTF-8 text") from None
     return context
 
 
 def _reason(error: OSError) -> str:
     return (getattr(error, "reason", None) or error.strerror or type(error).__name__).lower().replace("_", " ")
+
+
+class _Connection(KafkaConnection):  # type: ignore[misc]
+    """Says at once when what was received is no answer.
+
+    The library's reading task ends in silence on all but its own protocol errors; then nobody reads until time is up.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            super().data_received(data)
+        except kafka.errors.KafkaProtocolError:
+            raise
+        except Exception as error:
+            raise kafka.errors.KafkaProtocolError(f"an answer that cannot be read: {error}") from error
 
 
 class _BoundedReads:

@@ -89,6 +89,7 @@ def test_clusters_differ_from_what_is_common():
         (None, BOOTSTRAP | {"topics": "a", "topicsPattern": "b"}, "topics: contradicts topicsPattern"),
         (None, BOOTSTRAP | {"topics": "a,b*"}, "'b*' cannot be a topic's name; patterns go into topicsPattern"),
         (None, BOOTSTRAP | {"topicsPattern": "("}, "topicsPattern: '(' is not a regular expression of RE2"),
+        (None, BOOTSTRAP | {"topicsPattern": "a)|(b"}, "topicsPattern: 'a)|(b' is not a regular expression of RE2"),
         (None, BOOTSTRAP | {"entity": "topic"}, "entity: 'topic' is none of polls, brokers, topics, partitions"),
         ("stream", BOOTSTRAP | {"entity": "topics"}, "entity: a stream reads polls"),
         ("batch", BOOTSTRAP | {"pollInterval": "1s"}, "pollInterval: not in a batch read, which polls once"),
