@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from jobs import poll_metadata, snapshot_history
 from jobs.common.cli import run_job
 from jobs.common.config import Config
+from schemas.lake import TABLES, ensure_tables
 
 JOBS = (poll_metadata, snapshot_history)
 """In the order of the data's way."""
@@ -23,9 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
     """With `once`, one round of each job, one after the other; else all of them until one fails."""
+    # All of the lake before anything is polled: a table that is not ours must not be found halfway.
+    ensure_tables(spark, config.lake, TABLES)
     if once:
         for job in JOBS:
-            job.start(spark, config, once=True).awaitTermination()
+            job.run(spark, config, True)
         return
     queries = [job.start(spark, config, once=False) for job in JOBS]
     try:

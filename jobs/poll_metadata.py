@@ -15,24 +15,27 @@ from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.session import check_slots
 from schemas import bronze, silver
-from schemas.lake import Lake, ensure_tables, table_exists
+from schemas.lake import Lake, check_tables, ensure_tables, table_exists
 
 QUERY = "poll_metadata"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job(
-        QUERY, __doc__ or "", lambda spark, config, once: start(spark, config, once=once).awaitTermination(), argv
-    )
+    return run_job(QUERY, __doc__ or "", run, argv)
+
+
+def run(spark: SparkSession, config: Config, once: bool) -> None:
+    """Poll on and on; with `once`, one batch of polls."""
+    start(spark, config, once=once).awaitTermination()
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     """Start the query that polls; with `once` it ends after one batch of polls."""
     check_slots(spark, len(config.clusters))
+    options = config.source_options(known_ids(spark, config.lake))
     ensure_tables(spark, config.lake, bronze.TABLES)
     metadata_source.register(spark)
-    options = config.source_options(known_ids(spark, config.lake))
     polls = spark.readStream.format("kafka_metadata").options(**options).load()
     writer = polls.writeStream.format("delta").queryName(QUERY).option("checkpointLocation", config.checkpoint(QUERY))
     if once:
@@ -49,6 +52,7 @@ def known_ids(spark: SparkSession, lake: Lake) -> dict[str, str]:
     """Alias -> cluster id, for the clusters that have history in the lake."""
     if not table_exists(spark, lake, silver.PROGRESS):
         return {}
+    check_tables(spark, lake, [silver.PROGRESS])
     rows = (
         lake.read(spark, silver.PROGRESS)
         .where(F.col("cluster_id").isNotNull())

@@ -5,6 +5,7 @@ spark-submit jobs/snapshot_history.py --config FILE [--once]
 
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
 
@@ -14,11 +15,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from jobs.common.cli import run_job
 from jobs.common.config import Config
-from jobs.common.upkeep import EVERY_BATCHES, keep_up
+from jobs.common.upkeep import keep_up, next_due
 from jobs.common.writes import delete_matching, upsert
 from jobs.rules import acceptance, snapshots
 from schemas import bronze, silver
-from schemas.lake import Lake, ensure_tables
+from schemas.lake import Lake, LakeError, ensure_tables
 from schemas.table import Table
 
 QUERY = "snapshot_history"
@@ -28,28 +29,51 @@ LOOK_EVERY = "1 second"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job(
-        QUERY, __doc__ or "", lambda spark, config, once: start(spark, config, once=once).awaitTermination(), argv
-    )
+    return run_job(QUERY, __doc__ or "", run, argv)
+
+
+def run(spark: SparkSession, config: Config, once: bool) -> None:
+    """Keep silver up with bronze on and on; with `once`, until it has caught up."""
+    start(spark, config, once=once).awaitTermination()
+    if once and next_due(spark, config.lake) <= datetime.now(UTC):
+        keep_up(spark, config.lake, config.bronze_retention)
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     """Start the query that keeps silver up with bronze; with `once` it ends when it has caught up."""
     lake = config.lake
     ensure_tables(spark, lake, (*bronze.TABLES, *silver.TABLES))
+    checkpoint = config.checkpoint(QUERY)
+    first_batch, upkeep_due = True, next_due(spark, lake)
 
     def apply_batch(batch: DataFrame, batch_id: int) -> None:
+        nonlocal first_batch, upkeep_due
+        if first_batch and batch_id > 0:
+            _check_progress(batch.sparkSession, lake, checkpoint)
         apply_polls(whole_polls(batch, lake), lake)
-        if batch_id % EVERY_BATCHES == EVERY_BATCHES - 1:
+        # Not after the first batch: it may be an old one done again, with polls behind it that lie in files just as old.
+        if not (once or first_batch) and upkeep_due <= datetime.now(UTC):
             keep_up(batch.sparkSession, lake, config.bronze_retention)
+            upkeep_due = next_due(batch.sparkSession, lake)
+        first_batch = False
 
+    # All there is in one batch: files come by age, and one that retention or OPTIMIZE rewrote is younger than its polls.
     writer = (
-        lake.read_stream(spark, bronze.METADATA_POLLS)
+        lake.read_stream(spark, bronze.METADATA_POLLS, maxFilesPerTrigger=str(2**31 - 1))
         .writeStream.queryName(QUERY)
-        .option("checkpointLocation", config.checkpoint(QUERY))
+        .option("checkpointLocation", checkpoint)
         .foreachBatch(apply_batch)
     )
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=LOOK_EVERY)).start()
+
+
+def _check_progress(spark: SparkSession, lake: Lake, checkpoint: str) -> None:
+    """Raise LakeError for a silver that was removed, or all polls before would be missing from it without a word."""
+    if lake.read(spark, silver.PROGRESS).isEmpty():
+        raise LakeError(
+            f"{silver.PROGRESS.full_name} in {lake} is empty, though polls were made history: "
+            f"to compute silver from bronze again, remove {checkpoint} too"
+        )
 
 
 def whole_polls(batch: DataFrame, lake: Lake) -> DataFrame:
@@ -82,7 +106,9 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     pending = lake.read(spark, silver.PENDING)
     headers = snapshots.take(batch, pending, lake.read(spark, silver.PROGRESS)).localCheckpoint()
     taken = headers.agg(
-        F.count("*").alias("polls"), F.count_if("waited").alias("waited"), F.min("applied.applied_at").alias("since")
+        F.count("*").alias("polls"),
+        F.count_if("waited").alias("waited"),
+        F.min(F.unix_micros("applied.applied_at")).alias("since"),
     ).collect()[0]
     if not taken.polls:
         return
@@ -90,7 +116,9 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
 
     def open_rows(table: Table, *, by_topic: bool = False) -> DataFrame:
         # Rows that ended before the oldest applied poll of these clusters are history that no run looks at again.
-        rows = lake.read(spark, table).where(F.col("is_current") | (F.col("superseded_at") >= F.lit(taken.since)))
+        rows = lake.read(spark, table).where(
+            F.col("is_current") | (F.col("superseded_at") >= F.timestamp_micros(F.lit(taken.since)))
+        )
         return snapshots.open_rows(rows, intake.applied, by_topic=by_topic)
 
     changes: dict[Table, DataFrame] = {}
@@ -136,10 +164,10 @@ _ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "s
 def _write_intervals(rows: DataFrame, lake: Lake, table: Table) -> None:
     """Write new rows and the ends of open ones; nothing at all when there are none."""
     rows = rows.localCheckpoint()
-    oldest = rows.agg(F.min(F.least("first_seen_at", "superseded_at"))).collect()[0][0]
+    oldest = rows.agg(F.min(F.unix_micros(F.least("first_seen_at", "superseded_at")))).collect()[0][0]
     if oldest is not None:
         # A row that has one of these keys is open, or was closed by a killed run: not before the oldest of these times.
-        within = f"t.is_current OR t.superseded_at >= timestamp'{oldest.isoformat(sep=' ')}'"
+        within = f"t.is_current OR t.superseded_at >= timestamp_micros({oldest})"
         upsert(rows, lake, table, update=_ENDS, within=within)
 
 

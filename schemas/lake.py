@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from schemas import bronze, silver
-from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View
+from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View
 
 TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES
 VIEWS: tuple[View, ...] = silver.VIEWS
@@ -29,6 +29,10 @@ class Lake:
     def __post_init__(self) -> None:
         if (self.root is None) == (self.catalog is None):
             raise LakeError("a lake is either a folder (root) or a catalog, not both and not neither")
+        if odd := set("'`{}\"\\\n").intersection(str(self)):
+            raise LakeError(
+                f"{self}: {' '.join(sorted(odd))} cannot be in the name of a lake; SQL could not name its tables"
+            )
 
     def __str__(self) -> str:
         return self.root if self.root is not None else f"catalog {self.catalog}"
@@ -61,9 +65,12 @@ def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> N
     Raises LakeError, in one line, for a table that is not ours, is of a newer version, has other types or lacks a
     column that may not be null, and for a lake that cannot be written.
     """
+    tables = list(tables)
+    # Every table that is there is looked at before the first one is written.
+    missing = {table: _missing_columns(spark, lake, table) for table in tables if table_exists(spark, lake, table)}
     for table in tables:
-        if table_exists(spark, lake, table):
-            _upgrade(spark, lake, table)
+        if table in missing:
+            _upgrade(spark, lake, table, missing[table])
         else:
             _create(spark, lake, table)
 
@@ -75,9 +82,8 @@ def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> No
             raise LakeError(f"{table.full_name}: no such table in {lake}; run the job that writes it first")
         missing = _missing_columns(spark, lake, table)
         if missing:
-            raise LakeError(
-                f"{table.full_name} in {lake} lacks {', '.join(missing)}: made by an older version; run its job once"
-            )
+            names = ", ".join(column.name for column in missing)
+            raise LakeError(f"{table.full_name} in {lake} lacks {names}: made by an older version; run its job once")
 
 
 def table_exists(spark: SparkSession, lake: Lake, table: Table) -> bool:
@@ -103,7 +109,7 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
             continue
         if lake.root is not None:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
-            spark.sql(f"DROP TABLE IF EXISTS {table.full_name}")
+            _detach(spark, table)
             spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
         names.append(table.full_name)
     for view in VIEWS:
@@ -112,6 +118,20 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
             spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
             names.append(view.full_name)
     return names
+
+
+def _detach(spark: SparkSession, table: Table) -> None:
+    """Take `table`, of this lake or another, out of the catalog; its files stay. Raises LakeError when it is not ours."""
+    if not spark.catalog.tableExists(table.full_name):
+        return
+    if (
+        spark.catalog.getTable(table.full_name).tableType != "EXTERNAL"
+        or _our_name(spark, table.full_name) != table.full_name
+    ):
+        raise LakeError(
+            f"the catalog has a table {table.full_name} that attach did not put there; attach this lake in another catalog"
+        )
+    spark.sql(f"DROP TABLE {table.full_name}")
 
 
 def read_view(spark: SparkSession, lake: Lake, view: View) -> DataFrame:
@@ -139,19 +159,27 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
         raise LakeError(f"{table.full_name} cannot be made in {lake}: {_first_line(error)}") from error
 
 
-def _upgrade(spark: SparkSession, lake: Lake, table: Table) -> None:
-    for name in _missing_columns(spark, lake, table):
-        column = next(column for column in table.columns if column.name == name)
-        if not column.nullable:
-            raise LakeError(
-                f"{table.full_name} in {lake} lacks {name}, which may not be null: not a table of this version; take another lake"
-            )
-        spark.sql(f"ALTER TABLE {lake.identifier(table)} ADD COLUMNS ({column.ddl})")
+def _upgrade(spark: SparkSession, lake: Lake, table: Table, missing: list[Column]) -> None:
+    if missing:
+        added = ", ".join(column.ddl for column in missing)
+        spark.sql(f"ALTER TABLE {lake.identifier(table)} ADD COLUMNS ({added})")
+    if _properties(spark, lake.identifier(table)).get(VERSION_PROPERTY) != str(LAKE_VERSION):
+        version = f"'{VERSION_PROPERTY}' = '{LAKE_VERSION}'"
+        spark.sql(f"ALTER TABLE {lake.identifier(table)} SET TBLPROPERTIES ({version})")
 
 
-def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[str]:
-    """Columns that an existing table lacks, after checking that it is ours and that what it has fits."""
-    properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {lake.identifier(table)}").collect()}
+def _properties(spark: SparkSession, identifier: str) -> dict[str, str]:
+    return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
+
+
+def _our_name(spark: SparkSession, identifier: str) -> str | None:
+    """Which of our tables stands under `identifier`; None when it is not one."""
+    return _properties(spark, identifier).get(TABLE_PROPERTY)
+
+
+def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[Column]:
+    """Columns that an existing table lacks, after checking that it is ours, that what it has fits, and that they can be added."""
+    properties = _properties(spark, lake.identifier(table))
     if properties.get(TABLE_PROPERTY) != table.full_name:
         was = properties.get(TABLE_PROPERTY, "made by something else")
         raise LakeError(
@@ -169,7 +197,14 @@ def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[str]
                 f"{table.full_name}.{column.name} in {lake} is {present[column.name].simpleString()}, not {column.type}: "
                 "not a table of this version; take another lake"
             )
-    return [column.name for column in table.columns if column.name not in present]
+    missing = [column for column in table.columns if column.name not in present]
+    for column in missing:
+        if not column.nullable:
+            raise LakeError(
+                f"{table.full_name} in {lake} lacks {column.name}, which may not be null: "
+                "not a table of this version; take another lake"
+            )
+    return missing
 
 
 def _simple(ddl: str) -> str:

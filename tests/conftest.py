@@ -2,10 +2,15 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# Far from UTC, where the sessions are: a time that lost its zone on the way shows.
+os.environ["TZ"] = "Asia/Tokyo"
+time.tzset()
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")

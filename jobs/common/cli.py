@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -13,7 +14,9 @@ from jobs.common.session import spark_session
 
 log = logging.getLogger("kafka_metadata_history")
 
+
 Job = Callable[[SparkSession, Config, bool], None]
+"""What a job does with a session and a checked configuration; the last says whether for one round only."""
 
 
 def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None) -> int:
@@ -29,7 +32,7 @@ def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None) -
         job(spark_session(name), config, arguments.once)
     except KeyboardInterrupt:
         return 130
-    except (ValueError, RuntimeError, PySparkException) as error:
+    except (ValueError, RuntimeError, PySparkException, Py4JJavaError) as error:
         print(f"{name}: {one_line(error)}", file=sys.stderr)
         log.debug("traceback", exc_info=True)
         return 1
@@ -38,7 +41,9 @@ def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None) -
 
 def one_line(error: BaseException) -> str:
     """What an error says, without the stack traces that Spark wraps around it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # What PySpark has no exception for arrives as Java's.
+    text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
     line = (ours or lines or [type(error).__name__])[0]

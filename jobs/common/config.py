@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,8 @@ from schemas.lake import Lake
 _KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds")
 _RETENTION_KEYS = ("bronze",)
 _THRESHOLD_KEYS: tuple[str, ...] = ()
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+FIRST_VERSION_WITH_CLUSTER_ID = 2
 _BRONZE_RETENTION = timedelta(days=7)
 
 
@@ -51,7 +54,7 @@ class Config:
 def load(path: str) -> Config:
     """Read and check the file at `path`. Raises ConfigError."""
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except yaml.YAMLError as error:
@@ -62,37 +65,65 @@ def load(path: str) -> Config:
         raise ConfigError(f"{path}: {error}") from error
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, of which YAML libraries keep the last without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of `node`."""
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def _config(content: Mapping[str, Any]) -> Config:
     _known_keys(content, _KEYS, "")
     for key in ("lake", "clusters"):
         if key not in content:
             raise ValueError(f"{key} is missing")
     lake = _lake(content["lake"])
-    checkpoints = content.get("checkpoints")
-    if checkpoints is None:
-        if lake.root is None:
-            raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
+    if content.get("checkpoints") is not None:
+        checkpoints = _place("checkpoints", content["checkpoints"])
+    elif lake.root is not None:
         checkpoints = f"{lake.root.rstrip('/')}/checkpoints"
+    else:
+        raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
     clusters = {
         alias: _texts(f"clusters.{alias}", options)
         for alias, options in _mapping("clusters", content["clusters"]).items()
     }
     poll = _texts("poll", content.get("poll") or {})
+    for name in poll:
+        if name.lower() in {"cluster", "clusters", "clusterid"}:
+            raise ValueError(f"poll.{name}: what is of one cluster only stands under clusters")
     _known_keys(_mapping("thresholds", content.get("thresholds") or {}), _THRESHOLD_KEYS, "thresholds.")
-    config = Config(lake, str(checkpoints), clusters, poll, _retention(content.get("retention") or {}))
+    config = Config(lake, checkpoints, clusters, poll, _retention(content.get("retention") or {}))
     # The data source knows its options; a mistake should show here, not in the first batch.
-    parse(config.source_options({}), "stream")
+    for cluster in parse(config.source_options({}), "stream").clusters:
+        if cluster.metadata_version is not None and cluster.metadata_version < FIRST_VERSION_WITH_CLUSTER_ID:
+            raise ValueError(
+                f"metadataVersion {cluster.metadata_version}: history needs the cluster's id, which answers have from "
+                f"{FIRST_VERSION_WITH_CLUSTER_ID} on"
+            )
     return config
 
 
 def _lake(value: Any) -> Lake:
     if isinstance(value, str) and value:
-        return Lake(root=value if "://" in value or value.startswith("dbfs:/") else str(Path(value).resolve()))
+        return Lake(root=_place("lake", value))
     if isinstance(value, Mapping):
         _known_keys(value, ("catalog",), "lake.")
         if isinstance(value.get("catalog"), str) and value["catalog"]:
             return Lake(catalog=value["catalog"])
     raise ValueError("lake is neither a folder or URI nor {catalog: NAME}")
+
+
+def _place(name: str, value: Any) -> str:
+    """A URI as it is, a folder of this machine as a whole path."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} is not a folder or URI")
+    return value if _URI.match(value) else str(Path(value).expanduser().resolve())
 
 
 def _retention(value: Any) -> timedelta:
@@ -102,11 +133,11 @@ def _retention(value: Any) -> timedelta:
         return _BRONZE_RETENTION
     text = str(retention["bronze"])
     days = text.removesuffix("d").strip()
-    if text.endswith("d") and days.isdigit():
-        return timedelta(days=int(days))
     try:
+        if text.endswith("d") and days.isdigit():
+            return timedelta(days=int(days))
         return timedelta(milliseconds=duration_ms(text))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"retention.bronze: {error}") from error
 
 
@@ -126,7 +157,7 @@ def _texts(name: str, value: Any) -> dict[str, str]:
         elif isinstance(item, str | int):
             texts[key] = str(item)
         else:
-            raise ValueError(f"{name}.{key} is not text or a number")  # noqa: TRY004 - a mistake in the file like others
+            raise ValueError(f"{name}.{key}: {item!r} is not text or a whole number")  # noqa: TRY004 - a mistake in the file like others
     return texts
 
 

@@ -8,8 +8,7 @@ import sys
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-CLUSTERS_PER_TASK = 64
-"""Clusters that the data source polls in one task."""
+from metadata_source.datasource import CLUSTERS_PER_TASK
 
 
 class SessionError(RuntimeError):

@@ -1,9 +1,9 @@
 """Keeping the tables small: retention of bronze, compaction, and removal of files that nothing refers to."""
 
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
 from jobs.common.writes import delete_matching
@@ -12,38 +12,57 @@ from schemas.lake import TABLES, Lake, table_exists
 
 log = logging.getLogger("kafka_metadata_history.upkeep")
 
-EVERY_BATCHES = 500
-"""Micro-batches between two rounds of upkeep: every four hours at a poll each 30 s."""
+EVERY = timedelta(hours=6)
+"""Time between two rounds of upkeep, whoever runs: a query that goes on and on, or one run after another."""
+
+_KEPT_UP_AT = "kafkaMetadataHistory.keptUpAt"
+
+
+def next_due(spark: SparkSession, lake: Lake) -> datetime:
+    """When the next round of upkeep is due; the last one is noted on silver.progress."""
+    properties = spark.sql(f"SHOW TBLPROPERTIES {lake.identifier(silver.PROGRESS)}").where(F.col("key") == _KEPT_UP_AT)
+    last = [datetime.fromisoformat(row.value) for row in properties.collect()]
+    return last[0] + EVERY if last else datetime.now(UTC)
 
 
 def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> None:
-    """Drop bronze rows past their retention, compact every table, and vacuum it (files older than a week)."""
+    """Drop bronze rows past their retention, compact every table, and vacuum it (files older than a week).
+
+    Not while a stream still has to read files older than that: VACUUM takes what OPTIMIZE has replaced.
+    """
     expire_bronze(spark, lake, bronze_retention)
     for table in TABLES:
         if table_exists(spark, lake, table):
             spark.sql(f"OPTIMIZE {lake.identifier(table)}")
             spark.sql(f"VACUUM {lake.identifier(table)}")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    spark.sql(f"ALTER TABLE {lake.identifier(silver.PROGRESS)} SET TBLPROPERTIES ('{_KEPT_UP_AT}' = '{now}')")
 
 
 def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta) -> None:
-    """Delete the polls of each cluster older than `retention`, whole batches at a time.
+    """Delete the polls of each cluster that are older than `retention` and were taken into history, oldest first.
 
-    What is left of a cluster begins with a key frame, or the polls after it would say nothing of the topics that did
-    not change. Polls that have not become history yet stay, however old.
+    A poll that is no key frame says only what changed since: its key frame stays as long as it does.
     """
-    settled = (
-        lake.read(spark, silver.PROGRESS).where(F.col("settled_poll").isNotNull()).select("cluster", "settled_poll")
-    )
+    taken = lake.read(spark, silver.PROGRESS).select("cluster", F.explode("seen").alias("stream", "taken"))
+    so_far = Window.partitionBy("cluster").orderBy("poll_id")
+    frame = F.last(F.when(F.col("key_frame"), F.col("poll_id")), ignorenulls=True).over(so_far)
+    is_free = (F.col("n") <= F.col("taken")) & (F.col("scheduled_at") < F.current_timestamp() - F.lit(retention))
     cut = (
         lake.read(spark, bronze.METADATA_POLLS)
-        .where((F.col("record") == "poll") & F.col("key_frame"))
-        .where(F.col("received_at") < F.current_timestamp() - F.lit(retention))
-        .join(F.broadcast(settled), "cluster")
-        .where(F.col("poll_id") <= F.col("settled_poll"))
+        .where("record = 'poll'")
+        .join(F.broadcast(taken), ["cluster", "stream"], "left")
+        .withColumn("needs", F.when(F.col("outcome") == "ok", frame).otherwise(F.col("poll_id")))
         .groupBy("cluster")
-        .agg(F.max("poll_id").alias("first_kept"))
+        .agg(
+            F.min(F.when(~F.coalesce(is_free, F.lit(False)), F.col("needs"))).alias("first_kept"),
+            F.min("poll_id").alias("first"),
+            F.max("poll_id").alias("last"),
+        )
+        .where("first_kept IS NULL OR first < first_kept")
         .localCheckpoint()
     )
     if not cut.isEmpty():
-        delete_matching(cut, lake, bronze.METADATA_POLLS, "t.cluster = s.cluster AND t.poll_id < s.first_kept")
+        gone = "t.poll_id < s.first_kept OR (s.first_kept IS NULL AND t.poll_id <= s.last)"
+        delete_matching(cut, lake, bronze.METADATA_POLLS, f"t.cluster = s.cluster AND ({gone})")
         log.info("bronze polls older than %s are gone", retention)

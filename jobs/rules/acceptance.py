@@ -6,7 +6,7 @@ from one image. It waits, and is believed once `BELIEVED_AFTER_POLLS` such answe
 no better one between them; the first better one discards those that waited.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,18 +15,38 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from jobs.rules.presence import ABSENT_POLLS
+
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)
 
-TopicEpochs = tuple[str | None, Mapping[int, int | None]]
-"""A topic's id and the leader epoch of each partition that matters; None where the answer does not say."""
+
+@dataclass(frozen=True)
+class Said:
+    """What one answer shows of a topic. None where it does not say; an error in place of partitions says no count."""
+
+    topic_id: str | None
+    partition_count: int | None
+    epochs: Mapping[int, int | None]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What accepted answers have shown of a topic's life: the last epoch of each partition that any of them told.
+
+    `missing`: accepted answers without it since. It is the same life until `ABSENT_POLLS` of them, or another id.
+    """
+
+    topic_id: str | None
+    epochs: Mapping[int, int]
+    missing: int = 0
 
 
 @dataclass(frozen=True)
 class Poll:
     """One poll of one cluster, as far as its acceptance depends on it.
 
-    `topics` holds what this poll said anew about topics: epochs, or None for a topic that is absent.
+    `topics` holds what this poll said anew about topics; None for a topic that is absent.
     """
 
     poll_id: str
@@ -35,7 +55,7 @@ class Poll:
     interval_ms: int = 0
     refused: bool = False
     error_kind: str | None = None
-    topics: Mapping[str, TopicEpochs | None] = field(default_factory=dict)
+    topics: Mapping[str, Said | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,47 +81,86 @@ class Verdict:
     error_kinds: frozenset[str] = frozenset()
 
 
-def verdicts(polls: Sequence[Poll], applied: Verdict | None, view: Mapping[str, TopicEpochs]) -> list[Verdict]:
-    """Judge `polls`, in order of their ids, against the `applied` poll's `view` (the topics that it showed).
+def verdicts(polls: Sequence[Poll], applied: Verdict | None, known: Mapping[str, Known]) -> list[Verdict]:
+    """Judge `polls`, in order of their ids, against what is `known` of topics as of the `applied` poll.
 
     `applied` carries the counts of failed and refused polls since itself. A verdict for each poll, in order.
     """
-    return _in_line(polls, _kinds(polls, applied, view), applied)
+    return _in_line(polls, _kinds(polls, applied, known), applied)
 
 
-def _kinds(polls: Sequence[Poll], applied: Verdict | None, view: Mapping[str, TopicEpochs]) -> dict[str, str]:
+def _kinds(polls: Sequence[Poll], applied: Verdict | None, known: Mapping[str, Known]) -> dict[str, str]:
     """What becomes of each poll, by id."""
     kinds: dict[str, str] = {}
-    accepted = dict(view)
     accepted_at = applied.at if applied else None
-    seen: dict[str, TopicEpochs | None] = dict(view)
-    waiting: list[Poll] = []
+    said: dict[str, Said | None] = {
+        topic: None if life.missing else Said(life.topic_id, None, life.epochs) for topic, life in known.items()
+    }
+    waiting: list[tuple[Poll, Mapping[str, Said | None]]] = []
     since = latest = accepted_at
     for poll in polls:
         if poll.error_kind is not None or poll.refused:
             kinds[poll.poll_id] = "refused" if poll.refused else "failed"
             continue
         received = _received(poll)
-        seen.update(poll.topics)
-        if _is_stale(seen, accepted):
+        said = {**said, **poll.topics}
+        if _is_stale(said, known):
             latest = max(received, latest or received)
             since = latest if not waiting else since
-            waiting.append(poll)
+            waiting.append((poll, said))
             kinds[poll.poll_id] = "pending"
             if len(waiting) < BELIEVED_AFTER_POLLS or since is None or latest - since < BELIEVED_AFTER:
                 continue
-            kinds.update((believed.poll_id, "accepted") for believed in waiting)
+            for believed, shown in waiting:
+                kinds[believed.poll_id] = "accepted"
+                known = _learnt(known, shown)
         else:
-            kinds.update((discarded.poll_id, "stale") for discarded in waiting)
+            kinds.update((discarded.poll_id, "stale") for discarded, _ in waiting)
             kinds[poll.poll_id] = "accepted"
+            known = _learnt(known, said)
             latest = max(received, accepted_at or received)
         accepted_at = latest
         waiting.clear()
-        accepted = {topic: epochs for topic, epochs in seen.items() if epochs is not None}
     if waiting:
         # What failed among answers that wait belongs to a gap on one side of them or the other: it waits with them.
-        kinds.update((poll.poll_id, "pending") for poll in polls if poll.poll_id > waiting[0].poll_id)
+        first = waiting[0][0].poll_id
+        kinds.update((poll.poll_id, "pending") for poll in polls if poll.poll_id > first)
     return kinds
+
+
+def _is_stale(said: Mapping[str, Said | None], known: Mapping[str, Known]) -> bool:
+    """Whether one epoch in `said` is lower than the one that is known, under the same topic id."""
+    return any(
+        epoch is not None and epoch < life.epochs.get(partition, epoch)
+        for topic, life in known.items()
+        if (shown := said.get(topic)) is not None and not _is_another(shown, life)
+        for partition, epoch in shown.epochs.items()
+    )
+
+
+def _learnt(known: Mapping[str, Known], said: Mapping[str, Said | None]) -> dict[str, Known]:
+    """What is known once an answer that amounts to `said` is accepted."""
+    lives = {topic: _life(known.get(topic), shown) for topic, shown in said.items()}
+    return {topic: life for topic, life in lives.items() if life is not None}
+
+
+def _life(life: Known | None, shown: Said | None) -> Known | None:
+    """One topic's life after an accepted answer; None when it is over."""
+    if shown is None:
+        over = life is None or life.missing + 1 >= ABSENT_POLLS
+        return None if over or life is None else replace(life, missing=life.missing + 1)
+    told = {partition: epoch for partition, epoch in shown.epochs.items() if epoch is not None}
+    if life is None or _is_another(shown, life):
+        return Known(shown.topic_id, told)
+    # An answer that does not tell an epoch (an old version, an error) leaves it as it was known.
+    count = shown.partition_count
+    kept = {partition: epoch for partition, epoch in life.epochs.items() if count is None or partition < count}
+    return Known(shown.topic_id or life.topic_id, {**kept, **told})
+
+
+def _is_another(shown: Said, life: Known) -> bool:
+    """Whether the name stands for another topic than before; an id that is not told is taken for the same."""
+    return shown.topic_id is not None and life.topic_id is not None and shown.topic_id != life.topic_id
 
 
 def _in_line(polls: Sequence[Poll], kinds: Mapping[str, str], applied: Verdict | None) -> list[Verdict]:
@@ -144,24 +203,27 @@ def _received(poll: Poll) -> datetime:
     return poll.received_at
 
 
-def _is_stale(seen: Mapping[str, TopicEpochs | None], accepted: Mapping[str, TopicEpochs]) -> bool:
-    """Whether `seen` has one lower epoch than `accepted` under the same topic id."""
-    for topic, (accepted_id, accepted_epochs) in accepted.items():
-        epochs = seen.get(topic)
-        if epochs is None or (epochs[0] is not None and accepted_id is not None and epochs[0] != accepted_id):
-            continue
-        for partition, accepted_epoch in accepted_epochs.items():
-            epoch = epochs[1].get(partition)
-            if epoch is not None and accepted_epoch is not None and epoch < accepted_epoch:
-                return True
-    return False
+def claims(pairs: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """Alias -> the cluster id that it stands for, one to one. `pairs`: alias, an id that it showed, since which poll.
+
+    Whoever shows an id first has it, and the first id that an alias can have is its own for good.
+    """
+    owners: dict[str, str] = {}
+    aliases: set[str] = set()
+    for alias, cluster_id, _ in sorted(pairs, key=lambda pair: (pair[2], pair[0])):
+        if alias not in aliases and cluster_id not in owners:
+            owners[cluster_id] = alias
+            aliases.add(alias)
+    return {alias: cluster_id for cluster_id, alias in owners.items()}
 
 
 # --- the same over DataFrames: one call of `verdicts` for each cluster ---
 
 EPOCHS_SCHEMA = (
-    "cluster string, poll_id string, topic string, present boolean, topic_id string, partition int, leader_epoch int"
+    "cluster string, poll_id string, topic string, present boolean, topic_id string, partition_count int, "
+    "partition int, leader_epoch int"
 )
+CLAIMS_SCHEMA = "cluster string, claimed_id string"
 VERDICT_SCHEMA = (
     "cluster string, poll_id string, verdict string, ord int, at timestamp, sent_at timestamp, interval_ms bigint, "
     "before_poll string, before_at timestamp, before_sent_at timestamp, before_interval_ms bigint, "
@@ -173,12 +235,22 @@ def poll_verdicts(headers: DataFrame, epochs: DataFrame) -> DataFrame:
     """A verdict for each header, and one of kind `applied` (ord 0) for each cluster that has history.
 
     `headers`: cluster, poll_id, received_at, sent_at, interval_ms, error_kind, refused, applied (the progress of the
-    cluster as a struct, null when it has none). `epochs` (EPOCHS_SCHEMA): the partitions whose epochs fell somewhere
-    (`falling_epochs`) and the topics they belong to; rows under the applied poll's id are its view.
+    cluster as a struct, null when it has none). `epochs` (EPOCHS_SCHEMA): rows without a partition for what polls said
+    of the topics some of whose epochs fell (`falling_epochs`), and a row for each such partition. Rows up to the applied
+    poll's id are what is known so far.
     """
     # Both sides stem from the same polls; named anew, their columns are told apart by the analyzer.
     polls, said = headers.toDF(*headers.columns), epochs.toDF(*epochs.columns)
     return polls.groupBy("cluster").cogroup(said.groupBy("cluster")).applyInArrow(_judge_cluster, VERDICT_SCHEMA)
+
+
+def claimed_ids(pairs: pa.Table) -> pa.Table:
+    """`claims` over rows of cluster, cluster_id, since; schema CLAIMS_SCHEMA."""
+    owned = claims((row["cluster"], row["cluster_id"], row["since"]) for row in pairs.to_pylist())
+    return pa.table(
+        {"cluster": list(owned.keys()), "claimed_id": list(owned.values())},
+        schema=pa.schema({"cluster": pa.string(), "claimed_id": pa.string()}),
+    )
 
 
 def falling_epochs(partitions: DataFrame) -> DataFrame:
@@ -203,17 +275,12 @@ def _judge_cluster(headers: pa.Table, epochs: pa.Table) -> pa.Table:
     rows = sorted(headers.to_pylist(), key=lambda row: row["poll_id"])
     if not rows:
         return _verdict_schema().empty_table()
-    said: dict[str, dict[str, TopicEpochs | None]] = {}
-    for row in epochs.to_pylist():
-        topics = said.setdefault(row["poll_id"], {})
-        if not row["present"]:
-            topics[row["topic"]] = None
-        else:
-            known = topics.setdefault(row["topic"], (row["topic_id"], {}))
-            if known is not None and row["partition"] is not None:
-                known[1][row["partition"]] = row["leader_epoch"]  # type: ignore[index]
+    said = _said(epochs)
     applied = _applied(rows[0]["applied"])
-    view = said.pop(applied.poll_id, {}) if applied else {}
+    history = sorted(poll_id for poll_id in said if applied and poll_id <= applied.poll_id)
+    known: dict[str, Known] = {}
+    for poll_id in history:
+        known = _learnt(known, said.pop(poll_id))
     polls = [
         Poll(
             poll_id=row["poll_id"],
@@ -226,9 +293,23 @@ def _judge_cluster(headers: pa.Table, epochs: pa.Table) -> pa.Table:
         )
         for row in rows
     ]
-    judged = verdicts(polls, applied, {topic: epochs for topic, epochs in view.items() if epochs is not None})
+    judged = verdicts(polls, applied, known)
     out = [_row(rows[0]["cluster"], verdict) for verdict in ([applied] if applied else []) + judged]
     return pa.Table.from_pylist(out, schema=_verdict_schema())
+
+
+def _said(epochs: pa.Table) -> dict[str, dict[str, Said | None]]:
+    """Poll id -> topic -> what the poll said of it; from rows of EPOCHS_SCHEMA."""
+    said: dict[str, dict[str, Said | None]] = {}
+    told: dict[tuple[str, str], dict[int, int | None]] = {}
+    for row in epochs.to_pylist():
+        of_topic = told.setdefault((row["poll_id"], row["topic"]), {})
+        if row["partition"] is not None:
+            of_topic[row["partition"]] = row["leader_epoch"]
+            continue
+        shown = Said(row["topic_id"], row["partition_count"], of_topic) if row["present"] else None
+        said.setdefault(row["poll_id"], {})[row["topic"]] = shown
+    return said
 
 
 def _applied(progress: Mapping[str, Any] | None) -> Verdict | None:

@@ -5,8 +5,15 @@ or `not_polled` (the filter no longer covers it). One whose name comes back with
 `recreated`. One absent from a single poll never went away.
 """
 
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType
+
+from metadata_source.options import whole_name
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -31,13 +38,21 @@ def absence(present: Column, error_code: Column) -> Column:
 
 def covered(topic_filter: Column, topic: Column) -> Column:
     """Whether a poll with this filter (as in bronze: null, or JSON) asks for `topic`."""
-    named = F.from_json(F.get_json_object(topic_filter, "$.topics"), "array<string>")
-    pattern = F.get_json_object(topic_filter, "$.pattern")
-    return (
-        F.when(topic_filter.isNull(), F.lit(True))
-        .when(named.isNotNull(), F.array_contains(named, topic))
-        .otherwise(F.rlike(topic, F.concat(F.lit("^(?:"), pattern, F.lit(")$"))))
-    )
+    # As the poller matches, with RE2: Java reads some of the same patterns otherwise, or not at all.
+    return F.arrow_udf(asked_for, BooleanType())(topic_filter, topic)
+
+
+def asked_for(topic_filter: pa.Array, topic: pa.Array) -> pa.Array:
+    """`covered` over Arrow arrays."""
+    covered = pa.array([True] * len(topic))
+    for text in topic_filter.unique().drop_null().to_pylist():
+        asked = json.loads(text)
+        if "topics" in asked:
+            of_this = pc.is_in(topic, pa.array(asked["topics"], topic.type))
+        else:
+            of_this = pc.match_substring_regex(topic, whole_name(asked["pattern"]))
+        covered = pc.if_else(pc.fill_null(pc.equal(topic_filter, text), False), of_this, covered)
+    return covered
 
 
 def topic_lives(topics: DataFrame, last_ord: DataFrame) -> DataFrame:

@@ -98,20 +98,15 @@ def topics_of(headers: DataFrame, batch: DataFrame, pending: DataFrame) -> DataF
 
 
 def _claimed_ids(headers: DataFrame, progress: DataFrame) -> DataFrame:
-    """cluster, claimed_id: the id that each alias stands for. One alias for an id: whoever had it first."""
+    """cluster, claimed_id: the id that each alias stands for."""
     answered = headers.where("outcome = 'ok' AND cluster_id IS NOT NULL AND NOT late")
-    claims = (
-        answered.select("cluster", F.col("cluster_id").alias("claimed_id"), F.col("poll_id").alias("since"))
-        .unionByName(
-            progress.where(F.col("cluster_id").isNotNull()).select(
-                "cluster", F.col("cluster_id").alias("claimed_id"), F.lit("").alias("since")
-            )
-        )
-        .groupBy("cluster")
-        .agg(F.min_by("claimed_id", "since").alias("claimed_id"), F.min("since").alias("since"))
+    known = progress.where(F.col("cluster_id").isNotNull())
+    pairs = (
+        answered.groupBy("cluster", "cluster_id")
+        .agg(F.min("poll_id").alias("since"))
+        .unionByName(known.select("cluster", "cluster_id", F.lit("").alias("since")))
     )
-    first = Window.partitionBy("claimed_id").orderBy("since", "cluster")
-    return claims.withColumn("_rank", F.row_number().over(first)).where("_rank = 1").select("cluster", "claimed_id")
+    return pairs.groupBy().applyInArrow(acceptance.claimed_ids, acceptance.CLAIMS_SCHEMA)
 
 
 def open_rows(snapshots: DataFrame, progress: DataFrame, *, by_topic: bool) -> DataFrame:
@@ -252,13 +247,16 @@ def observed_epochs(said: DataFrame, partitions: DataFrame) -> DataFrame:
     """What acceptance must know of topics; schema acceptance.EPOCHS_SCHEMA."""
     falling = acceptance.falling_epochs(partitions)
     topics = falling.select("cluster", "topic").distinct()
-    # An answer that shows such a topic without one of these partitions, or not at all, must be known to do so.
+    # Of such topics it must know everything that was said: an answer may show one without a partition, or not at all.
     shown = said.join(topics, ["cluster", "topic"], "left_semi").select(
-        "cluster", "poll_id", "topic", F.col("absent_as").isNull().alias("present"), "topic_id"
+        "cluster",
+        "poll_id",
+        "topic",
+        F.col("absent_as").isNull().alias("present"),
+        "topic_id",
+        F.when(F.col("error_code") == 0, F.col("partition_count")).alias("partition_count"),
     )
-    fell = falling.select(
-        "cluster", "poll_id", "topic", F.lit(True).alias("present"), "topic_id", "partition", "leader_epoch"
-    )
+    fell = falling.select("cluster", "poll_id", "topic", "partition", "leader_epoch")
     return fell.unionByName(shown, allowMissingColumns=True)
 
 

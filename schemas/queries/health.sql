@@ -1,13 +1,23 @@
 -- Is each cluster still polled? The age of its last good poll at :until, and its polls in [:since, :until].
-WITH polls AS (
+WITH headers AS (
+  SELECT *,
+    -- Polls show up a batch at a time: when the batch before this one began.
+    CASE WHEN key_frame THEN lag(CASE WHEN key_frame THEN received_at END) IGNORE NULLS
+      OVER (PARTITION BY cluster ORDER BY poll_id) END AS batch_before_at
+  FROM bronze.metadata_polls
+  WHERE record = 'poll' AND scheduled_at BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+),
+
+polls AS (
   SELECT cluster,
     count(*) AS polls,
     count_if(outcome = 'failed') AS failed_polls,
     max(CASE WHEN outcome = 'ok' THEN received_at END) AS good_at,
     max_by(interval_ms, poll_id) AS interval_ms,
+    max_by(unix_micros(received_at) - unix_micros(batch_before_at), poll_id)
+      FILTER (WHERE batch_before_at IS NOT NULL) / 1000 AS batch_ms,
     max_by(error_kind, poll_id) FILTER (WHERE outcome = 'failed') AS last_error_kind
-  FROM bronze.metadata_polls
-  WHERE record = 'poll' AND scheduled_at BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  FROM headers
   GROUP BY cluster
 ),
 
@@ -15,7 +25,9 @@ WITH polls AS (
 applied AS (
   SELECT cluster,
     CASE WHEN applied_at <= CAST(:until AS TIMESTAMP) THEN applied_at END AS good_at,
-    applied_interval_ms AS interval_ms
+    applied_interval_ms AS interval_ms,
+    refused_polls,
+    stale_polls
   FROM silver.progress
 ),
 
@@ -25,7 +37,10 @@ clusters AS (
     coalesce(polls.interval_ms, applied.interval_ms) / 1000 AS interval_s,
     coalesce(polls.polls, 0) AS polls,
     coalesce(polls.failed_polls, 0) AS failed_polls,
-    polls.last_error_kind
+    coalesce(applied.refused_polls, 0) AS refused_polls,
+    coalesce(applied.stale_polls, 0) AS stale_polls,
+    polls.last_error_kind,
+    greatest(polls.batch_ms, polls.interval_ms, applied.interval_ms) / 1000 AS expected_s
   FROM polls FULL OUTER JOIN applied USING (cluster)
 ),
 
@@ -34,8 +49,14 @@ ages AS (
   FROM clusters
 )
 
-SELECT cluster, last_good_poll_at, age_s, interval_s, polls, failed_polls, last_error_kind,
-  -- Never a good poll is late too.
-  CASE WHEN age_s <= 2 * interval_s THEN 'ok' ELSE 'late' END AS status
+SELECT cluster, last_good_poll_at, age_s, interval_s, polls, failed_polls, refused_polls, stale_polls, last_error_kind,
+  CASE
+    -- Never a good poll is late too.
+    WHEN age_s IS NULL OR age_s > 2 * expected_s THEN 'late'
+    -- Answers come, and history does not believe them: of another cluster than the alias stands for, or older than before.
+    WHEN refused_polls > 0 THEN 'refused'
+    WHEN stale_polls > 0 THEN 'stale'
+    ELSE 'ok'
+  END AS status
 FROM ages
 ORDER BY status, cluster

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
+CHUNK = 2
+"""Partitions a row; 1,000 in earnest, few here so that topics of several rows are common."""
 VERSIONS = (12, 12, 12, 12, 8, 4)
 
 
@@ -41,8 +43,10 @@ class Answer:
 class RandomCluster:
     """A cluster that lives a random life, and is polled meanwhile."""
 
-    def __init__(self, alias: str, seed: int) -> None:
+    def __init__(self, alias: str, seed: int, mistaken_for: str | None = None) -> None:
+        """`mistaken_for`: the cluster that the alias may have been pointed at in the beginning."""
         self.alias = alias
+        self.mistaken_for = mistaken_for
         self.random = random.Random(seed)
         self.cluster_id = f"id-{alias}"
         self.brokers = {b: (f"host{b}", 9092, self.random.choice(["a", "b", None])) for b in range(3)}
@@ -161,12 +165,16 @@ class RandomCluster:
             answer = Answer(
                 f"{stream}/{n:012d}", stream, n, batch, at, interval_ms, ok=r.random() > 0.1, topic_filter=topic_filter
             )
+            # The cluster that others are mistaken for is the first to show its id.
+            answer.ok |= not answers and self.mistaken_for is None
             if answer.ok:
                 answer.sent_at = at + skew
                 answer.received_at = at + skew + timedelta(milliseconds=r.randint(1, 900))
                 answer.api_version = version
                 known = any(earlier.ok for earlier in answers)
                 answer.cluster_id = "id-of-somebody-else" if r.random() < 0.02 and known else self.cluster_id
+                if self.mistaken_for and len(answers) < 3 and r.random() < 0.1:
+                    answer.cluster_id = self.mistaken_for
                 answer.levels = levels
                 answer.brokers = brokers
                 answer.topics = self.asked(topics, topic_filter, version)
@@ -258,22 +266,24 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
         )
         for name, topic in a.topics.items():
             if said.get(name) != digests[name]:
-                parts = [{"partition": i, **p} for i, p in enumerate(topic["partitions"])]
-                rows.append(
+                partitions = [{"partition": i, **p} for i, p in enumerate(topic["partitions"])]
+                rows += [
                     {
                         **key,
                         "record": "topic",
                         "topic": name,
+                        "chunk": chunk,
                         "present": True,
                         "topic_id": topic["topic_id"],
                         "error_code": topic["error_code"],
                         "is_internal": topic["is_internal"],
-                        "partition_count": len(parts),
+                        "partition_count": len(partitions),
                         "digest": digests[name],
                         "digest_version": 1,
-                        "partitions": parts,
+                        "partitions": partitions[chunk * CHUNK : (chunk + 1) * CHUNK],
                     }
-                )
+                    for chunk in range(max(1, -(-len(partitions) // CHUNK)))
+                ]
         rows += [{**key, "record": "topic", "topic": name, "present": False} for name in said if name not in a.topics]
         said = digests
     return rows
@@ -315,30 +325,43 @@ def trusted(answer: Answer) -> dict[str, dict[str, Any]]:
 
 def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answer, datetime, datetime]]:
     accepted: list[tuple[Answer, datetime, datetime]] = []
-    view: dict[str, dict[str, Any]] = {}
+    ids: dict[str, str | None] = {}
+    epochs: dict[str, dict[int, int]] = {}  # the last that was told of each partition, while its topic lives
+    absences: dict[str, int] = {}
     waiting: list[tuple[Answer, datetime]] = []
+
+    def another(name: str, topic: dict[str, Any]) -> bool:
+        return bool(ids.get(name) and topic["topic_id"] and ids[name] != topic["topic_id"])
 
     def accept(answer: Answer) -> None:
         at, sent = answer.received_at, answer.sent_at
         if accepted:
             at, sent = max(at, accepted[-1][1]), max(sent, accepted[-1][2])
         accepted.append((answer, at, sent))
+        shown = trusted(answer)
+        for name in list(epochs):
+            absences[name] = 0 if name in shown else absences[name] + 1
+            if absences[name] == 2:
+                del epochs[name], ids[name], absences[name]
+        for name, topic in shown.items():
+            if name not in epochs or another(name, topic):
+                ids[name], epochs[name], absences[name] = None, {}, 0
+            ids[name] = topic["topic_id"] or ids[name]
+            if topic["error_code"] == 0:
+                epochs[name] = {k: e for k, e in epochs[name].items() if k < len(topic["partitions"])}
+            for k, p in enumerate(topic["partitions"]):
+                if p["leader_epoch"] is not None:
+                    epochs[name][k] = p["leader_epoch"]
 
     for a in sorted(answers, key=lambda answer: answer.poll_id):
         if not a.ok or a.cluster_id != cluster_id:
             continue
-        shown = trusted(a)
         stale = False
-        for name, topic in shown.items():
-            old = view.get(name)
-            if old and (old["topic_id"] is None or topic["topic_id"] is None or old["topic_id"] == topic["topic_id"]):
-                for p, q in zip(old["partitions"], topic["partitions"], strict=False):
-                    if (
-                        p["leader_epoch"] is not None
-                        and q["leader_epoch"] is not None
-                        and q["leader_epoch"] < p["leader_epoch"]
-                    ):
-                        stale = True
+        for name, topic in trusted(a).items():
+            for k, p in enumerate(topic["partitions"]):
+                known = None if another(name, topic) else epochs.get(name, {}).get(k)
+                if known is not None and p["leader_epoch"] is not None and p["leader_epoch"] < known:
+                    stale = True
         if stale:
             floor = waiting[-1][1] if waiting else accepted[-1][1]
             waiting.append((a, max(a.received_at, floor)))
@@ -346,11 +369,9 @@ def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answe
                 for one, _ in waiting:
                     accept(one)
                 waiting.clear()
-                view = shown
         else:
             waiting.clear()
             accept(a)
-            view = shown
     return accepted
 
 

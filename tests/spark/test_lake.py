@@ -1,5 +1,6 @@
 """Tables are made whole, agree with the data source, take over an older lake, and refuse a foreign one."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,10 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from jobs import pipeline
 from metadata_source.records import POLLS
 from schemas import bronze, silver
 from schemas.lake import TABLES, Lake, LakeError, attach, check_tables, ensure_tables, read_view
-from schemas.table import Column
+from schemas.table import LAKE_VERSION, VERSION_PROPERTY, Column
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,19 @@ def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
     assert lake.read(spark, tables[0]).columns == [c.name for c in silver.PROGRESS.columns]
 
 
+def test_attach_takes_nothing_away(spark: SparkSession, lake: Lake) -> None:
+    attach(spark, lake)
+    # A table of the same name that somebody keeps in the catalog, ours by its looks or not.
+    for made in ("CREATE TABLE {} (x INT) USING DELTA", silver.PROGRESS.create_statement("{}")):
+        spark.sql("DROP TABLE silver.progress")
+        spark.sql(made.format("silver.progress"))
+        with pytest.raises(LakeError, match=r"a table silver\.progress that attach did not put there"):
+            attach(spark, lake)
+        assert spark.catalog.tableExists("silver.progress")
+    spark.sql("DROP TABLE silver.progress")
+    attach(spark, lake)
+
+
 def test_an_older_table_gets_the_columns_that_may_be_null(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(root=str(tmp_path))
     ensure_tables(spark, lake, [silver.TOPIC_DIGESTS])
@@ -83,6 +98,10 @@ def test_an_older_table_gets_the_columns_that_may_be_null(spark: SparkSession, t
         check_tables(spark, lake, [newer])
     ensure_tables(spark, lake, [newer])
     assert lake.read(spark, newer).columns[-1] == "added"
+    spark.sql(f"ALTER TABLE {lake.identifier(newer)} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '0')")
+    ensure_tables(spark, lake, [newer])
+    version = spark.sql(f"SHOW TBLPROPERTIES {lake.identifier(newer)} ('{VERSION_PROPERTY}')").collect()[0].value
+    assert version == str(LAKE_VERSION), "or an older job would write on in a lake that it no longer understands"
     stricter = replace(newer, columns=(*newer.columns, Column("key", "string", "New.", nullable=False)))
     with pytest.raises(LakeError, match="lacks key, which may not be null"):
         ensure_tables(spark, lake, [stricter])
@@ -116,6 +135,33 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> Non
     with pytest.raises(LakeError) as newer:
         ensure_tables(spark, lake, [silver.POLL_GAPS])
     assert "newer than this program's" in one_line(newer)
+
+
+def job_says(tmp_path: Path, capsys: pytest.CaptureFixture[str], lake: str, **more: str) -> str:
+    """The one line of a pipeline that ends with exit status 1."""
+    config = {"lake": lake, "clusters": {"a": {"kafka.bootstrap.servers": "127.0.0.1:1"}}, **more}
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    assert pipeline.main(["--config", str(tmp_path / "config.yaml"), "--once"]) == 1
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("pipeline: ")
+    return line
+
+
+def test_a_pipeline_writes_nothing_to_a_lake_with_a_foreign_table(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "lake"
+    spark.range(3).write.format("delta").save(f"{folder}/silver/progress")
+    assert "is not our silver.progress (made by something else); nothing was written" in job_says(
+        tmp_path, capsys, str(folder)
+    )
+    assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == ["silver/progress"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_only_java_can_tell_is_one_line_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 'No FileSystem for scheme "nosuch"' in job_says(tmp_path, capsys, "nosuch://bucket/lake")
+    assert "/proc/checkpoints" in job_says(tmp_path, capsys, str(tmp_path / "lake"), checkpoints="/proc/checkpoints")
 
 
 def test_a_lake_that_cannot_be_written(spark: SparkSession) -> None:

@@ -1,6 +1,6 @@
 """The named queries on lakes of known rows."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ from schemas.lake import Lake, attach, ensure_tables
 from schemas.table import Table
 
 QUERIES = Path(__file__).resolve().parents[2] / "schemas" / "queries"
-NOON = datetime(2026, 11, 1, 12)  # noqa: DTZ001 - Spark takes naive times as the session's, UTC
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"
 
 
-def header(cluster: str, n: int, seconds_ago: float, error_kind: str | None = None) -> dict[str, Any]:
+def header(
+    cluster: str, n: int, seconds_ago: float, error_kind: str | None = None, *, key_frame: bool = True
+) -> dict[str, Any]:
     at = NOON - timedelta(seconds=seconds_ago)
     return {
         "poll_id": f"{STREAM}/{n:012d}",
@@ -31,10 +33,11 @@ def header(cluster: str, n: int, seconds_ago: float, error_kind: str | None = No
         "received_at": None if error_kind else at,
         "outcome": "failed" if error_kind else "ok",
         "error_kind": error_kind,
+        "key_frame": None if error_kind else key_frame,
     }
 
 
-def progress(cluster: str, seconds_ago: float | None) -> dict[str, Any]:
+def progress(cluster: str, seconds_ago: float | None, **counts: int) -> dict[str, Any]:
     empty = {
         "seen": {},
         "late_polls": 0,
@@ -43,6 +46,7 @@ def progress(cluster: str, seconds_ago: float | None) -> dict[str, Any]:
         "refused_polls": 0,
         "stale_polls": 0,
         "error_kinds": [],
+        **counts,
     }
     if seconds_ago is None:
         return {**empty, "cluster": cluster}
@@ -74,13 +78,26 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         header("down", 3, 1, "unreachable"),
         header("down", 4, -5),  # after :until
         header("never", 1, 10, "authentication"),
+        # Ten polls a batch: the last that can be seen is 200 s old, which is no more than two batches.
+        *(header("batches", n, 500 - 30 * n, key_frame=n in {0, 5}) for n in range(11)),
+        header("other", 1, 40),
+        header("other", 2, 10),
+        header("lagging", 1, 40),
+        header("lagging", 2, 10),
     ]
     append(spark, lake, bronze.METADATA_POLLS, polls)
     append(
         spark,
         lake,
         silver.PROGRESS,
-        [progress("never", None), progress("down", 61), progress("fine", 90), progress("quiet", 86_400)],
+        [
+            progress("never", None),
+            progress("down", 61),
+            progress("fine", 90),
+            progress("quiet", 86_400),
+            progress("other", 86_400, refused_polls=2),
+            progress("lagging", 40, stale_polls=1),
+        ],
     )
     attach(spark, lake)
     return lake
@@ -96,13 +113,22 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
         "interval_s",
         "polls",
         "failed_polls",
+        "refused_polls",
+        "stale_polls",
         "last_error_kind",
         "status",
     ]
-    ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (60, 61, 86_400)}
-    assert [tuple(row) for row in rows.collect()] == [
-        ("down", ago[61], 61.0, 30.0, 3, 2, "unreachable", "late"),
-        ("never", None, None, 30.0, 1, 1, "authentication", "late"),
-        ("quiet", ago[86_400], 86_400.0, 30.0, 0, 0, None, "late"),
-        ("fine", ago[60], 60.0, 30.0, 3, 1, "unreachable", "ok"),
+    found = [
+        tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)
+        for row in rows.collect()
+    ]
+    ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (10, 60, 61, 200, 86_400)}
+    assert found == [
+        ("down", ago[61], 61.0, 30.0, 3, 2, 0, 0, "unreachable", "late"),
+        ("never", None, None, 30.0, 1, 1, 0, 0, "authentication", "late"),
+        ("quiet", ago[86_400], 86_400.0, 30.0, 0, 0, 0, 0, None, "late"),
+        ("batches", ago[200], 200.0, 30.0, 11, 0, 0, 0, None, "ok"),
+        ("fine", ago[60], 60.0, 30.0, 3, 1, 0, 0, "unreachable", "ok"),
+        ("other", ago[10], 10.0, 30.0, 2, 0, 2, 0, None, "refused"),
+        ("lagging", ago[10], 10.0, 30.0, 2, 0, 0, 1, None, "stale"),
     ]

@@ -3,12 +3,15 @@
 import random
 from collections import defaultdict
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs import snapshot_history
@@ -55,13 +58,21 @@ def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[str]:
 def by_cluster(spark: SparkSession, lake: Lake, table: Table) -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in lake.read(spark, table).collect():
-        rows[row.cluster].append(row.asDict(recursive=True))
+        rows[row.cluster].append({name: utc(value) for name, value in row.asDict(recursive=True).items()})
     return rows
+
+
+def utc(value: Any) -> Any:
+    """Times as they are: what collect returns is in the zone of this process."""
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 @pytest.fixture(scope="module")
 def histories() -> dict[str, list[Answer]]:
-    return {f"c{seed:03d}": RandomCluster(f"c{seed:03d}", seed).answers(POLLS) for seed in range(HISTORIES)}
+    clusters = [
+        RandomCluster(f"c{seed:03d}", seed, mistaken_for="id-c000" if seed else None) for seed in range(HISTORIES)
+    ]
+    return {cluster.alias: cluster.answers(POLLS) for cluster in clusters}
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +138,9 @@ def test_histories_have_everything_that_the_rules_are_about(histories: dict[str,
         good = [a for a in answers if a.ok and a.cluster_id == f"id-{alias}"]
         seen.update({"stale"} if len(good) > len(history) else set())
         seen.update({"refused"} if any(a.ok and a.cluster_id != f"id-{alias}" for a in answers) else set())
+        seen.update(
+            {"mistaken"} if next(a.cluster_id for a in answers if a.ok) == "id-c000" != f"id-{alias}" else set()
+        )
         seen.update({"missing"} if missing else set())
         seen.update(
             {"believed"}
@@ -144,6 +158,7 @@ def test_histories_have_everything_that_the_rules_are_about(histories: dict[str,
             if any(v.at != a.received_at for v in history for a in answers if a.poll_id == v.poll_id)
             else set()
         )
+        seen.update({"chunks"} if any(row["chunk"] for row in bronze_rows(alias, answers)) else set())
     assert seen >= {
         "recreated",
         "unauthorized",
@@ -154,6 +169,8 @@ def test_histories_have_everything_that_the_rules_are_about(histories: dict[str,
         "missing",
         "believed",
         "clock",
+        "mistaken",
+        "chunks",
     }
 
 
@@ -193,17 +210,17 @@ def test_intervals_are_as_long_as_they_can_be_and_know_their_neighbours(
         for row in rows:
             first = line[place[row["first_poll"]]]
             before = line[place[row["first_poll"]] - 1] if place[row["first_poll"]] else None
-            assert row["first_seen_at"] == first.at.replace(tzinfo=None)
+            assert row["first_seen_at"] == first.at
             assert row["prev_poll"] == (before and before.poll_id)
-            assert row["prev_sent_at"] == (before and before.sent_at.replace(tzinfo=None))
+            assert row["prev_sent_at"] == (before and before.sent_at)
             if row["superseded_poll"]:
                 end = line[place[row["superseded_poll"]]]
                 last = line[place[row["superseded_poll"]] - 1]
                 assert (row["superseded_at"], row["last_poll"], row["last_seen_at"], row["last_seen_sent_at"]) == (
-                    end.at.replace(tzinfo=None),
+                    end.at,
                     last.poll_id,
-                    last.at.replace(tzinfo=None),
-                    last.sent_at.replace(tzinfo=None),
+                    last.at,
+                    last.sent_at,
                 )
         for one, other in pairwise(rows):
             if key(one) == key(other):
@@ -270,7 +287,9 @@ def test_batches_cut_differently_repeated_and_cut_off_give_the_same_tables(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Three parts; a run over the last two dies after its first write, another before its last, and then each is run."""
+    """Three parts; runs over the last two die after their first write, before the one that says how far they came, and
+    after it; and then each part is run.
+    """
     lake = new_lake(spark, tmp_path)
     parts: list[list[dict[str, Any]]] = [[], [], []]
     chance = random.Random(7)
@@ -284,7 +303,12 @@ def test_batches_cut_differently_repeated_and_cut_off_give_the_same_tables(
     apply_polls(frames[0], lake)
 
     write = snapshot_history.upsert
-    for survived in ([silver.PARTITION_SNAPSHOTS], [t for t in silver.TABLES if t is not silver.PROGRESS]):
+    everything_but_progress = [table for table in silver.TABLES if table is not silver.PROGRESS]
+
+    def dying_forgetful(*_: Any) -> None:
+        raise KilledError
+
+    for survived in ([silver.PARTITION_SNAPSHOTS], everything_but_progress, list(silver.TABLES)):
 
         def dying(rows: DataFrame, lake: Lake, table: Table, *, survived: list[Table] = survived, **how: Any) -> None:
             if table not in survived:
@@ -292,6 +316,7 @@ def test_batches_cut_differently_repeated_and_cut_off_give_the_same_tables(
             write(rows, lake, table, **how)
 
         monkeypatch.setattr(snapshot_history, "upsert", dying)
+        monkeypatch.setattr(snapshot_history, "_forget_applied", dying_forgetful)
         with pytest.raises(KilledError):
             apply_polls(bronze_frame(spark, parts[1] + parts[2]), lake)
     monkeypatch.undo()
@@ -299,20 +324,22 @@ def test_batches_cut_differently_repeated_and_cut_off_give_the_same_tables(
     apply_polls(frames[1], lake)
     apply_polls(frames[1], lake)
     apply_polls(frames[2], lake)
-    for table in COMPARED:
+    for table in (*COMPARED, silver.PENDING):
         assert rows_of(spark, lake, table) == rows_of(spark, whole, table), table.full_name
 
 
 def test_views_for_now(spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]]) -> None:
-    rows: dict[str, dict[Any, Any]] = defaultdict(dict)
-    for row in read_view(spark, whole, silver.VIEWS[2]).collect():
-        rows[row.cluster][row.topic, row.partition] = row
-    for alias, answers in histories.items():
-        line, _, missing = views(answers, f"id-{alias}")
-        assert {k: partition_state(r.asDict()) for k, r in rows[alias].items()} == expected(line[-1], "partitions")
-        for (topic, _), row in rows[alias].items():
-            seen = line[-2] if topic in missing else line[-1]
-            assert row.last_seen_at == seen.at.replace(tzinfo=None)
+    for kind, view in zip(("brokers", "topics", "partitions"), silver.VIEWS, strict=True):
+        _, key, state = KINDS[kind]
+        rows: dict[str, dict[Any, dict[str, Any]]] = defaultdict(dict)
+        for row in read_view(spark, whole, view).collect():
+            rows[row.cluster][key(row.asDict())] = row.asDict(recursive=True)
+        for alias, answers in histories.items():
+            line, _, missing = views(answers, f"id-{alias}")
+            assert {k: state(row) for k, row in rows[alias].items()} == expected(line[-1], kind)
+            for row in rows[alias].values():
+                seen = line[-2] if row.get("topic") in missing else line[-1]
+                assert utc(row["last_seen_at"]) == seen.at
 
 
 def same_answer(answer: Answer, stream: str, n: int) -> Answer:
@@ -348,3 +375,29 @@ def test_unchanged_and_late_polls_add_no_row_and_no_file(spark: SparkSession, tm
     assert progress.late_polls == 3
     assert progress.seen == {older: 2, stream: 2}
     assert progress.applied_poll == f"{stream}/{2:012d}"
+
+
+def test_a_run_reads_no_history(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of rows that ended before the last applied poll are taken away for good: a run must not miss them."""
+    lake = new_lake(spark, tmp_path)
+    answers = [a for a in RandomCluster("long", 3).answers(60) if a.ok and a.cluster_id == "id-long"]
+    parts = [answers[at : at + 10] for at in range(0, len(answers) - 10, 10)]
+    for part in parts:
+        apply_polls(bronze_frame(spark, bronze_rows("long", part)), lake)
+    (progress,) = lake.read(spark, silver.PROGRESS).collect()
+    taken = 0
+    for table in INTERVAL_TABLES:
+        for file, newest in (
+            lake.read(spark, table)
+            .where("NOT is_current")
+            .groupBy(F.col("_metadata.file_path"))
+            .agg(F.max("superseded_at"))
+            .collect()
+        ):
+            if newest < progress.applied_at:
+                Path(unquote(urlparse(file).path)).unlink()
+                taken += 1
+    assert taken >= len(parts) - 2
+    apply_polls(bronze_frame(spark, bronze_rows("long", answers[len(parts) * 10 :])), lake)
+    (progress,) = lake.read(spark, silver.PROGRESS).collect()
+    assert progress.applied_poll == answers[-1].poll_id

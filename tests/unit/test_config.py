@@ -61,7 +61,18 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("  bronze: 3d", "  bronze: soon", "retention.bronze"),
         ("  pollInterval: 15s", "  pollIntervall: 15s", "did you mean 'pollInterval'"),
         ("  pollInterval: 15s", "  topicsPattern: o.*", "topics: contradicts topicsPattern"),
-        ("  pollInterval: 15s", "  pollInterval: [[1]]\n  entity: {a: 1}", "poll.entity is not text or a number"),
+        (
+            "  pollInterval: 15s",
+            "  pollInterval: [[1]]\n  entity: {a: 1}",
+            "poll.entity: {'a': 1} is not text or a whole number",
+        ),
+        ("  pollInterval: 15s", "  pollInterval: 1.5", "poll.pollInterval: 1.5 is not text or a whole number"),
+        ("  pollInterval: 15s", "  clusters: x", "poll.clusters: what is of one cluster only stands under clusters"),
+        ("  pollInterval: 15s", "  metadataVersion: 1", "metadataVersion 1: history needs the cluster's id"),
+        ("  bronze: 3d", "  bronze: 9999999999d", "retention.bronze"),
+        ("clusters:\n", "clusters:\n  prod: {}\n", "prod is given twice"),
+        ("lake: /data/lake", "lake: /data/lake\ncheckpoints: {x: 1}", "checkpoints is not a folder or URI"),
+        ("lake: /data/lake", "lake: it's", "' cannot be in the name of a lake"),
         ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: hunter2", "kafka.sasl.password"),
         ("    kafka.bootstrap.servers: b1:9092,b2:9092\n", "", "kafka.bootstrap.servers: missing"),
         ("clusters:\n", "clusters: []\nx:\n", "unknown key x"),
@@ -76,6 +87,23 @@ def test_mistakes(tmp_path: Path, old: str, new: str, says: str) -> None:
     assert str(error.value).startswith(f"{file}: ")
     assert "\n" not in str(error.value)
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("/data/lake", "/data/lake"),
+        ("s3a://bucket/lake", "s3a://bucket/lake"),
+        ("dbfs:/lake", "dbfs:/lake"),
+        ("file:/data/lake", "file:/data/lake"),
+        ("~/lake", str(Path.home() / "lake")),
+        ("lake", str(Path("lake").resolve())),
+    ],
+)
+def test_a_lake_is_a_folder_or_a_uri(tmp_path: Path, given: str, meant: str) -> None:
+    loaded = load(str(config(tmp_path, GOOD.replace("lake: /data/lake", f"lake: {given}"))))
+    assert loaded.lake.root == meant
+    assert loaded.checkpoint("q") == f"{meant}/checkpoints/q"
 
 
 def test_no_file_and_no_yaml(tmp_path: Path) -> None:
