@@ -210,6 +210,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
                 yield from BatchRecords(task.topic_filter).rows(Planned(task.stream, task.first, cluster.alias), poll)
             else:
                 yield from entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
+            del poll  # before its place among the decoders goes to another
 
     yield from _in_threads(task.clusters, poll_once, threading.Event())
     if failed:

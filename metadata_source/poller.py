@@ -70,8 +70,10 @@ class Poll:
     throttle_time_ms: int | None = None
     metadata_version_level: int | None = None
     elr_version_level: int | None = None
+    cluster_id: str | None = None
+    """As answered; also of a failed poll, when the answer itself was the failure."""
     metadata: ClusterMetadata | None = None
-    """The decoded answer; also of a failed poll, when the answer itself was the failure."""
+    """The decoded answer of a good poll."""
 
 
 OVERLAPPED: Final = Poll(
@@ -178,9 +180,10 @@ class Poller:
         brokers advertise cannot be reached. Brokers that are throttling us come last. Who failed for good is left out.
         """
         memory = self._memory
-        bootstrap, learnt = list(self._cluster.bootstrap_servers), list(memory.learnt)
+        bootstrap = list(self._cluster.bootstrap_servers)
         random.shuffle(bootstrap)
-        random.shuffle(learnt)
+        # Those that were learnt were shuffled then: shuffled here, another would come first after each attempt.
+        learnt = list(memory.learnt)
         first = learnt[:1] if memory.answered is None else [memory.answered, *learnt[:1]]
         addresses = [
             address
@@ -200,7 +203,8 @@ class Poller:
             poll = self._ask(connection, attempt_deadline)
             _check(self._cluster, poll)
         except PollError as error:
-            failure = error
+            # Anew: this one's traceback holds the answer, and this frame would hold the traceback.
+            failure = PollError(error.kind, error.problem)
         except Exception as error:  # noqa: BLE001 - raised, it would end the polls of every cluster
             where, what = format_address(address), " ".join(str(error).split())
             failure = PollError("protocol", f"{where}: {type(error).__name__}: {what}")
@@ -208,7 +212,7 @@ class Poller:
             return poll, None
         if poll.received_at is None and connection is not None:
             poll = Poll(sent_at=connection.sent_at)
-        return poll, failure
+        return replace(poll, metadata=None), failure
 
     def _obey_throttle(self, address: Address, deadline: float) -> None:
         wait = self._memory.throttled_until.get(address, 0.0) - time.monotonic()
@@ -248,6 +252,7 @@ class Poller:
             return replace(poll, error_kind="protocol", error=f"{where}: {error}")
         return replace(
             poll,
+            cluster_id=metadata.cluster_id,
             metadata=metadata,
             throttle_time_ms=metadata.throttle_time_ms,
             broker_id=_broker_id(metadata, connection.address),
@@ -257,11 +262,12 @@ class Poller:
         if poll.metadata is None:
             return
         brokers = poll.metadata.brokers
-        learnt = tuple(zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True))
+        learnt = list(zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True))
+        random.shuffle(learnt)
         # Behind an address of several brokers (a service's name) nobody knows who answered: the next poll asks one of
         # those that were learnt, unless it is seen here that they cannot be reached.
         self._memory.answered = address if address in learnt or failures.keys() & set(learnt) else None
-        self._memory.learnt = learnt
+        self._memory.learnt = tuple(learnt)
         if poll.throttle_time_ms and (poll.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
             self._memory.throttled_until[address] = time.monotonic() + poll.throttle_time_ms / 1000
 

@@ -145,7 +145,7 @@ class BatchRecords:
 
     def rows(self, planned: Planned, poll: Poll) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a poll in the schema `POLLS`: its header first, then topics as answered, then those gone."""
-        if poll.metadata is None or poll.error_kind is not None:
+        if poll.metadata is None:
             yield _header(planned, poll, self._filter, None, key_frame=None)
             return
         metadata = filtered(poll.metadata, self._filter)
@@ -239,7 +239,7 @@ def _header(
         "record": "poll",
         "chunk": 0,
         # Also of a failed poll, if something answered: it may be another cluster's.
-        "cluster_id": None if poll.metadata is None else poll.metadata.cluster_id,
+        "cluster_id": poll.cluster_id,
         "received_at": poll.received_at,
         "interval_ms": planned.interval_ms,
         "scheduled_at": None if scheduled is None else datetime.fromtimestamp(scheduled / 1000, UTC),

@@ -1,5 +1,6 @@
 """The data source in Spark: batch, stream, SQL, Spark Connect."""
 
+import gc
 import itertools
 import json
 import os
@@ -7,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
+import weakref
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +19,11 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql.functions import size
 
 import metadata_source
+from metadata_source import poller
+from metadata_source.datasource import _DECODERS, _read_on_schedule, _read_once, _tasks
+from metadata_source.errors import PollError
+from metadata_source.options import parse
+from metadata_source.protocol.metadata import ClusterMetadata, decode_response
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "datasource-test"
@@ -279,6 +287,39 @@ def test_polls_that_fall_due_while_one_runs_are_overlapped(stream, cluster):
     assert kinds["well"] == [None] * 6
     assert set(kinds["hanging"]) == {"timeout", "overlapped"}
     assert kinds["hanging"][:2] == ["timeout", "overlapped"]
+
+
+@pytest.mark.parametrize("cluster_id", [None, "another"], ids=["good polls", "failed polls"])
+@pytest.mark.parametrize("read", [_read_once, _read_on_schedule])
+def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cluster_id):
+    decoded: list[weakref.ref] = []
+    most = 0
+
+    def held() -> int:
+        return sum(table() is not None for table in decoded)
+
+    def decode(body: bytes, version: int) -> ClusterMetadata:
+        nonlocal most
+        metadata = decode_response(body, version)
+        decoded.append(weakref.ref(metadata.partitions))
+        most = max(most, held())
+        return metadata
+
+    monkeypatch.setattr(poller, "decode_response", decode)
+    aliases = {f"c{n}": {"clusterId": cluster_id} if cluster_id else {} for n in range(16)}
+    options = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers, "clusters": json.dumps(aliases)})
+    (task,) = _tasks(options, "stream", 0, 1, time.time_ns() // 1_000_000)
+    gc.collect()
+    gc.disable()  # nothing may wait for it
+    try:
+        with pytest.raises(PollError) if cluster_id and read is _read_once else nullcontext():
+            for _ in read(task):
+                time.sleep(0.01)  # a consumer that is slower than polls
+    finally:
+        gc.enable()
+    assert len(decoded) == len(aliases)
+    assert 1 <= most <= _DECODERS
+    assert held() == 0
 
 
 def test_over_spark_connect(cluster, admin, tmp_path):

@@ -51,7 +51,15 @@ def answer(topics: dict[str, int | list[int]], version: int = 12, error_code: in
         ],
     )
     metadata = decode_response(response.encode(), version)
-    return Poll(sent_at=SENT, received_at=SENT, latency_ms=1.5, attempts=1, api_version=version, metadata=metadata)
+    return Poll(
+        sent_at=SENT,
+        received_at=SENT,
+        latency_ms=1.5,
+        attempts=1,
+        api_version=version,
+        cluster_id=metadata.cluster_id,
+        metadata=metadata,
+    )
 
 
 def rows(batches) -> list[dict]:
@@ -116,7 +124,7 @@ def test_a_failed_poll_is_its_header_and_leaves_the_key_frame_to_the_next():
     (header,) = rows(batch.rows(planned(0), OVERLAPPED))
     assert (header["outcome"], header["error_kind"], header["attempts"]) == ("failed", "overlapped", 0)
     assert header["key_frame"] is header["topic_count"] is header["brokers"] is header["received_at"] is None
-    wrong = replace(answer({"a": 1}), error_kind="wrong_cluster", error="one:9092: ...")
+    wrong = replace(answer({"a": 1}), metadata=None, error_kind="wrong_cluster", error="one:9092: ...")
     (header,) = rows(batch.rows(planned(1), wrong))
     assert (header["cluster_id"], header["topic_count"]) == ("the-cluster", None)
     header, _ = rows(batch.rows(planned(2), answer({"a": 1})))
