@@ -211,7 +211,10 @@ class LocalCluster:
 
     def pause(self, node_id: int) -> None:
         """Hold a node with SIGSTOP: its connections stay open, and nothing answers."""
-        self._running(node_id).send(signal.SIGSTOP)
+        process = self._running(node_id)
+        process.send(signal.SIGSTOP)
+        while process.state == "running":  # a signal takes a moment to arrive, in which it may still answer
+            time.sleep(0.01)
 
     def resume(self, node_id: int) -> None:
         """Let a paused node run on (SIGCONT)."""
