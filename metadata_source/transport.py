@@ -324,7 +324,7 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         except kafka.errors.KafkaProtocolError:
             raise
         except Exception as error:
-            raise kafka.errors.KafkaProtocolError(f"an answer that cannot be read: {error}") from error
+            raise kafka.errors.KafkaProtocolError(f"an answer that cannot be read: {error!r}") from error
 
 
 class _BoundedReads:

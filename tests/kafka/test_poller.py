@@ -1,8 +1,12 @@
 """One cluster, polled: versions, retries, other brokers, throttling."""
 
+import gc
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 
+import psutil
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
@@ -10,8 +14,10 @@ from local_cluster import LocalCluster
 from metadata_source import poller as poller_module
 from metadata_source.options import parse
 from metadata_source.poller import Poller
+from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
 
+METADATA = 3
 TOPIC = "poller-test"
 
 
@@ -109,6 +115,56 @@ def test_a_broker_that_is_down_is_passed_over(cluster):
             cluster.start(2)
 
 
+def test_an_address_that_no_broker_is_known_by_is_left_for_one_that_was_learnt(cluster):
+    """Behind a service's name nobody knows who answers."""
+    service = servers_of(cluster)[0].replace("127.0.0.1", "localhost")
+    with poller(service) as each:
+        first = each.poll()
+        assert (first.broker, first.broker_id) == (service, None)
+        second, third = each.poll(), each.poll()
+    assert (second.broker, second.attempts) == (third.broker, third.attempts)
+    assert servers_of(cluster)[second.broker_id - 1] == second.broker
+
+
+def test_another_cluster_at_a_remembered_address_is_not_the_end(cluster, sasl_ssl_cluster):
+    moved = servers_of(sasl_ssl_cluster)[0]
+    with poller(cluster.bootstrap_servers, clusterId=cluster.cluster_id) as each:
+        each._memory.answered = ("127.0.0.1", int(moved.partition(":")[2]))
+        result = each.poll()
+        assert (result.error_kind, result.attempts) == (None, 2)
+        assert each.poll().attempts == 1
+
+
+def test_polls_leave_no_file_open(cluster):
+    """Whatever they come to, and without waiting for the garbage collector."""
+    failing = (
+        {"clusterId": "another"},
+        {"maxResponseBytes": "300"},
+        {"kafka.security.protocol": "SSL"},
+        {"kafka.bootstrap.servers": "127.0.0.1:1", "requestTimeout": "250ms"},
+        {"kafka.bootstrap.servers": "a..b:1", "requestTimeout": "250ms"},
+    )
+    servers = cluster.bootstrap_servers
+
+    def polls() -> None:
+        for more in failing:
+            assert poll(servers, **more).error_kind is not None
+        with poller(servers) as each:
+            assert [each.poll().error_kind for _ in failing] == [None] * len(failing)
+
+    polls()
+    process = psutil.Process()
+    gc.collect()
+    gc.disable()
+    try:
+        before = process.num_fds(), process.num_threads()
+        for _ in range(5):
+            polls()
+        assert (process.num_fds(), process.num_threads()) == before
+    finally:
+        gc.enable()
+
+
 def test_a_broker_that_hangs_leaves_time_for_another(cluster):
     hanging = servers_of(cluster)[2]
     with poller(hanging, requestTimeout="2s") as each:
@@ -146,12 +202,9 @@ def test_asking_for_a_topic_never_creates_it(cluster, version):
 
 
 def test_throttling_is_obeyed(cluster):
-    server = servers_of(cluster)[0]
-    client = {"kafka.client.id": "throttled-test"}
-    _set_request_quota(server, "throttled-test", 0.001)
     until: dict[str, float] = {}
     asked_after_throttling = 0
-    with poller(server, **client) as each:
+    with quota(cluster, "throttled-test") as client, poller(servers_of(cluster)[0], **client) as each:
         for _ in range(50):
             result = each.poll()
             assert result.error_kind is None
@@ -165,7 +218,36 @@ def test_throttling_is_obeyed(cluster):
                 break
             time.sleep(0.05)  # until the quota has come to the brokers
     assert asked_after_throttling >= 2
-    _set_request_quota(server, "throttled-test", None)
+
+
+def test_a_wait_for_throttling_comes_before_sending(cluster):
+    """A broker throttles what goes before the Metadata request too, on a new connection."""
+    waits = 0.0
+    with quota(cluster, "throttled-before") as client:
+        given = parse({"kafka.bootstrap.servers": servers_of(cluster)[0]} | client).clusters[0]
+        for _ in range(50):
+            deadline = time.monotonic() + 20
+            with closing(Connection(given, given.bootstrap_servers[0], deadline)) as connection:
+                begin, wall = time.monotonic(), datetime.now(UTC)
+                waits = connection._connection._throttle_time - begin
+                answer = connection.request(METADATA, 13, encode_request(13), flexible=True, deadline=deadline)
+                took = time.monotonic() - begin
+            if waits > 0.1:
+                break
+        assert waits > 0.1
+    assert (connection.sent_at - wall).total_seconds() >= waits - 0.005
+    assert answer.latency_ms / 1000 <= took - waits + 0.005
+
+
+@contextmanager
+def quota(cluster: LocalCluster, client_id: str) -> Iterator[dict[str, str]]:
+    """The option of a client that is throttled."""
+    server = servers_of(cluster)[0]
+    _set_request_quota(server, client_id, 0.001)
+    try:
+        yield {"kafka.client.id": client_id}
+    finally:
+        _set_request_quota(server, client_id, None)
 
 
 def _set_request_quota(server: str, client_id: str, percentage: float | None) -> None:
