@@ -1,0 +1,123 @@
+"""What answers to probes are taken to mean, in kafka-python's own messages, whose fields the probes rely on."""
+
+import pytest
+from kafka.protocol.admin import (
+    DescribeClusterResponse,
+    DescribeConfigsResponse,
+    DescribeGroupsResponse,
+    DescribeQuorumResponse,
+    ListGroupsResponse,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.consumer import FetchResponse
+
+from metadata_source.options import parse
+from metadata_source.probes import Prober
+
+
+class Answered(Prober):
+    """Keeps what is asked and answers with these messages, both as they come out of their bytes."""
+
+    def __init__(self, *answers) -> None:
+        cluster = parse({"kafka.bootstrap.servers": "one:9092"}).clusters[0]
+        super().__init__(cluster, cluster.bootstrap_servers[0])
+        self._answers = iter(answers)
+        self.asked = []
+
+    def _ask(self, request, fields, *, lowest=0, highest=None):
+        version = request.max_version if highest is None else highest
+        assert version >= max(lowest, request.min_version)
+        self.asked.append(request.decode(request(version=version, **fields).encode(version=version), version=version))
+        return (answer := next(self._answers)).decode(answer.encode(version=version), version=version)
+
+
+def group(code: int) -> DescribeGroupsResponse:
+    described = DescribeGroupsResponse.DescribedGroup(error_code=code, group_id="g", members=[])
+    return DescribeGroupsResponse(groups=[described])
+
+
+def fetched(code: int) -> FetchResponse:
+    topic = FetchResponse.FetchableTopicResponse
+    partition = topic.PartitionData(partition_index=0, error_code=code, high_watermark=0)
+    return FetchResponse(error_code=0, responses=[topic(topic="__consumer_offsets", partitions=[partition])])
+
+
+def answers(code: int, *listed) -> list:
+    """The answers to all questions, in their order, with this error code."""
+    return [
+        ListPartitionReassignmentsResponse(error_code=code, topics=[]),
+        DescribeQuorumResponse(error_code=code, topics=[], nodes=[]),
+        DescribeClusterResponse(error_code=code, cluster_id="id", brokers=[]),
+        group(code),
+        *listed,
+        fetched(code),
+    ]
+
+
+def said(*given) -> list[str]:
+    return [permission.answer for permission in Answered(*given).permissions()]
+
+
+@pytest.mark.parametrize("code", [0, 3, 5, 15, 16, 69])
+def test_no_error_and_errors_that_come_after_the_check_say_allowed(code):
+    assert said(*answers(code)) == ["allowed"] * 5
+
+
+@pytest.mark.parametrize("code", [29, 30, 31])
+def test_denied_says_what_is_missing(code):
+    lines = said(*answers(code, ListGroupsResponse(error_code=0, groups=[])))
+    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 5
+
+
+def test_some_groups_are_enough():
+    listed = ListGroupsResponse.ListedGroup(group_id="g", protocol_type="consumer")
+    assert said(*answers(30, ListGroupsResponse(error_code=0, groups=[listed])))[3] == "allowed"
+
+
+@pytest.mark.parametrize("code", [-1, 7, 35, 41, 42, 999])
+def test_any_other_error_is_not_taken_for_an_answer(code):
+    assert [line.partition(" (")[0] for line in said(*answers(code))] == [f"not known: error {code}"] * 5
+
+
+def test_a_throttled_fetch_with_nothing_in_it_is_not_taken_for_an_answer():
+    *others, _ = answers(0)
+    throttled = FetchResponse(throttle_time_ms=500, error_code=0, responses=[])
+    assert said(*others, throttled)[4] == "not known: throttled by the broker for 500 ms"
+    refused = FetchResponse(throttle_time_ms=0, error_code=7, responses=[])
+    assert said(*others, refused)[4].startswith("not known: error 7 (")
+
+
+def test_what_is_asked_is_asked_for_nothing_more():
+    prober = Answered(*answers(0))
+    prober.permissions()
+    reassignments, quorum, described, groups, fetch = prober.asked
+    assert reassignments.topics is None
+    assert [(topic.topic_name, topic.partitions[0].partition_index) for topic in quorum.topics] == [
+        ("__cluster_metadata", 0)
+    ]
+    assert (described.include_cluster_authorized_operations, described.include_fenced_brokers) == (False, True)
+    assert (groups.groups, groups.include_authorized_operations) == (["kafka-metadata-history-probe"], False)
+    ((topic,), (partition,)) = fetch.topics, fetch.topics[0].partitions
+    assert (topic.topic, partition.fetch_offset, partition.partition_max_bytes) == ("__consumer_offsets", 2**62, 1)
+
+
+def test_min_isr_is_asked_for_alone_and_in_parts():
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    config = result.DescribeConfigsResourceResult(name="min.insync.replicas", value="2", synonyms=[])
+    topics = [f"t{n}" for n in range(501)]
+    prober = Answered(
+        DescribeConfigsResponse(
+            results=[
+                result(error_code=0, error_message="", resource_type=2, resource_name="t0", configs=[config]),
+                result(error_code=29, error_message="", resource_type=2, resource_name="t1", configs=[]),
+            ]
+        ),
+        DescribeConfigsResponse(results=[]),
+    )
+    assert prober.min_isr(topics) == {"t0": 2}
+    resources = [resource for request in prober.asked for resource in request.resources]
+    assert [resource.resource_name for resource in resources] == topics
+    assert {(resource.resource_type, *resource.configuration_keys) for resource in resources} == {
+        (2, "min.insync.replicas")
+    }
+    assert [len(request.resources) for request in prober.asked] == [500, 1]
