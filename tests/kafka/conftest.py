@@ -1,3 +1,4 @@
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,6 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from local_cluster import LocalCluster
 from metadata_source.options import parse
 from metadata_source.poller import Poller
+
+# Spark's workers have the environment that its JVM was started in.
+os.environ["ALICE_PASSWORD"] = "alice-secret"  # noqa: S105
 
 
 @pytest.fixture(scope="session")

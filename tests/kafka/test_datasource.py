@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -153,6 +154,7 @@ def test_registration_by_one_call(spark, read):
             PythonException,
             "[KAFKA_METADATA_POLL] unreachable: cluster default: 127.0.0.1:1: connection refused",
         ),
+        ({"clusterId": "another"}, PythonException, "[KAFKA_METADATA_POLL] wrong_cluster: cluster default: 127.0.0.1:"),
     ],
 )
 def test_a_batch_read_that_cannot_be_raises_one_clear_line(read, given, raised, said):
@@ -160,6 +162,55 @@ def test_a_batch_read_that_cannot_be_raises_one_clear_line(read, given, raised, 
         read(**given).collect()
     (line,) = [line for line in str(caught.value).splitlines() if "[KAFKA_METADATA_" in line]
     assert said in line
+
+
+@pytest.fixture
+def secured(sasl_ssl_cluster, tmp_path) -> Callable[[str], dict[str, str]]:
+    listener = sasl_ssl_cluster.sasl_ssl
+    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{}";'
+    (tmp_path / "jaas").write_text(jaas.format(listener.users["alice"]))
+    (tmp_path / "wrong").write_text("hunter2")
+
+    def options(credentials: str) -> dict[str, str]:
+        given = {
+            "env": {"kafka.sasl.username": "alice", "kafka.sasl.password": "env:ALICE_PASSWORD"},
+            "file": {"kafka.sasl.jaas.config": f"file:{tmp_path}/jaas"},
+            "wrong": {"kafka.sasl.username": "alice", "kafka.sasl.password": f"file:{tmp_path}/wrong"},
+        }
+        return given[credentials] | {
+            "kafka.bootstrap.servers": listener.bootstrap_servers,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+            "kafka.ssl.ca.location": str(listener.ca_file),
+        }
+
+    return options
+
+
+@pytest.mark.parametrize("credentials", ["env", "file"])
+def test_secrets_stay_references(spark, secured, tmp_path, capsys, credentials):
+    options = secured(credentials)
+    frame = spark.read.format("kafka_metadata").options(**options).load()
+    assert [row.outcome for row in frame.where("record = 'poll'").collect()] == ["ok"]
+    stream = Stream(spark, tmp_path / "stream")
+    query = stream.start(
+        available_now=True, **{name.replace(".", "__"): value for name, value in options.items()}, topics="none"
+    )
+    assert query.awaitTermination(60)
+    assert [row.outcome for row in stream.polls()] == ["ok"]
+    (offset,) = (tmp_path / "stream" / "checkpoint" / "offsets").glob("0")
+    assert f'"{credentials}:' in offset.read_text()
+    kept = [file.read_bytes() for file in (tmp_path / "stream").rglob("*") if file.is_file()]
+    frame.explain(extended=True)
+    shown = capsys.readouterr().out + str(query.recentProgress)
+    assert "kafka_metadata" in shown
+    assert b"alice-secret" not in b"".join([*kept, shown.encode()])
+
+
+def test_a_password_that_is_refused_is_told_nowhere(spark, secured):
+    with pytest.raises(PythonException, match=r"\[KAFKA_METADATA_POLL\] authentication: ") as caught:
+        spark.read.format("kafka_metadata").options(**secured("wrong")).load().collect()
+    assert "hunter2" not in str(caught.value)
 
 
 def test_columns_of_ones_own_are_refused(spark, cluster):
