@@ -117,7 +117,7 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     def open_rows(table: Table, *, by_topic: bool = False) -> DataFrame:
         # Rows that ended before the oldest applied poll of these clusters are history that no run looks at again.
         rows = lake.read(spark, table).where(
-            F.col("is_current") | (F.col("superseded_at") >= F.timestamp_micros(F.lit(taken.since)))
+            F.col("superseded_at").isNull() | (F.col("superseded_at") >= F.timestamp_micros(F.lit(taken.since)))
         )
         return snapshots.open_rows(rows, intake.applied, by_topic=by_topic)
 
@@ -167,7 +167,7 @@ def _write_intervals(rows: DataFrame, lake: Lake, table: Table) -> None:
     oldest = rows.agg(F.min(F.unix_micros(F.least("first_seen_at", "superseded_at")))).collect()[0][0]
     if oldest is not None:
         # A row that has one of these keys is open, or was closed by a killed run: not before the oldest of these times.
-        within = f"t.is_current OR t.superseded_at >= timestamp_micros({oldest})"
+        within = f"t.superseded_at IS NULL OR t.superseded_at >= timestamp_micros({oldest})"
         upsert(rows, lake, table, update=_ENDS, within=within)
 
 

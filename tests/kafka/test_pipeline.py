@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -99,7 +99,8 @@ def running(job: str, config: Path, log: Path) -> Iterator[subprocess.Popen[byte
     try:
         yield process
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -133,28 +134,43 @@ def commits(lake: Path, table: Table) -> int:
     return len(list((lake / table.schema / table.name / "_delta_log").glob("*.json")))
 
 
+@contextmanager
+def stopped(cluster: LocalCluster, broker: int) -> Iterator[None]:
+    cluster.stop(broker)
+    try:
+        yield
+    finally:
+        cluster.start(broker)
+
+
 def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder: Path, kills: int, seed: int) -> None:
+    """The first time while tables are made or the first poll is; then while a broker is down, or is back again."""
     chance = random.Random(seed)
     config = config_file(folder, cluster, pollsPerBatch=2)
+    lake = Lake(root=str(folder / "lake"))
     for i in range(kills):
-        broker = chance.choice(sorted(cluster.nodes))
         log = folder / f"run-{i}.log"
         with running("pipeline", config, log) as process:
+            if i == 0:
+                wait_for(lambda: commits(folder / "lake", bronze.METADATA_POLLS), 60, "the first table")
+                time.sleep(chance.uniform(0, 10))
+                continue
             before = commits(folder / "lake", bronze.METADATA_POLLS)
             wait_for(
-                lambda before=before: (
+                lambda process=process, before=before: (
                     commits(folder / "lake", bronze.METADATA_POLLS) > before + 1 or process.poll() is not None
                 ),
                 90,
                 "polls",
             )
             assert process.poll() is None, log.read_text()[-3000:]
-            cluster.stop(broker)
-            time.sleep(chance.uniform(0, 12))
-        cluster.start(broker)
+            with stopped(cluster, chance.choice(sorted(cluster.nodes))):
+                time.sleep(chance.uniform(0, 12))
+                if i % 2:
+                    os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(0 if i % 2 else chance.uniform(0, 8))
     done = run("pipeline", config, "--once")
     assert done.returncode == 0, done.stderr[-3000:]
-    lake = Lake(root=str(folder / "lake"))
     check_lake(spark, lake, folder / "afresh")
     # The brokers that stopped are in the history, or the runs proved nothing.
     assert lake.read(spark, silver.BROKER_SNAPSHOTS).where("ended_as = 'absent'").count() >= 1

@@ -48,8 +48,11 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
     return Lake(root=str(folder / "lake"))
 
 
-def test_queries_run(spark, lake: Lake) -> None:
-    attach(spark, lake)
+def test_queries_run(spark, lake: Lake, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(Path(lake.root).parent)
+    (example,) = (block for block in blocks("python") if "attach(spark" in block)
+    exec(example, {"spark": spark})  # noqa: S102 - our own README
+    assert "leader_epoch" in capsys.readouterr().out
     for query in blocks("sql"):
         spark.sql(query).collect()
     assert spark.sql("SELECT DISTINCT cluster FROM silver.brokers_now").collect() == [("orders",)]
@@ -59,7 +62,7 @@ def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, ca
     attach(spark, lake)
     monkeypatch.chdir(ROOT)
     (example,) = (block for block in blocks("python") if "health.sql" in block)
-    exec(example, {"spark": spark})  # noqa: S102 - our own README
+    exec(example, {"spark": spark})  # noqa: S102
     assert re.search(r"\|\s*orders\|.*\|\s*ok\|", capsys.readouterr().out)
 
 

@@ -171,7 +171,7 @@ class RandomCluster:
                 answer.sent_at = at + skew
                 answer.received_at = at + skew + timedelta(milliseconds=r.randint(1, 900))
                 answer.api_version = version
-                known = any(earlier.ok for earlier in answers)
+                known = any(earlier.cluster_id == self.cluster_id for earlier in answers)
                 answer.cluster_id = "id-of-somebody-else" if r.random() < 0.02 and known else self.cluster_id
                 if self.mistaken_for and len(answers) < 3 and r.random() < 0.1:
                     answer.cluster_id = self.mistaken_for

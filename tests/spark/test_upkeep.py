@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import snapshot_history
@@ -52,24 +52,29 @@ def test_retention_takes_what_is_old_and_history_and_nothing_that_later_polls_ne
 ) -> None:
     lake = new_lake(spark, tmp_path)
     append(spark, lake, histories, slice(None))
-    polls = lake.read(spark, bronze.METADATA_POLLS)
+
+    def polls() -> DataFrame:
+        return lake.read(spark, bronze.METADATA_POLLS)  # afresh: a frame stays with the version that it read first
+
     # Nothing of `west` is history yet: its polls are older than any retention, and stay.
-    apply_polls(polls.where("cluster <> 'west'"), lake)
-    before = polls_of(polls.collect())
+    apply_polls(polls().where("cluster <> 'west'"), lake)
+    before = polls_of(polls().collect())
     # In the middle of a batch of `north`: its key frame is older, and needed.
-    scheduled = {a.poll_id: a.scheduled_at for answers in histories.values() for a in answers}
+    scheduled = {(alias, a.poll_id): a.scheduled_at for alias, answers in histories.items() for a in answers}
     key_frames = {
         alias: [poll for poll, rows in sorted(of_alias.items()) if any(row.key_frame for row in rows)]
         for alias, of_alias in before.items()
     }
-    middle = next(a.poll_id for a in histories["north"][15:] if a.ok and a.poll_id not in key_frames["north"])
+    middle = next(a for a in histories["north"][15:] if a.ok and a.poll_id not in key_frames["north"])
+    # Half a second, for the time until it is looked at: polls are farther apart.
+    oldest = middle.scheduled_at - timedelta(milliseconds=500)
 
-    expire_bronze(spark, lake, datetime.now(UTC) - scheduled[middle])
+    expire_bronze(spark, lake, datetime.now(UTC) - oldest)
 
-    after = polls_of(polls.collect())
+    after = polls_of(polls().collect())
     assert after["west"].keys() == before["west"].keys()
     for alias in ("north", "south"):
-        young = [poll for poll in sorted(before[alias]) if scheduled[poll] >= scheduled[middle]]
+        young = [poll for poll in sorted(before[alias]) if scheduled[alias, poll] >= oldest]
         needed = [
             max(frame for frame in key_frames[alias] if frame <= poll)
             if before[alias][poll][0].outcome == "ok"
@@ -81,14 +86,14 @@ def test_retention_takes_what_is_old_and_history_and_nothing_that_later_polls_ne
         assert len(kept) < len(before[alias]), "retention took nothing"
         for poll in kept:
             assert sorted(map(key, after[alias][poll])) == sorted(map(key, before[alias][poll]))
-    assert min(after["north"]) < middle
+    assert min(after["north"]) < middle.poll_id
 
-    expire_bronze(spark, lake, datetime.now(UTC) - scheduled[middle])
-    assert polls.count() == sum(len(rows) for polls_by_id in after.values() for rows in polls_by_id.values())
+    expire_bronze(spark, lake, datetime.now(UTC) - oldest)
+    assert polls().count() == sum(len(rows) for polls_by_id in after.values() for rows in polls_by_id.values())
 
     # All of it is old, and nothing depends on it any more: a cluster that is down keeps nothing for ever.
     expire_bronze(spark, lake, timedelta(0))
-    assert set(polls_of(polls.collect())) == {"west"}
+    assert set(polls_of(polls().collect())) == {"west"}
 
 
 def data_files(lake: Lake, table: Table) -> int:
