@@ -1,8 +1,9 @@
 """A poll from end to end, socket to columns, side by side: this poller, confluent-kafka's list_topics, kafka-python's describe_topics.
 
 ``python -m benchmarks.poll [--quick]``. Each client keeps its connection and asks a process that replays one answer of 1,000 x 100
-partitions (`benchmarks.replay`), so that nobody waits for a broker's work. All are warm. Ratios are how many times as long as this
-poller the other one takes, by medians. The last rows say what this poller's time is made of.
+partitions (`benchmarks.replay`), so that nobody waits for a broker's work. All are warm and run equally
+often. Ratios are how many times as long as this poller the other one takes, by medians. The last rows say what this poller's time
+is made of.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer runs")
     quick = parser.parse_args().quick
     with replayed(TOPICS, PARTITIONS) as address:
-        ours, others, parts = measured(address, runs=5 if quick else 30, slow_runs=2 if quick else 7)
+        ours, others, parts = measured(address, runs=3 if quick else 15)
     print(
         f"a poll end to end, {TOPICS:,} x {PARTITIONS} partitions, ms {'best':>24} {'median':>8} {'runs':>5} {'times ours':>11}"
     )
@@ -56,7 +57,7 @@ def main() -> None:
     print(aim("list_topics, end to end, medians", others[0].median / ours.median, ">=", 10))
 
 
-def measured(address: tuple[str, int], *, runs: int, slow_runs: int) -> tuple[Times, list[Times], list[Times]]:
+def measured(address: tuple[str, int], *, runs: int) -> tuple[Times, list[Times], list[Times]]:
     """Return what our poll, the other clients and the parts of our poll take."""
     host, port = address
     bootstrap = f"{host}:{port}"
@@ -64,12 +65,12 @@ def measured(address: tuple[str, int], *, runs: int, slow_runs: int) -> tuple[Ti
     with Poller(options.clusters[0], TopicFilter(), TIMEOUT_S * 1000) as poller:
         ours = timed("ours: Poller.poll, to Arrow tables", lambda: polled(poller), runs)
     confluent = AdminClient({"bootstrap.servers": bootstrap})
-    others = [timed("confluent-kafka: list_topics, to objects", lambda: listed(confluent), slow_runs)]
+    others = [timed("confluent-kafka: list_topics, to objects", lambda: listed(confluent), runs)]
     kafka_python = KafkaAdminClient(
         bootstrap_servers=bootstrap, receive_message_max_bytes=100_000_000, request_timeout_ms=TIMEOUT_S * 1000
     )
     try:
-        others.append(timed("kafka-python: describe_topics, to dicts", lambda: described(kafka_python), slow_runs))
+        others.append(timed("kafka-python: describe_topics, to dicts", lambda: described(kafka_python), runs))
     finally:
         kafka_python.close()
     with socket.create_connection(address) as sock:
