@@ -40,7 +40,7 @@ SHAPES = ((1_000, 100), (10_000, 10), (100_000, 1))
 MILLION = (1_000, 1_000)
 RUNS = 10
 QUICK_RUNS = 3
-JAVA_WARM_UP = 30
+JAVA_WARM_UP = 100
 KAFKA = "4.3.1"
 
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"

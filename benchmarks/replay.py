@@ -43,6 +43,7 @@ def _serve(parent: Connection, topics: int, partitions: int) -> None:
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True
+        request_queue_size = 128  # a task's clusters connect at once
         bodies: dict[int, bytes]
 
     with Server(("127.0.0.1", 0), _Answers) as server:
