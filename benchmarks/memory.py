@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.replay import replayed
@@ -44,9 +44,15 @@ def grown(address: tuple[str, int], clusters: int, decoders: int) -> float:
     """Return by how many MB this process grows when it reads a task."""
     datasource._DECODERS = decoders  # type: ignore[misc]  # noqa: SLF001
     read(task(address, 1), 0)  # what is loaded with the first poll
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = most_resident()
     read(task(address, clusters), STALL_S)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / MB
+    return (most_resident() - before) / MB
+
+
+def most_resident() -> int:
+    """Return the most bytes that this process had resident; `ru_maxrss` begins with what the parent had."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def task(address: tuple[str, int], clusters: int) -> _Task:
