@@ -24,10 +24,12 @@ class Answered(Prober):
         self._answers = iter(answers)
         self.asked = []
 
-    def _ask(self, request, fields, *, lowest=0, highest=None):
-        version = request.max_version if highest is None else highest
-        assert version >= max(lowest, request.min_version)
-        self.asked.append(request.decode(request(version=version, **fields).encode(version=version), version=version))
+    def _ask(self, question):
+        request = question.request
+        version = request.max_version if question.highest is None else question.highest
+        assert version >= max(question.lowest, request.min_version)
+        asked = request(version=version, **question.fields)
+        self.asked.append(request.decode(asked.encode(version=version), version=version))
         return (answer := next(self._answers)).decode(answer.encode(version=version), version=version)
 
 
