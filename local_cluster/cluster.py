@@ -23,6 +23,7 @@ from local_cluster.ivy import kafka_jars
 from local_cluster.java import java_command
 from local_cluster.nodes import (
     CONTROLLER,
+    DATA,
     PLAINTEXT,
     SASL_SSL,
     SASL_SSL_HOST,
@@ -236,6 +237,10 @@ class LocalCluster:
     def log_file(self, node_id: int) -> Path:
         """What the node logs."""
         return self._node_folder(node_id) / "server.log"
+
+    def data_folder(self, node_id: int) -> Path:
+        """Where the node keeps its partitions' logs, a controller's metadata log among them."""
+        return self._node_folder(node_id) / DATA
 
     def _make_and_start(self) -> None:
         if self._detached is None:

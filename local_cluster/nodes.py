@@ -14,6 +14,9 @@ CONTROLLER = "CONTROLLER"
 SASL_SSL = "SASL_SSL"
 SCRAM = "SCRAM-SHA-512"
 
+DATA = "data"
+"""The folder of a node's logs, within its own."""
+
 # What SASL_SSL advertises. Its certificate is for this name only, so connecting by address is a wrong host name.
 SASL_SSL_HOST = "localhost"
 
@@ -92,7 +95,7 @@ def node_properties(
         "controller.listener.names": CONTROLLER,
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in node.ports.items()),
         "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{PLAINTEXT}:PLAINTEXT,{SASL_SSL}:SASL_SSL",
-        "log.dirs": str(folder / "data"),
+        "log.dirs": str(folder / DATA),
         "num.network.threads": "1",
         "num.io.threads": "2",
         "auto.create.topics.enable": "false",
