@@ -1,0 +1,155 @@
+"""What an administrator asks of the cluster, of brokers that run, each request with an end."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka import admin as confluent
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from local_cluster import LocalCluster, LocalClusterError
+from local_cluster.nodes import PLAINTEXT
+from local_cluster.ports import HOST
+
+_SECONDS: Final = 8.0
+_SETTLED_SECONDS: Final = 90.0
+
+Moves = Sequence[tuple[str, int, tuple[int, ...]]]
+"""Topic, partition, replicas."""
+
+
+class AdministrationError(RuntimeError):
+    """Raised when the cluster does not do what was asked. One line."""
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """A topic with the replicas of each partition."""
+
+    name: str
+    replicas: tuple[tuple[int, ...], ...]
+    config: tuple[tuple[str, str], ...] = ()
+
+    def with_replicas(self, replicas: Iterable[tuple[int, ...]]) -> "NewTopic":
+        """The same with other partitions."""
+        return replace(self, replicas=tuple(replicas))
+
+
+class Administration:
+    """Asks brokers that run and are not paused; what is asked of the cluster raises AdministrationError when it is refused."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        """Create topics with the replicas that they name."""
+        asked = [
+            confluent.NewTopic(
+                topic.name,
+                len(topic.replicas),
+                replica_assignment=[list(replicas) for replicas in topic.replicas],
+                config=dict(topic.config),
+            )
+            for topic in topics
+        ]
+        self._confluent(lambda admin: admin.create_topics(asked, request_timeout=_SECONDS))
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics."""
+        self._confluent(lambda admin: admin.delete_topics(list(names), request_timeout=_SECONDS))
+
+    def grow(self, partitions: Moves) -> None:
+        """Add partitions; each is the first that its topic lacks."""
+        asked = [
+            confluent.NewPartitions(topic, partition + 1, replica_assignment=[list(replicas)])
+            for topic, partition, replicas in partitions
+        ]
+        self._confluent(lambda admin: admin.create_partitions(asked, request_timeout=_SECONDS))
+
+    def elect(self, *, unclean: bool) -> None:
+        """Elect preferred leaders everywhere, or unclean ones where there is none."""
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        # Each partition's own answer is mostly "not needed".
+        self._confluent(lambda admin: {"": admin.elect_leaders(kind, None)})
+
+    def reassign(self, moves: Moves) -> None:
+        """Begin reassignments; they end when they can."""
+        self._alter({TopicPartition(topic, partition): list(replicas) for topic, partition, replicas in moves})
+
+    def cancel_reassignments(self) -> None:
+        """Cancel all that run."""
+        if running := self.reassignments():
+            self._alter(dict.fromkeys(running))
+
+    def reassignments(self) -> list[TopicPartition]:
+        """The partitions that are being reassigned."""
+        with self._kafka_python() as admin:
+            listed = admin.list_partition_reassignments()
+        return sorted(listed)
+
+    def await_settled(self, brokers: Sequence[int]) -> None:
+        """Wait until the brokers are listed, every partition is led and whole, and nothing is reassigned."""
+        deadline = time.monotonic() + _SETTLED_SECONDS
+        missing = "no answer"
+        while time.monotonic() < deadline:
+            try:
+                missing = self._unsettled(brokers)
+            except (KafkaException, AdministrationError) as error:
+                missing = str(error)
+            if not missing:
+                return
+            time.sleep(0.5)
+        raise AdministrationError(f"the cluster has not settled after {_SETTLED_SECONDS:.0f} s: {missing}")
+
+    def _unsettled(self, brokers: Sequence[int]) -> str:
+        now = self._client().list_topics(timeout=_SECONDS)
+        if sorted(now.brokers) != list(brokers):
+            return f"brokers {sorted(now.brokers)}"
+        for topic in now.topics.values():
+            for number, partition in topic.partitions.items():
+                if partition.leader < 0 or set(partition.isrs) != set(partition.replicas):
+                    return f"{topic.topic}-{number} led by {partition.leader}, in sync {partition.isrs} of {partition.replicas}"
+        return " ".join(map(str, self.reassignments()))
+
+    def _servers(self) -> str:
+        nodes = self._cluster.nodes.values()
+        running = [node for node in nodes if node.is_broker and self._cluster.state(node.node_id) == "running"]
+        if not running:
+            raise LocalClusterError("no broker runs")
+        return ",".join(f"{HOST}:{node.ports[PLAINTEXT]}" for node in running)
+
+    def _client(self) -> confluent.AdminClient:
+        # A new one each time: an old one would ask a broker that is paused by now.
+        return confluent.AdminClient({"bootstrap.servers": self._servers(), "log_level": 0})
+
+    def _confluent(self, ask: Callable[[confluent.AdminClient], dict]) -> None:  # type: ignore[type-arg]
+        client = self._client()
+        try:
+            for future in ask(client).values():
+                future.result(_SECONDS + 2)
+        except (KafkaException, TimeoutError) as error:
+            raise AdministrationError(str(error) or "timed out") from error
+
+    @contextmanager
+    def _kafka_python(self) -> Iterator[KafkaAdminClient]:
+        # confluent-kafka has no reassignments.
+        try:
+            admin = KafkaAdminClient(bootstrap_servers=self._servers(), request_timeout_ms=int(_SECONDS * 1000))
+            try:
+                yield admin
+            finally:
+                admin.close()
+        except KafkaError as error:
+            raise AdministrationError(str(error)) from error
+
+    def _alter(self, wanted: dict[TopicPartition, list[int] | None]) -> None:
+        with self._kafka_python() as admin:
+            answers = admin.alter_partition_reassignments(wanted)
+        refused = [f"{each.topic}-{each.partition}: {error}" for each, error in answers.items() if error]
+        if refused:
+            raise AdministrationError("; ".join(refused))

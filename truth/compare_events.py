@@ -1,0 +1,391 @@
+"""Events that are said to have happened against those of the log: leader changes and ISR changes.
+
+Made for the rows of gold.leader_changes and gold.isr_changes; `LeaderChange` and `IsrChange` are what it needs of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+
+from truth.events import (
+    BROKER_DOWN,
+    REASSIGNMENT,
+    Stretch,
+    Transition,
+    broker_goes,
+    isr_stretches,
+    leader_transitions,
+    moved_unseen,
+)
+from truth.log import PartitionKey, Truth
+from truth.observed import Poll, Seen, Watch
+
+LEFT = "left"
+EXACT = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """One observed change of a leader or its epoch."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    prev_leader: int
+    leader: int
+    prev_leader_epoch: int
+    leader_epoch: int
+    changes_min: int
+    changes_max: int
+    epoch_semantics: str
+    """exact | upper_bound."""
+    reason: str | None
+    unclean: str
+    """none | suspected | proven."""
+    began_after: datetime
+    began_by: datetime
+
+    @property
+    def key(self) -> PartitionKey:
+        """Topic id and partition."""
+        return self.topic_id, self.partition
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """One broker that left an ISR, or came into it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    broker_id: int
+    change: str
+    """left | rejoined | joined."""
+    cause: str | None
+    began_after: datetime
+    began_by: datetime
+
+    @property
+    def key(self) -> PartitionKey:
+        """Topic id and partition."""
+        return self.topic_id, self.partition
+
+
+@dataclass
+class EventScore:
+    """How events agree with the log's."""
+
+    expected: int = 0
+    """Of the log: those that had to be found."""
+    missed: list[str] = field(default_factory=list)
+    given: int = 0
+    """Rows that were judged."""
+    extra: list[str] = field(default_factory=list)
+    """Rows of which the log has no such event."""
+    outside: list[str] = field(default_factory=list)
+    """Events outside the bounds of their row, by more than the tolerance."""
+    trail: list[timedelta] = field(default_factory=list)
+    """By how much events came before their row's lower bound: the answer was older than the log."""
+    miscounted: list[str] = field(default_factory=list)
+    """Rows whose changes_min and changes_max do not hold what the log counts."""
+    misjudged: list[str] = field(default_factory=list)
+    """Rows whose reason, cause or certainty the log contradicts."""
+    decided: int = 0
+    """Rows whose reason or cause the log decides."""
+    slack: list[int] = field(default_factory=list)
+    """changes_max - changes_min of each row."""
+    widths: list[timedelta] = field(default_factory=list)
+    """began_by - began_after of each row."""
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def recall(self) -> float:
+        """Of what had to be found, the part that was."""
+        return 1 - len(self.missed) / self.expected if self.expected else 1.0
+
+    @property
+    def precision(self) -> float:
+        """Of what was given, the part that is true."""
+        return 1 - len(self.extra) / self.given if self.given else 1.0
+
+    @property
+    def median_width(self) -> float:
+        """Seconds."""
+        return median(self.widths).total_seconds() if self.widths else 0.0
+
+    @property
+    def widest(self) -> float:
+        """Seconds."""
+        return max(self.widths, default=timedelta(0)).total_seconds()
+
+    @property
+    def longest_trail(self) -> float:
+        """Seconds."""
+        return max(self.trail, default=timedelta(0)).total_seconds()
+
+    @property
+    def faults(self) -> list[str]:
+        """Everything that should not be."""
+        kinds = ("missed", "extra", "outside", "miscounted", "misjudged")
+        return [f"{kind}: {each}" for kind in kinds for each in getattr(self, kind)]
+
+    def row(self) -> tuple[str, ...]:
+        """For a table; see HEADINGS."""
+        return (
+            f"{self.recall:.1%} of {self.expected}",
+            f"{self.precision:.1%} of {self.given}",
+            str(len(self.outside)),
+            f"{len(self.miscounted)}",
+            f"{len(self.misjudged)} of {self.decided}",
+            f"{self.median_width:.2f} / {self.widest:.2f} s",
+            f"{sum(self.slack) / len(self.slack):.2f}" if self.slack else "-",
+            f"{self.longest_trail:.2f} s",
+            " ".join(f"{why}={count}" for why, count in sorted(self.left_out.items())) or "-",
+        )
+
+
+HEADINGS = (
+    "recall", "precision", "out of bounds", "miscounted", "misjudged", "width, median / most", "count slack", "trail",
+    "left out",
+)  # fmt: skip
+
+
+def compare_leader_changes(
+    rows: Sequence[LeaderChange], seen: Iterable[Seen], watch: Watch, truth: Truth
+) -> EventScore:
+    """Each transition of the log is in the range of epochs of one row, within its bounds; each row holds what the log has.
+
+    `seen`, the states in silver, tell when each topic was watched first and last.
+    """
+    score = EventScore()
+    inside = _in_ranges(rows, leader_transitions(truth), _watched(seen, watch), watch.tolerance, score)
+    left_out = _left_out(rows, watch)
+    leaders = {(key, state.leader_epoch): state.leader for key, states in truth.partitions.items() for state in states}
+    for row in rows:
+        if row in left_out:
+            score.left_out[left_out[row]] += 1
+            continue
+        score.given += 1
+        score.slack.append(row.changes_max - row.changes_min)
+        score.widths.append(row.began_by - row.began_after)
+        said = ((row.prev_leader_epoch, row.prev_leader), (row.leader_epoch, row.leader))
+        if any(leaders.get((row.key, epoch)) != leader for epoch, leader in said):
+            score.extra.append(str(row))
+            continue
+        for transition in inside[row]:
+            _judge_bounds(row, transition, watch.tolerance, score)
+        epochs = range(row.prev_leader_epoch + 1, row.leader_epoch + 1)
+        if row.epoch_semantics == EXACT and moved_unseen(truth, row.key, epochs):
+            # What polling cannot know, and gold says that it does not.
+            score.left_out["unseen_reassignment"] += 1
+        else:
+            _judge_leader_change(row, inside[row], score)
+    return score
+
+
+def _in_ranges(
+    rows: Sequence[LeaderChange],
+    transitions: Iterable[Transition],
+    watched: Mapping[str, tuple[Poll, Poll]],
+    tolerance: timedelta,
+    score: EventScore,
+) -> Mapping[LeaderChange, list[Transition]]:
+    """The transitions that lie in each row's range of epochs; each must lie in just one."""
+    inside: dict[LeaderChange, list[Transition]] = {row: [] for row in rows}
+    by_key: dict[PartitionKey, list[LeaderChange]] = {}
+    for row in rows:
+        by_key.setdefault(row.key, []).append(row)
+    for transition in transitions:
+        epoch = transition.after.leader_epoch
+        holding = [row for row in by_key.get(transition.key, ()) if row.prev_leader_epoch < epoch <= row.leader_epoch]
+        for row in holding:
+            inside[row].append(transition)
+        why = _unwatched(transition.at, transition.key[0], watched, tolerance)
+        if why is not None and not holding:
+            score.left_out[why] += 1
+            continue
+        score.expected += 1
+        if len(holding) != 1:
+            score.missed.append(f"{_said(transition)} is in {len(holding)} rows")
+    return inside
+
+
+def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], score: EventScore) -> None:
+    count = len(transitions)
+    if not row.changes_min <= count <= row.changes_max:
+        score.miscounted.append(f"{row} holds {count}")
+    elif row.epoch_semantics == EXACT and row.changes_min != row.changes_max:
+        score.miscounted.append(f"{row} is exact and a range")
+    unclean = any(transition.unclean for transition in transitions)
+    if row.unclean == "proven" and not unclean:
+        score.misjudged.append(f"{row} was clean")
+    if row.unclean == "none" and unclean and row.leader == transitions[-1].after.leader:
+        score.misjudged.append(f"{row} was unclean")
+    # With several transitions in a row of gold the reason is of what was seen, which the log does not have.
+    if count == 1 and transitions[0].reason is not None:
+        score.decided += 1
+        if row.reason not in (None, transitions[0].reason):
+            score.misjudged.append(f"{row} was {transitions[0].reason}")
+
+
+def compare_isr_changes(
+    rows: Sequence[IsrChange], seen: Iterable[Seen], watch: Watch, truth: Truth, *, look_ahead: timedelta
+) -> EventScore:
+    """Each departure and arrival of the log that spans a poll has its row, of the right broker and with the time in its
+    bounds; each row has its event in the log.
+    """
+    score = EventScore()
+    stretches: dict[tuple[PartitionKey, int], list[Stretch]] = {}
+    for stretch in isr_stretches(truth):
+        stretches.setdefault((stretch.key, stretch.broker_id), []).append(stretch)
+    by_key: dict[tuple[PartitionKey, int, bool], list[IsrChange]] = {}
+    for row in rows:
+        by_key.setdefault((row.key, row.broker_id, row.change == LEFT), []).append(row)
+    watched = _watched(seen, watch)
+    for (key, broker_id), turns in stretches.items():
+        for group in _groups(turns, watch):
+            given = by_key.get((key, broker_id, not group[0].inside), [])
+            why = _unwatched(group[0].since, key[0], watched, watch.tolerance)
+            _look_for(group, given, why, watch, score)
+    left_out = _left_out(rows, watch)
+    for row in rows:
+        if row in left_out:
+            score.left_out[left_out[row]] += 1
+        else:
+            turns = stretches.get((row.key, row.broker_id), [])
+            _judge_isr_change(row, turns, watch.tolerance, score)
+            _judge_cause(row, turns, truth, (watch.tolerance, look_ahead), score)
+    return score
+
+
+def _look_for(
+    group: Sequence[Stretch], given: Sequence[IsrChange], why: str | None, watch: Watch, score: EventScore
+) -> None:
+    """Whether a departure or an arrival is among rows; it must be when a poll had to show it."""
+    found = any(_within(row, turn.since, watch.tolerance) for row in given for turn in group)
+    spans = any(watch.certainly_within(turn.since, turn.until) for turn in group)
+    if found or (spans and why is None):
+        score.expected += 1
+        if not found:
+            score.missed.append(" then ".join(map(str, group)))
+    else:
+        score.left_out[why or "between_polls"] += 1
+
+
+def _judge_isr_change(row: IsrChange, turns: Sequence[Stretch], tolerance: timedelta, score: EventScore) -> None:
+    score.given += 1
+    score.widths.append(row.began_by - row.began_after)
+    events = _events(row, turns)
+    if not any(turn.since <= row.began_by for turn in events):
+        score.extra.append(str(row))
+    elif not any(_within(row, turn.since, tolerance) for turn in events):
+        score.outside.append(str(row))
+    score.trail += [
+        row.began_after - turn.since
+        for turn in events
+        if turn.since < row.began_after and _within(row, turn.since, tolerance)
+    ]
+
+
+def _events(row: IsrChange, turns: Sequence[Stretch]) -> list[Stretch]:
+    """The log's events of the kind that a row is."""
+    return [turn for turn in turns if not turn.is_first and turn.inside == (row.change != LEFT)]
+
+
+def _groups(turns: Sequence[Stretch], watch: Watch) -> Iterator[list[Stretch]]:
+    """Departures, and arrivals, each with those after it that no poll can tell from it: between them none need have shown
+    the broker the other way.
+    """
+    for inside in (False, True):
+        group: list[Stretch] = []
+        for before, turn in pairwise(turns):
+            if turn.inside != inside:
+                continue
+            if group and watch.certainly_within(before.since, before.until):
+                yield group
+                group = []
+            group.append(turn)
+        if group:
+            yield group
+
+
+def _judge_cause(
+    row: IsrChange,
+    turns: Sequence[Stretch],
+    truth: Truth,
+    bounds: tuple[timedelta, timedelta],
+    score: EventScore,
+) -> None:
+    """The log decides for a reassignment, and whether the broker went, unless it did about when the look-ahead ended."""
+    tolerance, look_ahead = bounds
+    held = [turn for turn in _events(row, turns) if _within(row, turn.since, tolerance)]
+    if row.change != LEFT or row.cause is None or len(held) != 1:
+        return
+    moved = held[0].cause == REASSIGNMENT
+    width = row.began_by - row.began_after
+    went = broker_goes(truth, row.broker_id, row.began_after, row.began_by + look_ahead - width)
+    might_have = broker_goes(truth, row.broker_id, row.began_after - width, row.began_by + look_ahead + width)
+    if moved or went == might_have:
+        score.decided += 1
+        right = row.cause == REASSIGNMENT if moved else (row.cause == BROKER_DOWN) == went
+        if not right:
+            because = "reassignment" if moved else "the broker went" if went else "the broker stayed"
+            score.misjudged.append(f"{row}: {because}")
+
+
+def _judge_bounds(row: LeaderChange, transition: Transition, tolerance: timedelta, score: EventScore) -> None:
+    if row.began_after > transition.at:
+        score.trail.append(row.began_after - transition.at)
+    if not _within(row, transition.at, tolerance):
+        score.outside.append(f"{_said(transition)} is outside {row}")
+
+
+def _within(row: LeaderChange | IsrChange, at: datetime, tolerance: timedelta) -> bool:
+    return row.began_after - tolerance <= at <= row.began_by
+
+
+_Row = LeaderChange | IsrChange
+
+
+def _left_out(rows: Sequence[_Row], watch: Watch) -> Mapping[_Row, str]:
+    """Rows between two polls of which one does not count."""
+    why = {poll.sent_at: poll.left_out for poll in watch.polls} | {
+        poll.received_at: poll.left_out for poll in watch.polls
+    }
+    found = {row: why.get(row.began_after) or why.get(row.began_by) for row in rows}
+    return {row: reason for row, reason in found.items() if reason is not None}
+
+
+def _watched(seen: Iterable[Seen], watch: Watch) -> dict[str, tuple[Poll, Poll]]:
+    """For each topic id the first and the last accepted poll that showed it."""
+    spans: dict[str, tuple[str, str]] = {}
+    last = watch.polls[-1].poll_id
+    for row in seen:
+        first_poll, last_poll = row.first_poll, row.last_poll or last
+        before = spans.get(row.topic_id, (first_poll, last_poll))
+        spans[row.topic_id] = min(before[0], first_poll), max(before[1], last_poll)
+    polls = {poll.poll_id: poll for poll in watch.polls}
+    return {topic_id: (polls[first], polls[last]) for topic_id, (first, last) in spans.items()}
+
+
+def _unwatched(
+    at: datetime, topic_id: str, watched: Mapping[str, tuple[Poll, Poll]], tolerance: timedelta
+) -> str | None:
+    """Why an event of that time need not be known: before the first good poll of its topic or after the last."""
+    if topic_id not in watched:
+        return "never_seen"
+    first, last = watched[topic_id]
+    if at <= first.received_at:
+        return "before_first_poll"
+    return "after_last_poll" if at > last.sent_at - tolerance else None
+
+
+def _said(transition: Transition) -> str:
+    before, after = transition.before, transition.after
+    return (
+        f"{after.topic}-{after.partition} from {before.leader}@{before.leader_epoch} to {after.leader}@{after.leader_epoch} "
+        f"at {after.at:%H:%M:%S.%f} ({transition.reason}{', unclean' if transition.unclean else ''})"
+    )

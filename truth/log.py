@@ -1,0 +1,428 @@
+"""The truth: what the controllers wrote to `__cluster_metadata`, read with Kafka's own DumpLogSegments.
+
+The records' meaning is Kafka's (org.apache.kafka.metadata.PartitionRegistration): a PartitionRecord begins a partition at
+its leader epoch, a PartitionChangeRecord with a `leader` adds one to it, and fields that it lacks stay as they were.
+"""
+
+import json
+import re
+import subprocess
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from local_cluster import LocalCluster
+from local_cluster.ivy import JARS, fetch_jars, kafka_jars
+from local_cluster.java import java_command
+
+WHOLE_LOG = {
+    # By time and by size: never a snapshot, after which the log before it could go.
+    "metadata.log.max.snapshot.interval.ms": "0",
+    "metadata.log.max.record.bytes.between.snapshots": str(2**40),
+    "metadata.max.retention.bytes": "-1",
+    "metadata.max.retention.ms": "-1",
+}
+"""Properties of a cluster whose metadata log is to be read whole."""
+
+NO_LEADER = -1
+_RECOVERING = 1
+_TOOL_MOVED = (4, 3)
+"""The first version whose DumpLogSegments is in kafka-tools."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BATCH = re.compile(r"^baseOffset: (\d+) .*?\bCreateTime: (\d+)")
+_RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
+_CONTROL = re.compile(r"\b(LeaderChange|SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|endTxnMarker): ")
+"""What the quorum writes for itself."""
+
+
+class TruthError(RuntimeError):
+    """Raised when a log cannot be read whole. One line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of the log as DumpLogSegments prints it."""
+
+    offset: int
+    at: datetime
+    """When its batch was begun, to the millisecond (cut off): the controller commits it a moment later."""
+    type: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition from one record to the next."""
+
+    offset: int
+    at: datetime
+    topic: str
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    """Sorted."""
+    replicas: tuple[int, ...]
+    """In order."""
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    recovering: bool
+    """leaderRecoveryState 1: the leader was elected unclean."""
+    names_leader: bool
+    """Whether the record set a leader, the same one or another: that alone raises the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A broker's registration from one record to the next."""
+
+    offset: int
+    at: datetime
+    broker_id: int
+    rack: str | None
+    registered: bool
+    fenced: bool
+    in_controlled_shutdown: bool
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether Metadata answers list it."""
+        return self.registered and not self.fenced
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLife:
+    """A topic from its making to its removal."""
+
+    topic: str
+    topic_id: str
+    created_at: datetime
+    deleted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A configuration set, or unset (value null)."""
+
+    at: datetime
+    resource_type: int
+    """2 topic, 4 broker."""
+    resource: str
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevel:
+    """A feature's finalized level."""
+
+    at: datetime
+    name: str
+    level: int
+
+
+State = TypeVar("State", PartitionState, BrokerState)
+
+PartitionKey = tuple[str, int]
+"""Topic id and partition number."""
+
+
+@dataclass
+class Truth:
+    """All that a log says, each list in order of time."""
+
+    partitions: dict[PartitionKey, list[PartitionState]] = field(default_factory=lambda: defaultdict(list))
+    topics: dict[str, TopicLife] = field(default_factory=dict)
+    """By topic id."""
+    brokers: dict[int, list[BrokerState]] = field(default_factory=lambda: defaultdict(list))
+    configs: list[ConfigChange] = field(default_factory=list)
+    features: list[FeatureLevel] = field(default_factory=list)
+    ended_at: datetime = _EPOCH
+    """The last record of all; what was said up to then is known."""
+
+    def level(self, feature: str) -> int:
+        """The last finalized level of a feature; 0 when the log names none."""
+        return next((one.level for one in reversed(self.features) if one.name == feature), 0)
+
+    def ends_at(self, key: PartitionKey) -> datetime | None:
+        """When the partition's topic was removed; None while it lives."""
+        return self.topics[key[0]].deleted_at
+
+
+def read_truth(cluster: LocalCluster) -> Truth:
+    """The truth of a cluster that was started with the properties WHOLE_LOG and has settled."""
+    controllers = [node_id for node_id, node in cluster.nodes.items() if node.is_controller]
+    # A controller that was down may lack the end; of those that are whole any will do.
+    logs = {node_id: _log_files(cluster, node_id) for node_id in controllers}
+    longest = max(logs, key=lambda node_id: sum(file.stat().st_size for file in logs[node_id]))
+    return truth_of(records(dump(cluster.kafka_version, logs[longest]).splitlines()))
+
+
+def dump(kafka_version: str, files: Sequence[Path]) -> str:
+    """What DumpLogSegments prints of the segments of a metadata log."""
+    tool = subprocess.run(
+        [
+            java_command(),
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            ":".join(map(str, _jars(kafka_version))),
+            _tool(kafka_version),
+            "--cluster-metadata-decoder",
+            "--files",
+            ",".join(map(str, files)),
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tool.returncode != 0:
+        raise TruthError(f"DumpLogSegments of Kafka {kafka_version} failed: {(tool.stderr or tool.stdout)[-2000:]}")
+    return tool.stdout
+
+
+def records(lines: Iterable[str]) -> Iterator[Record]:
+    """The metadata records of a dump, those of aborted transactions left out.
+
+    Raises TruthError for a log that does not begin at its beginning, and for what the tool could not decode.
+    """
+    transaction: list[Record] | None = None
+    for record in _printed(lines):
+        if record.type == "BEGIN_TRANSACTION_RECORD":
+            transaction = []
+        elif record.type == "ABORT_TRANSACTION_RECORD":
+            transaction = None
+        elif record.type == "END_TRANSACTION_RECORD":
+            yield from transaction or ()
+            transaction = None
+        elif transaction is not None:
+            transaction.append(record)
+        else:
+            yield record
+
+
+def _printed(lines: Iterable[str]) -> Iterator[Record]:
+    at = None
+    for line in lines:
+        if batch := _BATCH.match(line):
+            if at is None and batch[1] != "0":
+                raise TruthError(f"the log begins at offset {batch[1]}: a snapshot cut it")
+            at = _EPOCH + timedelta(milliseconds=int(batch[2]))
+        elif record := _RECORD.match(line):
+            try:
+                payload = json.loads(record[2])
+            except ValueError:
+                raise TruthError(f"not decoded: {line[:300]}") from None
+            assert at is not None  # noqa: S101 - a record follows its batch
+            yield Record(int(record[1]), at, payload["type"], payload["data"])
+        elif line.startswith("|") and _CONTROL.search(line) is None:
+            raise TruthError(f"not a record: {line[:300]}")
+
+
+def truth_of(log: Iterable[Record]) -> Truth:
+    """Replay a log."""
+    truth = Truth()
+    for record in log:
+        truth.ended_at = max(truth.ended_at, record.at)
+        replay = _REPLAYS.get(record.type)
+        if replay is not None:
+            replay(truth, record)
+    truth.partitions.default_factory = None  # type: ignore[attr-defined]
+    truth.brokers.default_factory = None  # type: ignore[attr-defined]
+    return truth
+
+
+def at_time(states: Sequence[State], moment: datetime) -> State | None:
+    """The state that held at a moment; None before the first."""
+    index = bisect_right(states, moment, key=lambda state: state.at)
+    return states[index - 1] if index else None
+
+
+def during(states: Sequence[State], since: datetime, until: datetime) -> Sequence[State]:
+    """The states that held at some time from `since` to `until`, both included."""
+    first = bisect_right(states, since, key=lambda state: state.at)
+    last = bisect_right(states, until, key=lambda state: state.at)
+    return states[max(0, first - 1) : last]
+
+
+def _topic(truth: Truth, record: Record) -> None:
+    data = record.data
+    truth.topics[data["topicId"]] = TopicLife(data["name"], data["topicId"], record.at, None)
+
+
+def _remove_topic(truth: Truth, record: Record) -> None:
+    topic_id = record.data["topicId"]
+    truth.topics[topic_id] = replace(truth.topics[topic_id], deleted_at=record.at)
+
+
+def _partition(truth: Truth, record: Record) -> None:
+    data = record.data
+    topic_id, partition = data["topicId"], data["partitionId"]
+    truth.partitions[topic_id, partition].append(
+        PartitionState(
+            offset=record.offset,
+            at=record.at,
+            topic=truth.topics[topic_id].topic,
+            topic_id=topic_id,
+            partition=partition,
+            leader=data["leader"],
+            leader_epoch=data["leaderEpoch"],
+            isr=_set(data["isr"]),
+            replicas=tuple(data["replicas"]),
+            adding=_set(data.get("addingReplicas")),
+            removing=_set(data.get("removingReplicas")),
+            elr=_set(data.get("eligibleLeaderReplicas")),
+            last_known_elr=_set(data.get("lastKnownElr")),
+            recovering=data.get("leaderRecoveryState", 0) == _RECOVERING,
+            names_leader=True,
+        )
+    )
+
+
+def _partition_change(truth: Truth, record: Record) -> None:
+    data = record.data
+    states = truth.partitions[data["topicId"], data["partitionId"]]
+    before = states[-1]
+    # -2 is "no change"; the tool leaves out what is not set.
+    names_leader = data.get("leader", -2) != -2
+    recovery = data.get("leaderRecoveryState", -1)
+    states.append(
+        replace(
+            before,
+            offset=record.offset,
+            at=record.at,
+            leader=data["leader"] if names_leader else before.leader,
+            leader_epoch=before.leader_epoch + names_leader,
+            isr=_changed(data.get("isr"), before.isr),
+            replicas=before.replicas if data.get("replicas") is None else tuple(data["replicas"]),
+            adding=_changed(data.get("addingReplicas"), before.adding),
+            removing=_changed(data.get("removingReplicas"), before.removing),
+            elr=_changed(data.get("eligibleLeaderReplicas"), before.elr),
+            last_known_elr=_changed(data.get("lastKnownElr"), before.last_known_elr),
+            recovering=before.recovering if recovery == -1 else recovery == _RECOVERING,
+            names_leader=names_leader,
+        )
+    )
+
+
+def _clear_elr(truth: Truth, record: Record) -> None:
+    name = record.data["topicName"]
+    for states in truth.partitions.values():
+        last = states[-1]
+        lives = truth.topics[last.topic_id].deleted_at is None
+        if lives and name in ("", last.topic) and (last.elr or last.last_known_elr):
+            states.append(
+                replace(last, offset=record.offset, at=record.at, elr=(), last_known_elr=(), names_leader=False)
+            )
+
+
+def _register_broker(truth: Truth, record: Record) -> None:
+    data = record.data
+    truth.brokers[data["brokerId"]].append(
+        BrokerState(
+            offset=record.offset,
+            at=record.at,
+            broker_id=data["brokerId"],
+            rack=data["rack"],
+            registered=True,
+            fenced=data.get("fenced", True),
+            in_controlled_shutdown=data.get("inControlledShutdown", False),
+        )
+    )
+
+
+def _unregister_broker(truth: Truth, record: Record) -> None:
+    _change_broker(truth, record, record.data["brokerId"], registered=False)
+
+
+def _broker_change(truth: Truth, record: Record) -> None:
+    data = record.data
+    changes = {}
+    if fenced := data.get("fenced", 0):  # 1 fences, -1 unfences
+        changes["fenced"] = fenced == 1
+    if shutdown := data.get("inControlledShutdown", 0):
+        changes["in_controlled_shutdown"] = shutdown == 1
+    _change_broker(truth, record, data["brokerId"], **changes)
+
+
+def _fence_broker(truth: Truth, record: Record) -> None:
+    _change_broker(truth, record, record.data["id"], fenced=True)
+
+
+def _unfence_broker(truth: Truth, record: Record) -> None:
+    _change_broker(truth, record, record.data["id"], fenced=False)
+
+
+def _change_broker(truth: Truth, record: Record, broker_id: int, **changes: bool) -> None:
+    states = truth.brokers[broker_id]
+    states.append(replace(states[-1], offset=record.offset, at=record.at, **changes))
+
+
+def _config(truth: Truth, record: Record) -> None:
+    data = record.data
+    truth.configs.append(
+        ConfigChange(record.at, data["resourceType"], data["resourceName"], data["name"], data["value"])
+    )
+
+
+def _feature_level(truth: Truth, record: Record) -> None:
+    truth.features.append(FeatureLevel(record.at, record.data["name"], record.data["featureLevel"]))
+
+
+_REPLAYS = {
+    "TOPIC_RECORD": _topic,
+    "REMOVE_TOPIC_RECORD": _remove_topic,
+    "PARTITION_RECORD": _partition,
+    "PARTITION_CHANGE_RECORD": _partition_change,
+    "CLEAR_ELR_RECORD": _clear_elr,
+    "REGISTER_BROKER_RECORD": _register_broker,
+    "UNREGISTER_BROKER_RECORD": _unregister_broker,
+    "BROKER_REGISTRATION_CHANGE_RECORD": _broker_change,
+    "FENCE_BROKER_RECORD": _fence_broker,
+    "UNFENCE_BROKER_RECORD": _unfence_broker,
+    "CONFIG_RECORD": _config,
+    "FEATURE_LEVEL_RECORD": _feature_level,
+}
+
+
+def _set(brokers: Iterable[int] | None) -> tuple[int, ...]:
+    return tuple(sorted(brokers or ()))
+
+
+def _changed(brokers: Iterable[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+    """Null says that nothing changed; an empty list says none."""
+    return before if brokers is None else _set(brokers)
+
+
+def _log_files(cluster: LocalCluster, node_id: int) -> list[Path]:
+    files = sorted((cluster.data_folder(node_id) / "__cluster_metadata-0").glob("*.log"))
+    if not files:
+        raise TruthError(f"node {node_id} has no metadata log in {cluster.data_folder(node_id)}")
+    return files
+
+
+def _tool(kafka_version: str) -> str:
+    moved = _numbers(kafka_version) >= _TOOL_MOVED
+    return "org.apache.kafka.tools.DumpLogSegments" if moved else "kafka.tools.DumpLogSegments"
+
+
+def _jars(kafka_version: str) -> list[Path]:
+    jars = kafka_jars(kafka_version)
+    if _numbers(kafka_version) < _TOOL_MOVED:
+        return jars
+    folder = JARS / f"kafka-tools-{kafka_version}"
+    return jars + fetch_jars("org.apache.kafka", "kafka-tools", kafka_version, folder, transitive=False)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])

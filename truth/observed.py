@@ -1,0 +1,153 @@
+"""What polling saw, as plain records: polls from bronze, states from silver."""
+
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from truth.chaos import Entry
+
+SETTLING = timedelta(seconds=10)
+"""For so long after its start or its pause a broker's answers are left out of the comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """One good poll."""
+
+    poll_id: str
+    sent_at: datetime
+    received_at: datetime
+    broker_id: int | None
+    interval: timedelta
+    accepted: bool
+    """False: an epoch in it is lower than one that was known before."""
+    left_out: str | None
+    """Why it proves nothing of silver: paused | started; null for nearly all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A row of silver.partition_snapshots: a state from one accepted poll to another."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    first_poll: str
+    last_poll: str | None
+    """Null: to the end."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic id and partition."""
+        return self.topic_id, self.partition
+
+
+def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> list[Poll]:
+    """The good polls of one cluster among rows of bronze.metadata_polls, in order."""
+    by_poll: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_poll.setdefault(row["poll_id"], []).append(row)
+    out = _times_out(journal)
+    known: dict[tuple[str, int], int] = {}
+    topics: dict[str, dict[tuple[str, int], int]] = {}
+    polls = []
+    for poll_id in sorted(by_poll):
+        header = next(row for row in by_poll[poll_id] if row["record"] == "poll")
+        if header["outcome"] != "ok":
+            continue
+        if header["key_frame"]:
+            topics = {}
+        _take(topics, [row for row in by_poll[poll_id] if row["record"] == "topic"])
+        epochs = {key: epoch for partitions in topics.values() for key, epoch in partitions.items()}
+        accepted = all(epoch >= known.get(key, 0) for key, epoch in epochs.items())
+        if accepted:
+            known |= epochs
+        polls.append(
+            Poll(
+                poll_id=poll_id,
+                sent_at=header["sent_at"],
+                received_at=header["received_at"],
+                broker_id=header["broker_id"],
+                interval=timedelta(milliseconds=header["interval_ms"]),
+                accepted=accepted,
+                left_out=_why_left_out(out, header),
+            )
+        )
+    return polls
+
+
+def _take(topics: dict[str, dict[tuple[str, int], int]], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Bring the epochs of each topic up to a poll; its rows hold the topics that changed, in chunks."""
+    for name in {row["topic"] for row in rows}:
+        topics[name] = {}
+    for row in rows:
+        if row["present"] is False:
+            topics.pop(row["topic"], None)
+            continue
+        for partition in row["partitions"] or ():
+            if partition["leader_epoch"] is not None and row["topic_id"] is not None:
+                topics[row["topic"]][row["topic_id"], partition["partition"]] = partition["leader_epoch"]
+
+
+Outage = tuple[str, datetime, datetime]
+"""Why, from, to."""
+
+
+def _times_out(journal: Sequence[Entry]) -> dict[int, list[Outage]]:
+    """For each broker the times in which its answers prove nothing: paused, and after its start or pause."""
+    out: dict[int, list[Outage]] = {}
+    paused: dict[int, datetime] = {}
+    for entry in journal:
+        for broker in entry.brokers:
+            if entry.action == "pause":
+                paused.setdefault(broker, entry.began_at)
+            elif entry.action == "resume" and broker in paused:
+                out.setdefault(broker, []).append(("paused", paused.pop(broker), entry.ended_at + SETTLING))
+            elif entry.action == "start":
+                out.setdefault(broker, []).append(("started", entry.began_at, entry.ended_at + SETTLING))
+    return out
+
+
+def _why_left_out(out: Mapping[int, Sequence[Outage]], header: Mapping[str, Any]) -> str | None:
+    for why, since, until in out.get(header["broker_id"], ()):
+        if since <= header["received_at"] and header["sent_at"] <= until:
+            return why
+    return None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The accepted polls in order, and which of them lie where."""
+
+    polls: tuple[Poll, ...]
+    tolerance: timedelta
+    """A broker's answer shows a state that held at some time from `sent_at` less this on until `received_at`."""
+
+    @classmethod
+    def over(cls, polls: Iterable[Poll], tolerance: timedelta) -> "Watch":
+        """Over the accepted polls."""
+        return cls(tuple(poll for poll in polls if poll.accepted), tolerance)
+
+    def between(self, first_poll: str, last_poll: str | None) -> Sequence[Poll]:
+        """The accepted polls from one to another, both included."""
+        start = bisect.bisect_left(self.polls, first_poll, key=lambda poll: poll.poll_id)
+        if last_poll is None:
+            return self.polls[start:]
+        return self.polls[start : bisect.bisect_right(self.polls, last_poll, key=lambda poll: poll.poll_id)]
+
+    def certainly_within(self, since: datetime, until: datetime | None) -> Poll | None:
+        """The first poll that counts and that must have shown what held all the time from `since` until `until`."""
+        start = bisect.bisect_left(self.polls, since + self.tolerance, key=lambda poll: poll.sent_at)
+        for poll in self.polls[start:]:
+            if until is not None and poll.received_at >= until:
+                return None
+            if poll.left_out is None:
+                return poll
+        return None

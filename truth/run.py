@@ -1,0 +1,145 @@
+"""One run: a cluster to which things are done while it is polled, and what its controllers wrote down."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from jobs import poll_metadata, snapshot_history
+from jobs.common.config import Config, load
+from local_cluster import LocalCluster
+from truth.administration import Administration
+from truth.chaos import PROPERTIES, Entry, plan, play, topics
+from truth.log import WHOLE_LOG, Truth, TruthError, read_truth
+from truth.traffic import Traffic
+
+ALIAS = "local"
+_BATCH_SECONDS = 10
+"""Polls are committed about this often: a commit a second would be all that a small machine does."""
+_COMMIT_SECONDS = 120.0
+_QUIET_SECONDS = 3.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A cluster as it is formatted."""
+
+    name: str
+    kafka_version: str
+    metadata_version: str | None = None
+    features: Mapping[str, int] = field(default_factory=dict)
+    brokers: int = 4
+    racks: tuple[str, ...] = ("a", "b", "c")
+
+
+NEWEST = Setup("4.3.1", "4.3.1")
+WITHOUT_ELR = Setup("4.3.1 without ELR", "4.3.1", features={"eligible.leader.replicas.version": 0})
+OLD_EPOCHS = Setup("3.9.2 at 3.5-IV2", "3.9.2", metadata_version="3.5-IV2")
+"""Below 3.6-IV0, where a shrink raises the epoch too."""
+SETUPS = (NEWEST, WITHOUT_ELR, OLD_EPOCHS)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is left of a run: a lake for each poll interval, what was done, and the truth."""
+
+    setup: Setup
+    lakes: Mapping[int, Config]
+    """By poll interval in seconds."""
+    journal: Sequence[Entry]
+    truth: Truth
+
+
+def run(
+    spark: SparkSession,
+    setup: Setup,
+    folder: Path,
+    *,
+    seed: int,
+    seconds: float,
+    intervals: Sequence[int],
+    say: Say,
+) -> Run:
+    """Start a cluster, poll it on each interval into a lake of its own, do what the seed plans, and make history of it.
+
+    The polling goes on until the cluster has settled. Everything that was started has ended when this returns or raises.
+    """
+    properties = {**PROPERTIES, **WHOLE_LOG}
+    with LocalCluster(
+        brokers=setup.brokers,
+        controllers=1,
+        kafka_version=setup.kafka_version,
+        metadata_version=setup.metadata_version,
+        features=setup.features,
+        racks=setup.racks,
+        properties=properties,
+    ) as cluster:
+        say(f"{setup.name}: {setup.brokers} brokers and a controller; seed {seed}")
+        brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
+        administration = Administration(cluster)
+        begun_with = topics(seed, brokers)
+        administration.create_topics(begun_with)
+        configs = {interval: _config(folder, cluster.bootstrap_servers, interval) for interval in intervals}
+        with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]) as traffic:
+            administration.await_settled(brokers)
+            with _polling(spark, configs) as queries:
+                await_batches(queries, 1)
+                journal = play(cluster, administration, plan(seed, brokers, seconds), say)
+                time.sleep(_QUIET_SECONDS)
+                await_batches(queries, 2)
+        say(f"settled; {traffic.delivered} records were delivered, {traffic.refused} not")
+        truth = read_truth(cluster)
+    for config in configs.values():
+        snapshot_history.start(spark, config, once=True).awaitTermination()
+    return Run(setup, configs, journal, truth)
+
+
+@contextlib.contextmanager
+def _polling(spark: SparkSession, configs: Mapping[int, Config]) -> Iterator[list[StreamingQuery]]:
+    queries: list[StreamingQuery] = []
+    try:
+        for config in configs.values():
+            queries.append(poll_metadata.start(spark, config, once=False))  # noqa: PERF401 - those before are to be stopped
+        yield queries
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:
+    """Wait until each has committed so many more batches: then one of them was begun and ended meanwhile (of two)."""
+    done = [_batches(query) for query in queries]
+    deadline = time.monotonic() + _COMMIT_SECONDS
+    while any(_batches(query) < before + count for query, before in zip(queries, done, strict=True)):
+        for query in queries:
+            if query.exception() is not None:
+                raise TruthError(f"polling ended: {query.exception()}")
+        if time.monotonic() > deadline:
+            raise TruthError(f"{count} batches of polls have not come within {_COMMIT_SECONDS:.0f} s")
+        time.sleep(0.2)
+
+
+def _batches(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return 0 if progress is None else progress.batchId + 1
+
+
+def _config(folder: Path, bootstrap_servers: str, interval: int) -> Config:
+    home = folder / f"every-{interval}s"
+    home.mkdir(parents=True)
+    file = home / "config.yaml"
+    poll = {
+        "pollInterval": f"{interval}s",
+        "pollsPerBatch": max(1, _BATCH_SECONDS // interval),
+        "requestTimeout": f"{min(4000, max(1000, interval * 2000))}ms",
+    }
+    clusters = {ALIAS: {"kafka.bootstrap.servers": bootstrap_servers}}
+    file.write_text(yaml.safe_dump({"lake": str(home / "lake"), "clusters": clusters, "poll": poll}))
+    return load(str(file))
