@@ -26,14 +26,15 @@ from metadata_source.options import Options, parse
 from metadata_source.schedule import Offset, due_at, mint_stream, plan, ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
+    from metadata_source.enrichment import Enrichment
     from metadata_source.options import Cluster, TopicFilter
-    from metadata_source.poller import Poll
+    from metadata_source.poller import Poll, Poller
 
 CLUSTERS_PER_TASK: Final = 64
 _DECODERS: Final = 4
@@ -93,6 +94,7 @@ class _Task(InputPartition):
     topic_filter: TopicFilter
     entity: str
     request_timeout_ms: int
+    enrich: Mapping[str, int]
 
 
 def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: int) -> list[_Task]:
@@ -109,6 +111,7 @@ def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: 
             topic_filter=options.topic_filter,
             entity=options.entity,
             request_timeout_ms=options.request_timeout_ms,
+            enrich=options.enrich,
         )
         for index in range(count)
     ]
@@ -206,11 +209,16 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
             poll = poller.poll()
             if poll.error_kind is not None:
                 failed[cluster.alias] = poll
-            elif task.entity == "polls":
-                yield from BatchRecords(task.topic_filter).rows(Planned(task.stream, task.first, cluster.alias), poll)
+                return
+            if task.entity == "polls":
+                enrich = _enrichment(poller, poll, task, tuple(task.enrich))
+                rows = BatchRecords(task.topic_filter).rows(
+                    Planned(task.stream, task.first, cluster.alias), poll, enrich
+                )
             else:
-                yield from entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
-            del poll  # before its place among the decoders goes to another
+                rows = entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
+            del poll  # only its rows are held, and its place among the decoders goes to another after them
+            yield from rows
 
     yield from _in_threads(task.clusters, poll_once, threading.Event())
     if failed:
@@ -290,10 +298,27 @@ def _poll_on_beat(
                 return
             poll = poller.poll() if is_idle else OVERLAPPED
             scheduled = task.scheduled_ms + index * task.interval_ms
-            yield from records.rows(
-                Planned(task.stream, task.first + index, cluster.alias, task.interval_ms, scheduled), poll
-            )
+            # Half of the time until the next poll is due, which must not wait; after a batch's last one Spark needs some too.
+            now = time.monotonic()
+            until = now + (due + task.interval_ms / 1000 - now) / 2
+            enrich = _enrichment(poller, poll, task, poller.due(task.enrich, scheduled), at_ms=scheduled, until=until)
+            planned = Planned(task.stream, task.first + index, cluster.alias, task.interval_ms, scheduled)
+            rows = records.rows(planned, poll, enrich)
             del poll  # its tables would be kept until the next one
+            yield from rows
             poller.let_go()
             if is_idle:
                 idle_since = time.monotonic()
+
+
+def _enrichment(
+    poller: Poller, poll: Poll, task: _Task, kinds: tuple[str, ...], *, at_ms: int = 0, until: float = math.inf
+) -> Callable[[], Enrichment]:
+    """Return what asks for those enrichments after a poll. It holds names of topics, not the poll's answer."""
+    from metadata_source.enrichment import Enrichment, subject  # noqa: PLC0415
+    from metadata_source.records import filtered  # noqa: PLC0415
+
+    if poll.metadata is None or not kinds:
+        return Enrichment
+    about = subject(kinds, filtered(poll.metadata, task.topic_filter))
+    return lambda: poller.enrich(about, at_ms, until)

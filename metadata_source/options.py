@@ -23,6 +23,8 @@ Mode = Literal["batch", "stream"]
 
 ENTITIES: Final = ("polls", "brokers", "topics", "partitions")
 METADATA_VERSIONS: Final = range(14)
+ENRICHMENTS: Final = {"configs": "5m", "reassignments": "15s", "quorum": "1m", "elr": "1m", "fenced": "1m"}
+"""What can be asked beside metadata, and how often it is unless told. See `metadata_source.enrichment`."""
 MAX_BATCH_MS: Final = 60_000
 """The longest that the polls of one batch may hold a task."""
 
@@ -164,6 +166,13 @@ OPTIONS: Final = (
         modes=("stream",),
     ),
     Option(
+        "enrich",
+        "What to ask beside metadata, comma-separated, after a poll that is good, each on its own beat or one given "
+        "(`configs=10m`), never more often than polls: "
+        + ", ".join(f"`{kind}` ({beat})" for kind, beat in ENRICHMENTS.items())
+        + ".",
+    ),
+    Option(
         "requestTimeout",
         "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another broker can "
         "be tried.",
@@ -262,6 +271,8 @@ class Options:
     poll_interval_ms: int
     polls_per_batch: int
     request_timeout_ms: int
+    enrich: Mapping[str, int]
+    """What to ask beside metadata -> its beat."""
 
 
 def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
@@ -296,6 +307,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         poll_interval_ms=interval_ms,
         polls_per_batch=polls,
         request_timeout_ms=timeout_ms,
+        enrich=_enrich(given, entity, mode),
     )
 
 
@@ -520,6 +532,30 @@ def _duration_ms(name: str, text: str, *, minimum: int) -> int:
     if not minimum <= milliseconds <= maximum:
         raise OptionsError(f"{name}: {text!r} is not between {minimum} ms and 24 hours")
     return milliseconds
+
+
+def _enrich(given: Mapping[str, str], entity: str, mode: Mode | None) -> dict[str, int]:
+    """Return what is asked beside metadata, and the least time between two askings."""
+    if "enrich" not in given:
+        return {}
+    if entity != "polls":
+        raise OptionsError(f"enrich: contradicts entity {entity}; what it asks stands in rows of polls")
+    beats: dict[str, int] = {}
+    for part in given["enrich"].split(","):
+        name, with_beat, beat = (text.strip() for text in part.partition("="))
+        kind = name.lower()
+        if kind not in ENRICHMENTS:
+            close = difflib.get_close_matches(kind, ENRICHMENTS, n=1)
+            hint = f": did you mean {close[0]!r}?" if close else ""
+            raise OptionsError(f"enrich: {name!r} is none of {', '.join(ENRICHMENTS)}{hint}")
+        if kind in beats:
+            raise OptionsError(f"enrich: {kind} is there twice")
+        if with_beat and mode == "batch":
+            raise OptionsError(f"enrich: {part.strip()!r}: a batch read asks once; leave the beat out")
+        beats[kind] = _duration_ms(
+            f"enrich: {kind}", beat if with_beat else ENRICHMENTS[kind], minimum=_MIN_INTERVAL_MS
+        )
+    return beats
 
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")

@@ -19,20 +19,24 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from metadata_source import questions
+from metadata_source.enrichment import Enrichment, answer, failed
 from metadata_source.errors import PollError, ProtocolError
 from metadata_source.options import METADATA_VERSIONS
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.transport import Address, Connection, error_name, format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
     from types import TracebackType
 
+    from metadata_source.enrichment import Subject
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.protocol.metadata import ClusterMetadata
+    from metadata_source.questions import Question
 
 _METADATA: Final = 3
 _FIRST_FLEXIBLE: Final = 9
@@ -51,6 +55,10 @@ _ROUNDS: Final = 3
 _BACKOFF_S: Final = 0.1
 _BACKOFF_MAX_S: Final = 1.0
 _JITTER: Final = 0.2
+_ENRICHMENT_S: Final = 5.0
+"""The most that the enrichments of one poll take together: rows of other clusters wait for the same commit."""
+_LEAST_S: Final = 0.02
+"""With less time than this, nothing is asked any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,8 @@ class _Memory:
     answered: Address | None = None
     learnt: tuple[Address, ...] = ()
     throttled_until: dict[Address, float] = field(default_factory=dict)
+    asked_at: dict[str, int] = field(default_factory=dict)
+    """Kind of enrichment -> when the poll was due that it was last asked with, ms."""
 
 
 # One entry a cluster that this worker ever polled; each is used by one thread at a time.
@@ -152,6 +162,67 @@ class Poller:
             failures[address] = error
         self._forget()
         return _failed(last, attempts, failures)
+
+    def due(self, beats: Mapping[str, int], at_ms: int) -> tuple[str, ...]:
+        """Return the kinds of enrichment that are to be asked with the poll that was due at `at_ms`.
+
+        A poll that is done again asks again, and so does the first one after the clock was set back.
+        """
+        asked = self._memory.asked_at
+        return tuple(kind for kind, beat in beats.items() if not 0 < at_ms - asked.get(kind, at_ms) < beat)
+
+    def enrich(self, about: Subject, at_ms: int, until: float) -> Enrichment:
+        """Ask over the connection of the good poll before, which is let go; never raises.
+
+        It ends by `until` (of `time.monotonic`). A kind for which no time is left stays due.
+        """
+        self.let_go()
+        deadline = min(until, time.monotonic() + min(_ENRICHMENT_S, self._timeout_s))
+        enrichment = Enrichment()
+        asker = _Asker(self, deadline)
+        for kind in about.kinds:
+            reason = self._put_off(deadline)
+            if reason is not None:
+                enrichment.outcomes[kind] = failed(f"put off: {reason}")
+                continue
+            self._memory.asked_at[kind] = at_ms
+            enrichment.outcomes[kind], rows = answer(kind, about, asker)
+            if rows is not None:
+                enrichment.rows[kind] = rows
+        return enrichment
+
+    def _put_off(self, deadline: float) -> str | None:
+        """Return why nothing can be asked now."""
+        if self._connection is None:
+            return "the connection was lost"
+        now = time.monotonic()
+        if deadline - now < _LEAST_S:
+            return "no time is left before the next poll"
+        wait = self._memory.throttled_until.get(self._connection.address, 0.0) - now
+        if wait > deadline - now:
+            return f"throttled by the broker for another {wait:.1f} s"
+        return None
+
+    def ask(self, question: Question, deadline: float) -> Any:
+        """Ask over the connection of the poll before. Raises PollError; then the connection is closed, if it is of no use."""
+        connection = self._connection
+        if connection is None:
+            raise PollError("unreachable", "the connection was lost")
+        questions.version(connection, question)
+        self._obey_throttle(connection.address, deadline)
+        try:
+            response = questions.ask(connection, question, deadline)
+        except BaseException:
+            self.close()
+            raise
+        # DescribeQuorum has no such field.
+        self._throttle(connection.address, getattr(response, "throttle_time_ms", 0))
+        return response
+
+    def require(self, question: Question) -> None:
+        """Raise PollError unless the broker of the poll before has such a request."""
+        if self._connection is not None:
+            questions.version(self._connection, question)
 
     def _addresses(self, failures: dict[Address, PollError], deadline: float) -> Iterator[Address]:
         """Yield the brokers to ask, one after the other for as long as there is a point, each round after a pause.
@@ -268,11 +339,29 @@ class Poller:
         # those that were learnt, unless it is seen here that they cannot be reached.
         self._memory.answered = address if address in learnt or failures.keys() & set(learnt) else None
         self._memory.learnt = tuple(learnt)
-        if poll.throttle_time_ms and (poll.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
-            self._memory.throttled_until[address] = time.monotonic() + poll.throttle_time_ms / 1000
+        if (poll.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
+            self._throttle(address, poll.throttle_time_ms)
+
+    def _throttle(self, address: Address, throttle_time_ms: int | None) -> None:
+        if throttle_time_ms:
+            self._memory.throttled_until[address] = time.monotonic() + throttle_time_ms / 1000
 
     def _forget(self) -> None:
         self._memory.answered, self._memory.learnt = None, ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Asks for a poller, by a deadline."""
+
+    poller: Poller
+    deadline: float
+
+    def require(self, question: Question) -> None:
+        self.poller.require(question)
+
+    def ask(self, question: Question) -> Any:
+        return self.poller.ask(question, self.deadline)
 
 
 def _version(connection: Connection, pinned: int | None) -> int:

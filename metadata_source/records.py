@@ -1,11 +1,12 @@
 """Polls as Arrow record batches: the bronze rows of a poll, and what one poll says as plain rows.
 
-Nothing here runs Python code for a partition or a topic: rows are cut from the decoder's columns by offsets.
+Nothing here runs Python code for a partition or a topic: rows are cut from the decoder's columns by offsets. Enrichments alone,
+which are asked for seldom, come as Python values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.enrichment import Enrichment
 from metadata_source.options import whole_name
 from metadata_source.protocol.digest import DIGEST_VERSION, topic_digests
 from metadata_source.schedule import poll_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from metadata_source.options import TopicFilter
     from metadata_source.poller import Poll
@@ -50,6 +52,28 @@ BROKER: Final = pa.struct(
         pa.field("host", pa.string(), nullable=False),
         pa.field("port", pa.int32(), nullable=False),
         pa.field("rack", pa.string()),
+    ]
+)
+_REASSIGNMENT: Final = pa.struct(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("adding", _NODES, nullable=False),
+        pa.field("removing", _NODES, nullable=False),
+    ]
+)
+_QUORUM: Final = pa.struct(
+    [
+        pa.field("leader_id", pa.int32(), nullable=False),
+        pa.field("leader_epoch", pa.int32(), nullable=False),
+        pa.field("voters", _NODES, nullable=False),
+        pa.field("observers", _NODES, nullable=False),
+    ]
+)
+_ELR: Final = pa.struct(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("elr", _NODES, nullable=False),
+        pa.field("last_known_elr", _NODES, nullable=False),
     ]
 )
 
@@ -92,6 +116,13 @@ POLLS: Final = pa.schema(
         pa.field("digest", pa.binary()),
         pa.field("digest_version", pa.int32()),
         pa.field("partitions", pa.list_(pa.field("element", PARTITION))),
+        pa.field("enriched", pa.map_(pa.string(), pa.string())),
+        # Each of these is the column of one kind of enrichment, by whose name its rows are called too.
+        pa.field("configs", pa.map_(pa.string(), pa.string())),
+        pa.field("reassignments", pa.list_(pa.field("element", _REASSIGNMENT))),
+        pa.field("quorum", _QUORUM),
+        pa.field("elr", pa.list_(pa.field("element", _ELR))),
+        pa.field("fenced", pa.list_(pa.field("element", BROKER))),
     ]
 )
 
@@ -143,16 +174,21 @@ class BatchRecords:
         self._before: tuple[pa.Array, pa.Array] | None = None
         self._cluster_id: str | None = None
 
-    def rows(self, planned: Planned, poll: Poll) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a poll in the schema `POLLS`: its header first, then topics as answered, then those gone."""
+    def rows(
+        self, planned: Planned, poll: Poll, enrich: Callable[[], Enrichment] = Enrichment
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, what `enrich` returns.
+
+        `enrich` is called for a good poll, after its answer was let go here.
+        """
         if poll.metadata is None:
-            yield _header(planned, poll, self._filter, None, key_frame=None)
+            yield _header(_header_row(planned, poll, self._filter, None, key_frame=None))
             return
         metadata = filtered(poll.metadata, self._filter)
         if metadata.cluster_id != self._cluster_id:
             self._before, self._cluster_id = None, metadata.cluster_id
         key_frame = self._before is None
-        yield _header(planned, poll, self._filter, metadata, key_frame=key_frame)
+        header = _header_row(planned, poll, self._filter, metadata, key_frame=key_frame)
         names = metadata.topics["topic"].combine_chunks()
         digests = topic_digests(metadata).cast(pa.binary())
         before, self._before = self._before, (names, digests)
@@ -160,7 +196,12 @@ class BatchRecords:
         yield from _topic_rows(planned, poll, metadata, digests, changed)
         if len(gone):
             columns = {"topic": gone, "chunk": 0, "present": False}
-            yield from _slices(_batch(planned, poll, metadata, columns, len(gone)), np.zeros(len(gone), np.int64))
+            yield from _slices(_batch(planned, poll, columns, len(gone)), np.zeros(len(gone), np.int64))
+        poll = replace(poll, metadata=None)
+        del metadata, names, digests, before, changed, gone
+        enrichment = enrich()
+        yield _header(header | {"enriched": list(enrichment.outcomes.items()) or None})
+        yield from _enrichment_rows(planned, poll, enrichment)
 
 
 def entity_rows(entity: str, cluster: str, poll: Poll, topic_filter: TopicFilter) -> Iterator[pa.RecordBatch]:
@@ -226,9 +267,9 @@ def _changes(
     return ~same.to_numpy(zero_copy_only=False), gone
 
 
-def _header(
+def _header_row(
     planned: Planned, poll: Poll, topic_filter: TopicFilter, metadata: ClusterMetadata | None, *, key_frame: bool | None
-) -> pa.RecordBatch:
+) -> dict[str, Any]:
     """Return the row `record = 'poll'`. `metadata` is None for a failed poll, which says nothing about the cluster."""
     scheduled = planned.scheduled_ms
     row = {
@@ -266,7 +307,23 @@ def _header(
             "brokers": metadata.brokers.to_pylist(),
             "partition_count": metadata.partitions.num_rows,
         }
+    return row
+
+
+def _header(row: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=POLLS)
+
+
+def _enrichment_rows(planned: Planned, poll: Poll, enrichment: Enrichment) -> Iterator[pa.RecordBatch]:
+    for kind, rows in enrichment.rows.items():
+        values = pa.array(rows.values, POLLS.field(kind).type)
+        columns = {"record": kind, "chunk": 0, kind: values}
+        if rows.topics is not None:
+            columns["topic"] = pa.array(rows.topics, pa.string())
+        sizes = np.zeros(len(values), np.int64)
+        if pa.types.is_list(values.type):
+            sizes = pc.list_value_length(values).to_numpy().astype(np.int64)
+        yield from _slices(_batch(planned, poll, columns, len(values)), sizes)
 
 
 def _topic_rows(
@@ -298,7 +355,7 @@ def _topic_rows(
         "digest_version": DIGEST_VERSION,
         "partitions": _partition_lists(metadata.partitions, offsets),
     }
-    yield from _slices(_batch(planned, poll, metadata, columns, len(lengths)), lengths)
+    yield from _slices(_batch(planned, poll, columns, len(lengths)), lengths)
 
 
 def _partition_lists(partitions: pa.Table, offsets: npt.NDArray[np.int32]) -> pa.ListArray:
@@ -322,19 +379,17 @@ def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
     return column.cast(target)
 
 
-def _batch(
-    planned: Planned, poll: Poll, metadata: ClusterMetadata, columns: dict[str, Any], rows: int
-) -> pa.RecordBatch:
-    """Return rows `record = 'topic'`: these columns (arrays, or values for every row), the poll's key, else nulls."""
-    given = columns | {
+def _batch(planned: Planned, poll: Poll, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
+    """Return rows of a good poll, of topics unless told: these columns (arrays, or values for every row), its key, else nulls."""
+    given = {
         "poll_id": poll_id(planned.stream, planned.n),
         "stream": planned.stream,
         "n": planned.n,
         "cluster": planned.cluster,
         "record": "topic",
-        "cluster_id": metadata.cluster_id,
+        "cluster_id": poll.cluster_id,
         "received_at": poll.received_at,
-    }
+    } | columns
     arrays = []
     for column in POLLS:
         value = given.get(column.name)

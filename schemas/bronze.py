@@ -16,10 +16,10 @@ POLL_KEY = (
     Column(
         "record",
         "string",
-        "poll: the header of one poll, failed ones too | topic: one topic as answered.",
+        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, reassignments, elr (a topic each), quorum, fenced.",
         nullable=False,
     ),
-    Column("topic", "string", "Topic name; null on headers."),
+    Column("topic", "string", "Topic name; null on headers, quorum and fenced."),
     Column("chunk", "int", "0, 1, ...: a topic of more than 1,000 partitions takes several rows.", nullable=False),
 )
 
@@ -63,17 +63,47 @@ TOPIC_COLUMNS = (
     Column("partitions", f"array<{PARTITION_STRUCT}>", "At most 1,000 partitions, raw, in the order answered."),
 )
 
+ENRICHMENT_COLUMNS = (
+    Column(
+        "enriched",
+        "map<string, string>",
+        "On headers: enrichment asked with this poll -> ok (its rows here are all there is) | not_allowed | not_supported | failed: why; null when none was.",
+    ),
+    Column(
+        "configs",
+        "map<string, string>",
+        "On configs rows: effective min.insync.replicas and unclean.leader.election.enable of the topic; null when they may not be read.",
+    ),
+    Column(
+        "reassignments",
+        "array<struct<partition: int, adding: array<int>, removing: array<int>>>",
+        "On reassignments rows: the topic's partitions that are being reassigned.",
+    ),
+    Column(
+        "quorum",
+        "struct<leader_id: int, leader_epoch: int, voters: array<int>, observers: array<int>>",
+        "On quorum rows: the controllers; its leader is the active one.",
+    ),
+    Column(
+        "elr",
+        "array<struct<partition: int, elr: array<int>, last_known_elr: array<int>>>",
+        "On elr rows: the topic's partitions with eligible, or last known, leaders, where the ISR lacks a replica (KIP-966).",
+    ),
+    Column("fenced", f"array<{BROKER_STRUCT}>", "On fenced rows: brokers that are registered and fenced."),
+)
+
 METADATA_POLLS = Table(
     schema="bronze",
     name="metadata_polls",
     comment="What each poll of each cluster was answered: one header row, and a row for each topic that the batch had not said yet.",
-    columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS,
+    columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
     key=("poll_id", "cluster", "record", "topic", "chunk"),
     constraints={
-        "record_known": "record IN ('poll', 'topic')",
-        "topic_named": "(record = 'poll') = (topic IS NULL)",
-        "outcome_known": "record = 'topic' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))",
-        "failure_explained": "record = 'topic' OR (outcome = 'ok') = (error_kind IS NULL)",
+        "record_known": "record IN ('poll', 'topic', 'configs', 'reassignments', 'quorum', 'elr', 'fenced')",
+        "topic_named": "(record IN ('poll', 'quorum', 'fenced')) = (topic IS NULL)",
+        "outcome_known": "record <> 'poll' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))",
+        "failure_explained": "record <> 'poll' OR (outcome = 'ok') = (error_kind IS NULL)",
+        "enrichment_of_good_polls": "enriched IS NULL OR (record = 'poll' AND outcome = 'ok')",
         "poll_id_formed": "poll_id = concat(stream, '/', lpad(CAST(n AS STRING), 12, '0'))",
     },
     cluster_by=("poll_id", "cluster"),

@@ -83,7 +83,20 @@ def test_clusters_differ_from_what_is_common():
         (None, BOOTSTRAP | {"pollIntervall": "1s"}, "unknown option 'pollIntervall': did you mean 'pollInterval'?"),
         (None, BOOTSTRAP | {"bootstrap.servers": "x:1"}, "did you mean 'kafka.bootstrap.servers'?"),
         (None, BOOTSTRAP | {"kafka.ssl.truststore.location": "/t"}, "use kafka.ssl.ca.location (a PEM file)"),
-        (None, BOOTSTRAP | {"enrich": "configs"}, "unknown option 'enrich'"),
+        (
+            None,
+            BOOTSTRAP | {"enrich": "elr, config"},
+            "enrich: 'config' is none of configs, reassignments, quorum, elr, fenced: did you mean 'configs'?",
+        ),
+        (None, BOOTSTRAP | {"enrich": "elr,"}, "enrich: '' is none of configs, reassignments, quorum, elr, fenced"),
+        (None, BOOTSTRAP | {"enrich": "elr,ELR=5s"}, "enrich: elr is there twice"),
+        (None, BOOTSTRAP | {"enrich": "elr="}, "enrich: elr: '' is not a duration such as 500ms, 30s or 5m"),
+        (None, BOOTSTRAP | {"enrich": "elr=5"}, "enrich: elr: '5' is not a duration such as 500ms, 30s or 5m"),
+        (None, BOOTSTRAP | {"enrich": "elr=10ms"}, "enrich: elr: '10ms' is not between 100 ms and 24 hours"),
+        (None, BOOTSTRAP | {"enrich": "elr=25h"}, "enrich: elr: '25h' is not between 100 ms and 24 hours"),
+        ("batch", BOOTSTRAP | {"enrich": "elr=5s"}, "enrich: 'elr=5s': a batch read asks once; leave the beat out"),
+        ("batch", BOOTSTRAP | {"enrich": "elr", "entity": "topics"}, "enrich: contradicts entity topics"),
+        (None, {"clusters": '{"a": {"enrich": "elr"}}'}, "enrich: one for the whole read"),
         (None, BOOTSTRAP | {"qqqqq": "1"}, "the options are kafka.bootstrap.servers, "),
         (None, BOOTSTRAP | {"topics": " "}, "topics: empty"),
         (None, BOOTSTRAP | {"topics": "a", "topicsPattern": "b"}, "topics: contradicts topicsPattern"),
@@ -161,6 +174,17 @@ def test_user_without_password_is_an_error():
     without = {name: value for name, value in SASL.items() if name != "kafka.sasl.password"}
     with pytest.raises(OptionsError, match="both are needed"):
         parse(without)
+
+
+def test_enrichments_have_beats():
+    assert parse(BOOTSTRAP).enrich == {}
+    assert parse(BOOTSTRAP | {"enrich": "configs=10m, ELR ,fenced = 2 s"}, "stream").enrich == {
+        "configs": 600_000,
+        "elr": 60_000,
+        "fenced": 2_000,
+    }
+    every = parse(BOOTSTRAP | {"enrich": "configs,reassignments,quorum,elr,fenced"}, "batch").enrich
+    assert every == {"configs": 300_000, "reassignments": 15_000, "quorum": 60_000, "elr": 60_000, "fenced": 60_000}
 
 
 @pytest.mark.parametrize("name", [option.name for option in OPTIONS if option.secret])

@@ -1,5 +1,7 @@
+import gc
 import itertools
 import math
+import weakref
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
 from metadata_source import records
+from metadata_source.enrichment import Enrichment, Rows
 from metadata_source.options import TopicFilter
 from metadata_source.poller import OVERLAPPED, Poll
 from metadata_source.protocol.digest import topic_digests
@@ -72,7 +75,9 @@ def rows(batches) -> list[dict]:
             for column, field in zip(batch.columns, batch.schema, strict=True)
             if not field.nullable
         )
-    return pa.Table.from_batches(batches, POLLS).to_pylist()
+    listed = pa.Table.from_batches(batches, POLLS).to_pylist()
+    # The header comes after the topics: it says what was asked once their answer was let go.
+    return sorted(listed, key=lambda row: row["record"] != "poll")
 
 
 def planned(n: int = 0) -> Planned:
@@ -131,6 +136,64 @@ def test_a_failed_poll_is_its_header_and_leaves_the_key_frame_to_the_next():
     assert header["key_frame"]
 
 
+def test_enrichments_have_rows_of_their_own_and_their_outcomes_are_in_the_header():
+    broker = {"broker_id": 4, "host": "four", "port": 9092, "rack": None}
+    quorum = {"leader_id": 1, "leader_epoch": 2, "voters": [1], "observers": []}
+    moved = [{"partition": 0, "adding": [3], "removing": []}]
+    elr = [{"partition": 0, "elr": [2], "last_known_elr": []}]
+    enrichment = Enrichment(
+        {"configs": "ok", "reassignments": "ok", "quorum": "ok", "elr": "ok", "fenced": "ok"},
+        {
+            "configs": Rows([[("min.insync.replicas", "2")], None], ["a", "b"]),
+            "reassignments": Rows([moved], ["a"]),
+            "quorum": Rows([quorum]),
+            "elr": Rows([elr], ["a"]),
+            "fenced": Rows([[broker]]),
+        },
+    )
+    header, *others = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: enrichment))
+    assert dict(header["enriched"]) == enrichment.outcomes
+    assert [(row["record"], row["topic"], row["chunk"], row[row["record"]]) for row in others[1:]] == [
+        ("configs", "a", 0, [("min.insync.replicas", "2")]),
+        ("configs", "b", 0, None),
+        ("reassignments", "a", 0, moved),
+        ("quorum", None, 0, quorum),
+        ("elr", "a", 0, elr),
+        ("fenced", None, 0, [broker]),
+    ]
+    key = ("poll_id", "n", "cluster", "cluster_id", "received_at")
+    assert {tuple(row[name] for name in key) for row in others} == {tuple(header[name] for name in key)}
+    filled = {name for row in others[1:] for name, value in row.items() if value is not None}
+    assert filled == {*key, "stream", "record", "topic", "chunk", *enrichment.outcomes}
+
+
+def test_an_enrichment_that_was_refused_has_no_row_and_none_is_asked_of_a_failed_poll():
+    refused = Enrichment({"elr": "not_allowed"})
+    header, _ = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: refused))
+    assert header["enriched"] == [("elr", "not_allowed")]
+    header, _ = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1})))
+    assert header["enriched"] is None
+    (header,) = rows(BatchRecords(EVERY).rows(planned(), OVERLAPPED, pytest.fail))
+    assert header["enriched"] is None
+
+
+def test_an_answer_is_let_go_before_enrichments_are_asked_for():
+    held = []
+
+    def enrich():
+        gc.collect()
+        held.append(watched() is not None)
+        return Enrichment()
+
+    poll = answer({"a": 1})
+    watched = weakref.ref(poll.metadata.partitions)
+    batches = BatchRecords(EVERY).rows(planned(), poll, enrich)
+    del poll
+    for _ in batches:
+        pass
+    assert held == [False]
+
+
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.sampled_from([0, 1, 2, 3, 4, 7]), max_size=8),
@@ -146,7 +209,7 @@ def test_the_polls_of_a_batch_add_up_to_what_was_answered(before, after):
         for n, counts in enumerate((before, after)):
             poll = answer({f"t{index}": count for index, count in enumerate(counts)})
             batches = list(batch.rows(planned(n), poll))
-            for each in batches[1:]:
+            for each in batches[:-1]:
                 assert each.num_rows == 1 or sum(len(parts or ()) for parts in each["partitions"].to_pylist()) <= 5
                 assert each.num_rows <= 4
             _, *topics = rows(batches)

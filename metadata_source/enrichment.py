@@ -1,0 +1,253 @@
+"""What Metadata does not say of a cluster, asked less often, after a good poll and over its connection.
+
+| kind | request | permission |
+|---|---|---|
+| `configs`: min.insync.replicas, unclean.leader.election.enable | DescribeConfigs | DESCRIBE_CONFIGS on the topics |
+| `reassignments`: replicas being added and removed | ListPartitionReassignments | DESCRIBE on the cluster |
+| `quorum`: active controller, voters, observers | DescribeQuorum | DESCRIBE on the cluster |
+| `elr`: eligible leader replicas, last known ones (KIP-966) | DescribeTopicPartitions | DESCRIBE on the topics |
+| `fenced`: brokers that are registered and fenced | DescribeCluster v2 | none |
+
+Nothing here raises: what goes wrong is the outcome of one kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source import questions
+from metadata_source.errors import PollError
+from metadata_source.questions import DENIED, MIN_ISR, PAGE_PARTITIONS, UNCLEAN, Question
+from metadata_source.transport import error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from metadata_source.protocol.metadata import ClusterMetadata
+
+OK: Final = "ok"
+NOT_ALLOWED: Final = "not_allowed"
+NOT_SUPPORTED: Final = "not_supported"
+_UNKNOWN_TOPIC: Final = 3
+_UNSUPPORTED_VERSION: Final = 35
+
+
+class Asker(Protocol):
+    """Whom to ask. Both raise PollError."""
+
+    def require(self, question: Question) -> None:
+        """Raise unless the broker has such a request."""
+
+    def ask(self, question: Question) -> Any:
+        """Return the response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The answer to one kind: values for the bronze column of its name, one for each topic, or one alone where there are none."""
+
+    values: list[Any]
+    topics: list[str] | None = None
+
+
+@dataclass(slots=True)
+class Enrichment:
+    """What the kinds that were asked came to: `ok`, `not_allowed`, `not_supported` or `failed: ` and one line; rows of the good ones."""
+
+    outcomes: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is asked about: names alone, so that nobody holds a decoded answer while waiting for another."""
+
+    kinds: tuple[str, ...]
+    topics: list[str]
+    """Those of the answer that exist."""
+    reduced: list[tuple[str, int]]
+    """Those with a partition that has fewer in-sync replicas than replicas, and how many partitions each has."""
+
+
+def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
+    """Return what these kinds are asked about, after a good poll. `metadata` has the topics that are covered only."""
+    # What the broker answers itself comes first: with the quorum lost, what it forwards gets no answer.
+    ordered = tuple(kind for kind in _KINDS if kind in kinds)
+    names = metadata.topics["topic"]
+    exists = pc.and_(pc.equal(metadata.topics["error_code"], 0), pc.is_valid(names))
+    topics = names.filter(exists).to_pylist()
+    if "elr" not in ordered:
+        return Subject(ordered, topics, [])
+    partitions = metadata.partitions
+    fewer = pc.less(pc.list_value_length(partitions["isr"]), pc.list_value_length(partitions["replicas"]))
+    counts = metadata.topics["partition_count"].to_numpy()
+    topic_of_partition = np.repeat(np.arange(len(counts)), counts)
+    hit = pa.array(np.isin(np.arange(len(counts)), topic_of_partition[fewer.to_numpy()]))
+    table = metadata.topics.filter(pc.and_(hit, exists.combine_chunks()))
+    return Subject(
+        ordered,
+        topics,
+        list(zip(table["topic"].to_pylist(), table["partition_count"].to_pylist(), strict=True)),
+    )
+
+
+def answer(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]:
+    """Return the outcome of one kind, and its rows if that is `ok`: then what has no row is none."""
+    try:
+        return OK, _KINDS[kind](asker, about)
+    except PollError as error:
+        if error.kind == "authorization":
+            return NOT_ALLOWED, None
+        if error.kind == "unsupported_version":
+            return NOT_SUPPORTED, None
+        return failed(error.problem), None
+    except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
+        return failed(f"{type(error).__name__}: {error}"), None
+
+
+def failed(problem: str) -> str:
+    """Return the outcome of a kind that got no answer, as one line."""
+    return f"failed: {' '.join(problem.split())}"
+
+
+def _configs(asker: Asker, about: Subject) -> Rows:
+    """One row a topic: name -> effective value; null for a topic whose configuration may not be read."""
+    rows = Rows([], [])
+    denied = 0
+    for question in questions.topic_configs(about.topics, (MIN_ISR, UNCLEAN)):
+        for result in asker.ask(question).results:
+            if result.error_code == _UNKNOWN_TOPIC:
+                continue  # gone since the poll
+            if result.error_code in DENIED:
+                denied += 1
+                _add(rows, result.resource_name, None)
+                continue
+            _check(result.error_code)
+            _add(rows, result.resource_name, [(config.name, config.value) for config in result.configs])
+    if denied and denied == len(rows.values):
+        raise PollError("authorization", "every topic was refused")
+    return rows
+
+
+def _reassignments(asker: Asker, about: Subject) -> Rows:
+    """One row a topic: its partitions with a reassignment that runs."""
+    response = asker.ask(questions.reassignments())
+    _check(response.error_code)
+    covered = set(about.topics)
+    rows = Rows([], [])
+    for topic in response.topics:
+        if topic.name in covered and topic.partitions:
+            partitions = [
+                {
+                    "partition": partition.partition_index,
+                    "adding": list(partition.adding_replicas),
+                    "removing": list(partition.removing_replicas),
+                }
+                for partition in topic.partitions
+            ]
+            _add(rows, topic.name, partitions)
+    return rows
+
+
+def _quorum(asker: Asker, _: Subject) -> Rows:
+    response = asker.ask(questions.quorum())
+    _check(response.error_code)
+    (topic,) = response.topics
+    (partition,) = topic.partitions
+    _check(partition.error_code)
+    return Rows(
+        [
+            {
+                "leader_id": partition.leader_id,
+                "leader_epoch": partition.leader_epoch,
+                "voters": [replica.replica_id for replica in partition.current_voters],
+                "observers": [replica.replica_id for replica in partition.observers],
+            }
+        ]
+    )
+
+
+def _elr(asker: Asker, about: Subject) -> Rows:
+    """One row a topic: its partitions that have eligible or last known leaders, where the ISR lacks a replica.
+
+    A controller empties both lists once the ISR has min.insync.replicas members, or as many as partition 0 has replicas
+    (PartitionChangeBuilder.java, ReplicationControlManager.java). So beside a whole ISR there is something only where a
+    partition has fewer replicas than that, and then it is of no use: it is left out, and other topics are not asked about.
+    """
+    asker.require(questions.topic_partitions([], None))
+    found: dict[str, list[dict[str, Any]]] = {}
+    for topics in _pages(about.reduced):
+        cursor: tuple[str, int] | None = None
+        while True:
+            response = asker.ask(questions.topic_partitions(topics, cursor))
+            for topic in response.topics:
+                if topic.error_code == _UNKNOWN_TOPIC:
+                    continue  # gone since the poll
+                _check(topic.error_code)
+                for partition in topic.partitions:
+                    eligible = list(partition.eligible_leader_replicas or ())
+                    last_known = list(partition.last_known_elr or ())
+                    reduced = len(partition.isr_nodes) < len(partition.replica_nodes)
+                    if reduced and (eligible or last_known):
+                        found.setdefault(topic.name, []).append(
+                            {"partition": partition.partition_index, "elr": eligible, "last_known_elr": last_known}
+                        )
+            if response.next_cursor is None:
+                break
+            cursor = response.next_cursor.topic_name, response.next_cursor.partition_index
+    return Rows(list(found.values()), list(found))
+
+
+def _pages(topics: list[tuple[str, int]]) -> Iterator[list[str]]:
+    """Cut topics so that each piece fits a page, but for a topic that fits none."""
+    page: list[str] = []
+    size = 0
+    for name, partitions in topics:
+        if page and size + partitions > PAGE_PARTITIONS:
+            yield page
+            page, size = [], 0
+        page.append(name)
+        size += partitions
+    if page:
+        yield page
+
+
+def _fenced(asker: Asker, _: Subject) -> Rows:
+    response = asker.ask(questions.brokers_with_fenced())
+    _check(response.error_code)
+    fenced = [
+        {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+        for broker in response.brokers
+        if broker.is_fenced
+    ]
+    return Rows([fenced])
+
+
+_KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
+    "fenced": _fenced,
+    "elr": _elr,
+    "configs": _configs,
+    "reassignments": _reassignments,
+    "quorum": _quorum,
+}
+
+
+def _add(rows: Rows, topic: str, value: Any) -> None:
+    if rows.topics is not None:
+        rows.topics.append(topic)
+    rows.values.append(value)
+
+
+def _check(code: int) -> None:
+    """Raise PollError for an error code."""
+    if code in DENIED:
+        raise PollError("authorization", f"error {code}")
+    if code == _UNSUPPORTED_VERSION:
+        raise PollError("unsupported_version", f"error {code}")
+    if code:
+        raise PollError("broker_error", f"error {code} ({error_name(code)})")

@@ -1,0 +1,417 @@
+"""What is asked beside metadata and what answers are taken to mean, in kafka-python's own messages; when it is asked."""
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from kafka.protocol.admin import (
+    DescribeClusterResponse,
+    DescribeConfigsResponse,
+    DescribeQuorumResponse,
+    DescribeTopicPartitionsResponse,
+    ListPartitionReassignmentsResponse,
+)
+
+from metadata_source import poller as poller_module
+from metadata_source import questions
+from metadata_source.enrichment import Rows, Subject, answer, subject
+from metadata_source.errors import PollError
+from metadata_source.options import ENRICHMENTS, parse
+from metadata_source.poller import Poller
+from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
+from metadata_source.records import POLLS
+
+EVERY = tuple(ENRICHMENTS)
+
+
+class Answered:
+    """Keeps what is asked and answers with these messages, both as they come out of their bytes; or raises."""
+
+    def __init__(self, *answers, supported: bool = True) -> None:
+        self._answers = iter(answers)
+        self._supported = supported
+        self.asked = []
+
+    def require(self, question) -> None:
+        if not self._supported:
+            raise PollError("unsupported_version", "one:9092: none")
+
+    def ask(self, question):
+        request, version = question.request, question.request.max_version
+        asked = request(version=version, **question.fields)
+        self.asked.append(request.decode(asked.encode(version=version), version=version))
+        given = next(self._answers)
+        if isinstance(given, Exception):
+            raise given
+        return given.decode(given.encode(version=version), version=version)
+
+
+def about(*topics: str, reduced=()) -> Subject:
+    return Subject(EVERY, list(topics), list(reduced))
+
+
+def configs(*results: tuple) -> DescribeConfigsResponse:
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    config = result.DescribeConfigsResourceResult
+    return DescribeConfigsResponse(
+        results=[
+            result(
+                error_code=code,
+                error_message="",
+                resource_type=2,
+                resource_name=name,
+                configs=[config(name=key, value=value, synonyms=[]) for key, value in values.items()],
+            )
+            for name, code, values in results
+        ]
+    )
+
+
+def reassignments(code: int = 0, **topics: list) -> ListPartitionReassignmentsResponse:
+    topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+    return ListPartitionReassignmentsResponse(
+        error_code=code,
+        topics=[
+            topic(
+                name=name,
+                partitions=[
+                    topic.OngoingPartitionReassignment(
+                        partition_index=index,
+                        replicas=[1, *adding, *removing],
+                        adding_replicas=adding,
+                        removing_replicas=removing,
+                    )
+                    for index, adding, removing in partitions
+                ],
+            )
+            for name, partitions in topics.items()
+        ],
+    )
+
+
+def quorum(code: int = 0, inner: int = 0) -> DescribeQuorumResponse:
+    topic = DescribeQuorumResponse.TopicData
+    partition = topic.PartitionData
+    replica = partition.ReplicaState
+    described = partition(
+        partition_index=0,
+        error_code=inner,
+        leader_id=3,
+        leader_epoch=17,
+        high_watermark=9,
+        current_voters=[replica(replica_id=n, log_end_offset=1) for n in (1, 2, 3)],
+        observers=[replica(replica_id=4, log_end_offset=1)],
+    )
+    topics = [] if code else [topic(topic_name="__cluster_metadata", partitions=[described])]
+    return DescribeQuorumResponse(error_code=code, topics=topics, nodes=[])
+
+
+def fenced(code: int = 0) -> DescribeClusterResponse:
+    broker = DescribeClusterResponse.DescribeClusterBroker
+    brokers = [
+        broker(broker_id=n, host=f"b{n}", port=9092, rack="r" if n == 2 else None, is_fenced=n > 1) for n in (1, 2, 3)
+    ]
+    return DescribeClusterResponse(error_code=code, cluster_id="id", brokers=brokers)
+
+
+def page(cursor: tuple[str, int] | None, **topics: list) -> DescribeTopicPartitionsResponse:
+    """`topics`: name -> (partition, elr, last known elr, ISR unless empty) of each partition, or an error code."""
+    response = DescribeTopicPartitionsResponse
+    topic = response.DescribeTopicPartitionsResponseTopic
+    return response(
+        topics=[
+            topic(
+                error_code=partitions if isinstance(partitions, int) else 0,
+                name=name,
+                topic_id=None,
+                partitions=[
+                    topic.DescribeTopicPartitionsResponsePartition(
+                        partition_index=index,
+                        error_code=5,
+                        leader_id=-1,
+                        replica_nodes=[1, 2],
+                        isr_nodes=isr,
+                        eligible_leader_replicas=elr,
+                        last_known_elr=last_known,
+                        offline_replicas=[],
+                    )
+                    for index, elr, last_known, *isr in ([] if isinstance(partitions, int) else partitions)
+                ],
+            )
+            for name, partitions in topics.items()
+        ],
+        next_cursor=None if cursor is None else response.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+    )
+
+
+EMPTY = {
+    "configs": configs(("a", 0, {})),
+    "reassignments": reassignments(),
+    "quorum": quorum(),
+    "elr": page(None, a=[]),
+    "fenced": fenced(),
+}
+REFUSED = {
+    "configs": lambda code: configs(("a", code, {})),
+    "reassignments": reassignments,
+    "quorum": quorum,
+    "elr": lambda code: page(None, a=code),
+    "fenced": fenced,
+}
+ONE = about("a", reduced=[("a", 1)])
+
+
+def arrow(kind: str, rows: Rows) -> list:
+    """The values as bronze holds them."""
+    array = pa.array(rows.values, POLLS.field(kind).type)
+    array.validate(full=True)
+    return array.to_pylist()
+
+
+def test_configs_are_of_every_topic_and_null_where_they_may_not_be_read():
+    both = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+    asker = Answered(configs(("a", 0, both), ("gone", 3, {}), ("secret", 29, {})))
+    outcome, rows = answer("configs", about("a", "gone", "secret"), asker)
+    assert (outcome, rows.topics) == ("ok", ["a", "secret"])
+    assert arrow("configs", rows) == [list(both.items()), None]
+    (request,) = asker.asked
+    assert [(each.resource_type, each.resource_name) for each in request.resources] == [
+        (2, "a"),
+        (2, "gone"),
+        (2, "secret"),
+    ]
+    assert {tuple(each.configuration_keys) for each in request.resources} == {tuple(both)}
+    assert (request.include_synonyms, request.include_documentation) == (False, False)
+
+
+def test_configs_of_many_topics_are_asked_for_in_parts():
+    topics = [f"t{n}" for n in range(1_001)]
+    asker = Answered(*(configs(*((name, 0, {}) for name in topics[begin : begin + 500])) for begin in (0, 500, 1_000)))
+    outcome, rows = answer("configs", about(*topics), asker)
+    assert (outcome, rows.topics, len(asker.asked)) == ("ok", topics, 3)
+    assert answer("configs", about(), Answered()) == ("ok", Rows([], []))
+
+
+def test_configs_that_nobody_may_read_are_not_allowed():
+    assert answer("configs", about("a", "b"), Answered(configs(("a", 29, {}), ("b", 29, {})))) == ("not_allowed", None)
+
+
+def test_reassignments_of_the_topics_that_are_covered():
+    asker = Answered(reassignments(a=[(0, [3], [1]), (2, [], [2])], other=[(0, [1], [])]))
+    outcome, rows = answer("reassignments", about("a", "b"), asker)
+    assert (outcome, rows.topics) == ("ok", ["a"])
+    assert arrow("reassignments", rows) == [
+        [{"partition": 0, "adding": [3], "removing": [1]}, {"partition": 2, "adding": [], "removing": [2]}]
+    ]
+    assert asker.asked[0].topics is None
+
+
+def test_the_quorum():
+    asker = Answered(quorum())
+    outcome, rows = answer("quorum", about(), asker)
+    assert (outcome, rows.topics) == ("ok", None)
+    assert arrow("quorum", rows) == [{"leader_id": 3, "leader_epoch": 17, "voters": [1, 2, 3], "observers": [4]}]
+
+
+def test_fenced_brokers():
+    outcome, rows = answer("fenced", about(), Answered(fenced()))
+    assert (outcome, rows.topics) == ("ok", None)
+    assert arrow("fenced", rows) == [
+        [
+            {"broker_id": 2, "host": "b2", "port": 9092, "rack": "r"},
+            {"broker_id": 3, "host": "b3", "port": 9092, "rack": None},
+        ]
+    ]
+
+
+def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
+    asker = Answered(
+        page(("b", 1), a=[(0, [2], []), (1, [], [])], b=[(0, None, None)]),
+        page(None, b=[(1, [], [1])], gone=3),
+        page(None, large=[(0, [1, 2], [3]), (1, [3], [], 1, 2)]),
+    )
+    reduced = [("a", 2), ("b", 2), ("gone", 1), ("large", 5_000)]
+    outcome, rows = answer("elr", about("a", "b", "whole", reduced=reduced), asker)
+    assert (outcome, rows.topics) == ("ok", ["a", "b", "large"])
+    assert arrow("elr", rows) == [
+        [{"partition": 0, "elr": [2], "last_known_elr": []}],
+        [{"partition": 1, "elr": [], "last_known_elr": [1]}],
+        [{"partition": 0, "elr": [1, 2], "last_known_elr": [3]}],
+    ]
+    assert [[topic.name for topic in request.topics] for request in asker.asked] == [
+        ["a", "b", "gone"],
+        ["a", "b", "gone"],
+        ["large"],
+    ]
+    assert [
+        request.cursor and (request.cursor.topic_name, request.cursor.partition_index) for request in asker.asked
+    ] == [
+        None,
+        ("b", 1),
+        None,
+    ]
+    assert {request.response_partition_limit for request in asker.asked} == {2_000}
+
+
+def test_no_eligible_leaders_are_asked_for_where_every_isr_is_whole():
+    assert answer("elr", about("a"), Answered()) == ("ok", Rows([], []))
+    assert answer("elr", about("a"), Answered(supported=False)) == ("not_supported", None)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_outcomes(kind):
+    assert answer(kind, ONE, Answered(EMPTY[kind]))[0] == "ok"
+    for code in (29, 31):
+        assert answer(kind, ONE, Answered(REFUSED[kind](code))) == ("not_allowed", None)
+    assert answer(kind, ONE, Answered(REFUSED[kind](35))) == ("not_supported", None)
+    assert answer(kind, ONE, Answered(REFUSED[kind](41))) == ("failed: error 41 (NotControllerError)", None)
+    unsupported = PollError("unsupported_version", "one:9092: this broker's version has no such request")
+    assert answer(kind, ONE, Answered(unsupported)) == ("not_supported", None)
+    timeout = PollError("timeout", "one:9092: no answer in time")
+    assert answer(kind, ONE, Answered(timeout)) == ("failed: one:9092: no answer in time", None)
+    assert answer(kind, ONE, Answered(KeyError("two\nlines")))[0].startswith("failed: KeyError: ")
+
+
+def test_an_error_of_the_quorums_partition_is_one():
+    assert answer("quorum", about(), Answered(quorum(inner=31))) == ("not_allowed", None)
+    assert answer("quorum", about(), Answered(quorum(inner=6)))[0].startswith("failed: error 6 (")
+
+
+def metadata(*topics: tuple[str | None, int, list[tuple[list[int], list[int]]]]) -> ClusterMetadata:
+    """`topics`: name, error code, replicas and ISR of each partition."""
+    partitions = [
+        {"topic": name, "partition": index, "error_code": 0, "leader": 1, "replicas": replicas, "isr": isr}
+        for name, _, entries in topics
+        for index, (replicas, isr) in enumerate(entries)
+    ]
+    listed = [{"topic": name, "error_code": code, "partition_count": len(entries)} for name, code, entries in topics]
+    return ClusterMetadata(
+        cluster_id="id",
+        controller_id=1,
+        throttle_time_ms=0,
+        error_code=0,
+        cluster_authorized_operations=None,
+        brokers=BROKERS.empty_table(),
+        topics=pa.Table.from_pylist(listed, TOPICS),
+        partitions=pa.Table.from_pylist(partitions, PARTITIONS),
+    )
+
+
+def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
+    answered = metadata(
+        ("whole", 0, [([1, 2], [2, 1])]),
+        ("reduced", 0, [([1, 2], [2, 1]), ([1, 2], [1])]),
+        ("empty", 0, []),
+        ("missing", 3, []),
+        (None, 0, []),
+        ("leaderless", 0, [([1], [])]),
+    )
+    made = subject({"configs", "elr", "fenced"}, answered)
+    assert made.kinds == ("fenced", "elr", "configs")
+    assert made.topics == ["whole", "reduced", "empty", "leaderless"]
+    assert made.reduced == [("reduced", 2), ("leaderless", 1)]
+    assert subject({"configs"}, answered).reduced == []
+    assert subject(EVERY, metadata()) == replace(made, kinds=subject(EVERY, metadata()).kinds, topics=[], reduced=[])
+
+
+def test_what_the_broker_forwards_is_asked_last():
+    assert subject(EVERY, metadata()).kinds[-2:] == ("reassignments", "quorum")
+    assert sorted(subject(EVERY, metadata()).kinds) == sorted(EVERY)
+
+
+# When and over what: the poller.
+
+
+@pytest.fixture
+def poller(monkeypatch) -> Poller:
+    monkeypatch.setattr(poller_module, "_memories", {})
+    options = parse({"kafka.bootstrap.servers": "one:9092", "requestTimeout": "2s"})
+    return Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms)
+
+
+class Connected:
+    """A connection that answers with these messages, or raises."""
+
+    def __init__(self, *answers) -> None:
+        self.address = ("one", 9092)
+        self.api_versions = dict.fromkeys(range(100), (0, 20))
+        self.closed = False
+        self._answers = iter(answers)
+
+    def ask(self, request, deadline):
+        assert not self.closed
+        given = next(self._answers)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def enriched(poller: Poller, *kinds: str, seconds: float = 1.0, at_ms: int = 1_000):
+    return poller.enrich(Subject(kinds, [], []), at_ms, time.monotonic() + seconds).outcomes
+
+
+def test_a_kind_is_due_on_its_own_beat(poller):
+    beats = {"quorum": 60_000, "fenced": 15_000}
+    assert poller.due(beats, 1_000) == ("quorum", "fenced")
+    poller._connection = Connected(quorum())
+    assert enriched(poller, "quorum") == {"quorum": "ok"}
+    assert poller.due(beats, 1_000) == ("quorum", "fenced"), "a poll that is done again"
+    assert poller.due(beats, 60_999) == ("fenced",)
+    assert poller.due(beats, 61_000) == ("quorum", "fenced")
+    assert poller.due(beats, 999) == ("quorum", "fenced"), "the clock was set back"
+    # Another poller of the same worker remembers.
+    again = Poller(poller._cluster, poller._filter, 1_000)
+    assert again.due(beats, 31_000) == ("fenced",)
+
+
+def test_where_no_time_is_left_a_kind_stays_due(poller):
+    poller._connection = Connected()
+    said = enriched(poller, "quorum", "fenced", seconds=0.01)
+    assert said == dict.fromkeys(("quorum", "fenced"), "failed: put off: no time is left before the next poll")
+    assert poller.due({"quorum": 60_000}, 2_000) == ("quorum",)
+    assert not poller._connection.closed
+
+
+def test_a_connection_that_is_lost_puts_the_rest_off(poller):
+    poller._connection = connection = Connected(PollError("timeout", "one:9092: no answer in time"))
+    assert enriched(poller, "reassignments", "quorum") == {
+        "reassignments": "failed: one:9092: no answer in time",
+        "quorum": "failed: put off: the connection was lost",
+    }
+    assert connection.closed
+    assert poller.due({"reassignments": 60_000, "quorum": 60_000}, 2_000) == ("quorum",)
+
+
+def test_a_refusal_leaves_the_connection_to_the_next(poller):
+    poller._connection = connection = Connected(reassignments(31), quorum())
+    assert enriched(poller, "reassignments", "quorum") == {"reassignments": "not_allowed", "quorum": "ok"}
+    connection.api_versions = {}
+    assert enriched(poller, "reassignments", "elr") == {"reassignments": "not_supported", "elr": "not_supported"}
+    assert not connection.closed
+
+
+def test_throttling_is_obeyed(poller):
+    throttled = fenced()
+    throttled.throttle_time_ms = 200
+    poller._connection = Connected(throttled, quorum())
+    begin = time.monotonic()
+    assert enriched(poller, "fenced", "quorum") == {"fenced": "ok", "quorum": "ok"}
+    assert 0.2 <= time.monotonic() - begin < 0.6
+    poller._memory.throttled_until[("one", 9092)] = time.monotonic() + 5
+    (said,) = enriched(poller, "quorum").values()
+    assert said.startswith("failed: put off: throttled by the broker for another ")
+
+
+def test_enrichments_take_no_longer_than_a_poll(poller, monkeypatch):
+    poller._connection = connection = Connected(fenced())
+    deadlines = []
+    monkeypatch.setattr(questions, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace())
+    begin = time.monotonic()
+    poller.enrich(Subject(("fenced",), [], []), 0, float("inf"))
+    assert 1.9 < deadlines[0] - begin < 2.1
+    assert not connection.closed
