@@ -47,6 +47,17 @@ def topic_on(servers: str, name: str, partitions: int, **more: Any) -> Iterator[
     admin.delete_topics([name])[name].result(30)
 
 
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalCluster]:
+    """One broker with an authorizer; who comes without a password may do everything."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with LocalCluster(brokers=1, sasl_ssl=True, properties=properties) as started:
+        yield started
+
+
 @pytest.fixture(scope="session")
 def made_topic() -> Callable[..., AbstractContextManager[AdminClient]]:
     """`topic_on`, for the tests' own fixtures."""

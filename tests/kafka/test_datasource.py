@@ -292,6 +292,32 @@ def test_several_polls_in_a_batch_say_what_changed(stream, cluster, admin):
     assert all(seen[:-1])
 
 
+def test_enrichments_are_records_of_their_own(read, stream, cluster):
+    kinds = {"configs", "reassignments", "quorum", "elr", "fenced"}
+
+    def check(rows: list) -> None:
+        headers = sorted((row for row in rows if row.record == "poll"), key=lambda row: row.n)
+        assert headers[0].enriched == dict.fromkeys(kinds, "ok")
+        assert {tuple(row.enriched) for row in headers[1:]} <= {("reassignments",)}
+        first = {row.record: row for row in rows if row.n == 0 and row.record in kinds}
+        assert set(first) == {"configs", "quorum", "fenced"}
+        assert first["configs"].topic == TOPIC
+        assert first["configs"].configs == {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+        assert (sorted(first["quorum"].quorum.voters), first["fenced"].fenced) == ([1, 2, 3], [])
+
+    check(read(enrich=",".join(kinds), topics=TOPIC).collect())
+    stream.run_once(
+        kafka__bootstrap__servers=cluster.bootstrap_servers,
+        enrich=",".join(kinds - {"reassignments"}) + ",reassignments=500ms",
+        pollInterval="500ms",
+        pollsPerBatch="3",
+        topics=TOPIC,
+    )
+    check(stream.rows().collect())
+    assert [row.outcome for row in stream.polls()] == ["ok"] * 3
+    assert [sorted(row.enriched) for row in stream.polls()[1:]] == [["reassignments"]] * 2
+
+
 def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
     clusters = {
         "down": {"kafka.bootstrap.servers": "127.0.0.1:1"},

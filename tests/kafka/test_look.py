@@ -89,19 +89,6 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     assert line(down, TOPIC) == [TOPIC, "0", "0", "6", "6", "2"]
 
 
-@pytest.fixture(scope="module")
-def guarded():
-    """One broker with an authorizer; who comes without a password may do everything."""
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with LocalCluster(brokers=1, sasl_ssl=True, properties=properties) as started:
-        admin = AdminClient({"bootstrap.servers": started.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
-        yield started
-
-
 def secure_config(cluster: LocalCluster, folder: Path, monkeypatch, password: str) -> Path:
     monkeypatch.setenv("LOOK_TEST_PASSWORD", password)
     options = {
@@ -117,6 +104,8 @@ def secure_config(cluster: LocalCluster, folder: Path, monkeypatch, password: st
 
 
 def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     config = secure_config(guarded, tmp_path, monkeypatch, guarded.sasl_ssl.users["alice"])
     status, output, errors = look(capsys, guarded.sasl_ssl.bootstrap_servers, config)
     assert (status, errors) == (0, "")
@@ -128,7 +117,6 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
         "rebalance history": "READ on topic __consumer_offsets",
     }.items():
         assert " ".join(line(output, feature)).endswith(f"missing: {needs}"), output
-    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
 
     def allow(kind: ResourceType, name: str, operation: AclOperation) -> None:
         acl = AclBinding(kind, name, ResourcePatternType.LITERAL, PRINCIPAL, "*", operation, AclPermissionType.ALLOW)

@@ -12,7 +12,8 @@ from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResp
 
 from local_cluster import LocalCluster
 from metadata_source import poller as poller_module
-from metadata_source.options import parse
+from metadata_source.enrichment import subject
+from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
@@ -277,6 +278,11 @@ def test_an_older_broker_is_asked_in_its_own_version():
     with LocalCluster(brokers=1, kafka_version="3.9.2") as older:
         result = poll(older.bootstrap_servers)
         assert (result.error_kind, result.api_version, result.elr_version_level) == (None, 12, 0)
+        with poller(older.bootstrap_servers) as each:
+            about = subject(ENRICHMENTS, each.poll().metadata)
+            outcomes = each.enrich(about, 0, time.monotonic() + 5).outcomes
+        lacking = outcomes.pop("fenced")
+        assert (lacking, set(outcomes.values())) == ("not_supported", {"ok"})
         pinned = poll(older.bootstrap_servers, metadataVersion="13")
         assert (pinned.error_kind, pinned.attempts) == ("unsupported_version", 1)
         assert "has Metadata v0 to v12, metadataVersion pins v13" in pinned.error

@@ -1,0 +1,218 @@
+"""What is asked beside metadata, of real clusters: against what was done to them, and where nothing may be asked."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+from local_cluster import LocalCluster
+from metadata_source import poller as poller_module
+from metadata_source.datasource import _read_on_schedule, _tasks
+from metadata_source.enrichment import Enrichment, subject
+from metadata_source.options import ENRICHMENTS, parse
+from metadata_source.poller import Poller
+from metadata_source.records import filtered
+from metadata_source.transport import Connection
+
+TOPIC = "enrichment-test"
+MOVED = "enrichment-test-moved"
+DEFAULTS = {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch):
+    monkeypatch.setattr(poller_module, "_memories", {})
+
+
+@pytest.fixture(scope="module")
+def topics(cluster, made_topic):
+    """One that has eligible leaders as soon as a broker is down, and one of a single replica."""
+    config = {"min.insync.replicas": "3", "unclean.leader.election.enable": "true"}
+    with (
+        made_topic(cluster.bootstrap_servers, TOPIC, 2, replication_factor=3, config=config),
+        made_topic(cluster.bootstrap_servers, MOVED, 1, replica_assignment=[[1]]) as admin,
+    ):
+        yield admin
+
+
+def ask(servers: str, *kinds: str, **more: str) -> Enrichment:
+    options = parse({"kafka.bootstrap.servers": servers, "requestTimeout": "8s"} | more)
+    with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as each:
+        poll = each.poll()
+        assert poll.error_kind is None, poll.error
+        about = subject(kinds or ENRICHMENTS, filtered(poll.metadata, options.topic_filter))
+        return each.enrich(about, 0, float("inf"))
+
+
+def by_topic(enrichment: Enrichment, kind: str) -> dict[str, object]:
+    assert enrichment.outcomes[kind] == "ok", enrichment.outcomes
+    rows = enrichment.rows[kind]
+    return dict(zip(rows.topics, rows.values, strict=True))
+
+
+def one(enrichment: Enrichment, kind: str):
+    assert enrichment.outcomes[kind] == "ok", enrichment.outcomes
+    (value,) = enrichment.rows[kind].values
+    return value
+
+
+def until(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_configs_are_the_effective_ones(cluster, topics):
+    for server in cluster.bootstrap_servers.split(","):
+        answered = ask(server, "configs", topicsPattern=f"{TOPIC}.*")
+        assert {name: dict(values) for name, values in by_topic(answered, "configs").items()} == {
+            TOPIC: {"min.insync.replicas": "3", "unclean.leader.election.enable": "true"},
+            MOVED: DEFAULTS,
+        }
+
+
+def active_controller(cluster: LocalCluster) -> tuple[int, int]:
+    """Epoch and id of the active controller, as the controllers' own logs have it."""
+    became = re.compile(r"QuorumController id=(\d+)\] Becoming the active controller at epoch (\d+)")
+    found = [match for node in (1, 2, 3) for match in became.findall(cluster.log_file(node).read_text())]
+    return max((int(epoch), int(node)) for node, epoch in found)
+
+
+def test_every_broker_knows_the_active_controller(cluster):
+    for server in cluster.bootstrap_servers.split(","):
+        quorum = one(ask(server, "quorum"), "quorum")
+        assert (quorum["leader_epoch"], quorum["leader_id"]) == active_controller(cluster)
+        assert (sorted(quorum["voters"]), quorum["observers"]) == ([1, 2, 3], [])
+
+
+def reassign(server: str, topic: str, replicas: list[int]) -> None:
+    request = AlterPartitionReassignmentsRequest
+    moved = request.ReassignableTopic
+    partition = moved.ReassignablePartition(partition_index=0, replicas=replicas)
+    deadline = time.monotonic() + 20
+    cluster = parse({"kafka.bootstrap.servers": server}).clusters[0]
+    connection = Connection(cluster, cluster.bootstrap_servers[0], deadline)
+    answer = connection.ask(
+        request(version=0, timeout_ms=10_000, topics=[moved(name=topic, partitions=[partition])]), deadline
+    )
+    connection.close()
+    assert [part.error_code for each in answer.responses for part in each.partitions] == [0]
+
+
+def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(cluster, topics):
+    servers = cluster.bootstrap_servers.split(",")
+    host, port = servers[2].rsplit(":", 1)
+    before = ask(servers[0], topicsPattern=f"{TOPIC}.*")
+    assert (by_topic(before, "reassignments"), by_topic(before, "elr"), one(before, "fenced")) == ({}, {}, [])
+    cluster.stop(3)
+    try:
+        reassign(servers[0], MOVED, [1, 3])
+        until(lambda: by_topic(ask(servers[1], "elr"), "elr").keys() == {TOPIC})
+        for server in servers[:2]:
+            answered = ask(server, topicsPattern=f"{TOPIC}.*")
+            assert by_topic(answered, "elr") == {
+                TOPIC: [{"partition": n, "elr": [3], "last_known_elr": []} for n in (0, 1)]
+            }
+            assert one(answered, "fenced") == [{"broker_id": 3, "host": host, "port": int(port), "rack": "c"}]
+            assert by_topic(answered, "reassignments") == {MOVED: [{"partition": 0, "adding": [3], "removing": []}]}
+            assert by_topic(ask(server, "reassignments", topics=TOPIC), "reassignments") == {}
+            quorum = one(answered, "quorum")
+            assert (quorum["leader_epoch"], quorum["leader_id"]) == active_controller(cluster)
+    finally:
+        cluster.start(3)
+
+    def well() -> bool:
+        after = ask(servers[0], topicsPattern=f"{TOPIC}.*")
+        return (by_topic(after, "reassignments"), by_topic(after, "elr"), one(after, "fenced")) == ({}, {}, [])
+
+    until(well)
+
+
+def test_a_lost_quorum_takes_no_poll_its_time(cluster, topics):
+    """Brokers answer Metadata themselves, and wait for the active controller with what they forward."""
+    _, active = active_controller(cluster)
+    asked = active % 3 + 1
+    options = parse(
+        {
+            "kafka.bootstrap.servers": cluster.bootstrap_servers.split(",")[asked - 1],
+            "pollInterval": "500ms",
+            "pollsPerBatch": "6",
+            "topics": TOPIC,
+            "enrich": "quorum=1s,reassignments=500ms,fenced=500ms",
+        }
+    )
+    with paused(cluster, *({1, 2, 3} - {asked})):
+        (task,) = _tasks(options, "stream", 0, 6, time.time_ns() // 1_000_000)
+        rows = [row for batch in _read_on_schedule(task) for row in batch.to_pylist()]
+    headers = [row for row in rows if row["record"] == "poll"]
+    assert [row["error_kind"] for row in headers] == [None] * 6, json.dumps(headers, default=str)
+    late = [(row["sent_at"] - row["scheduled_at"]).total_seconds() for row in headers]
+    assert max(late) < 0.2
+    said = [dict(row["enriched"]) for row in headers]
+    assert {each["fenced"] for each in said} == {"ok"}
+    assert all(each["reassignments"].startswith("failed: 127.0.0.1:") for each in said)
+    assert {each["quorum"] for each in said} == {"failed: put off: the connection was lost"}
+
+
+@contextmanager
+def paused(cluster: LocalCluster, *nodes: int):
+    for node in nodes:
+        cluster.pause(node)
+    try:
+        yield
+    finally:
+        for node in nodes:
+            cluster.resume(node)
+
+
+def test_what_may_not_be_asked_is_not_allowed_and_the_poll_is_good(guarded, monkeypatch):
+    monkeypatch.setenv("ENRICHMENT_TEST_PASSWORD", guarded.sasl_ssl.users["bob"])
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
+    for name in (TOPIC, MOVED):
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+
+    def allow(kind: ResourceType, name: str, operation: AclOperation) -> None:
+        acl = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:bob", "*", operation, AclPermissionType.ALLOW)
+        admin.create_acls([acl])[acl].result(30)
+
+    def asked() -> Enrichment:
+        return ask(
+            guarded.sasl_ssl.bootstrap_servers,
+            **{
+                "kafka.security.protocol": "SASL_SSL",
+                "kafka.sasl.mechanism": "SCRAM-SHA-512",
+                "kafka.sasl.username": "bob",
+                "kafka.sasl.password": "env:ENRICHMENT_TEST_PASSWORD",
+                "kafka.ssl.ca.location": str(guarded.sasl_ssl.ca_file),
+            },
+        )
+
+    allow(ResourceType.TOPIC, "*", AclOperation.DESCRIBE)
+    refused = asked()
+    assert refused.outcomes == {
+        "fenced": "ok",
+        "elr": "ok",
+        "configs": "not_allowed",
+        "reassignments": "not_allowed",
+        "quorum": "not_allowed",
+    }
+    assert refused.rows.keys() == {"fenced", "elr"}
+    allow(ResourceType.TOPIC, TOPIC, AclOperation.DESCRIBE_CONFIGS)
+    some = by_topic(asked(), "configs")
+    assert (dict(some[TOPIC]), some[MOVED]) == (DEFAULTS, None)
+    allow(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
+    assert set(asked().outcomes.values()) == {"ok"}
