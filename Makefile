@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH :=
 
-.PHONY: setup demo try test unit lint format bench soak clean
+.PHONY: setup demo try test unit lint format bench soak truth clean
 
 setup: .venv/.ready .jars/delta
 
@@ -46,6 +46,9 @@ bench: setup
 
 soak: setup
 	$(BIN)/python -m pytest -m soak --timeout=7200
+
+truth: setup
+	$(BIN)/python -m truth --long
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

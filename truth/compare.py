@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from truth.events import leader_transitions, moved_unseen
+from truth.events import leader_transitions, raised_by_moves
 from truth.log import PartitionKey, PartitionState, Truth, during
 from truth.observed import Poll, Seen, Watch
 
@@ -106,7 +106,8 @@ def compare_epochs(rows: Iterable[Seen], truth: Truth, *, shrinks_raise: bool) -
             score.exact += exact
             said = f"{_name(truth, key)}: {difference} epochs from {before} to {after}, {transitions} transitions"
             if exact and difference != transitions:
-                (score.moved_between if moved_unseen(truth, key, epochs) else score.wrong).append(said)
+                moves = raised_by_moves(truth, key, epochs)
+                (score.moved_between if difference == transitions + moves else score.wrong).append(said)
             elif transitions > difference or transitions < (before.leader != after.leader):
                 score.wrong.append(said)
     return score
@@ -116,7 +117,7 @@ def _judge(row: Seen, poll: Poll, truth: Truth, watch: Watch, score: StateScore)
     states = truth.partitions.get(row.key, [])
     if any(_same(row, state) for state in _held(truth, states, poll.sent_at, poll.received_at)):
         return
-    ends = [state.at for state in states[1:]] + [truth.ends_at(row.key) if states else None]
+    ends = [*(state.at for state in states[1:]), *([truth.ends_at(row.key)] if states else [])]
     before = (end for state, end in zip(states, ends, strict=True) if end and end <= poll.sent_at and _same(row, state))
     ended_at = max(before, default=None)
     if ended_at is None:

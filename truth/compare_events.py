@@ -18,7 +18,7 @@ from truth.events import (
     broker_goes,
     isr_stretches,
     leader_transitions,
-    moved_unseen,
+    raised_by_moves,
 )
 from truth.log import PartitionKey, Truth
 from truth.observed import Poll, Seen, Watch
@@ -43,8 +43,8 @@ class LeaderChange:
     epoch_semantics: str
     """exact | upper_bound."""
     reason: str | None
-    unclean: str
-    """none | suspected | proven."""
+    unclean: str | None
+    """none | suspected | proven; null where it cannot be told."""
     began_after: datetime
     began_by: datetime
 
@@ -143,7 +143,7 @@ class EventScore:
             f"{self.median_width:.2f} / {self.widest:.2f} s",
             f"{sum(self.slack) / len(self.slack):.2f}" if self.slack else "-",
             f"{self.longest_trail:.2f} s",
-            " ".join(f"{why}={count}" for why, count in sorted(self.left_out.items())) or "-",
+            " ".join(f"{why}={count}" for why, count in sorted(self.left_out.items()) if count) or "-",
         )
 
 
@@ -178,7 +178,8 @@ def compare_leader_changes(
         for transition in inside[row]:
             _judge_bounds(row, transition, watch.tolerance, score)
         epochs = range(row.prev_leader_epoch + 1, row.leader_epoch + 1)
-        if row.epoch_semantics == EXACT and moved_unseen(truth, row.key, epochs):
+        moves = raised_by_moves(truth, row.key, epochs)
+        if row.epoch_semantics == EXACT and moves and row.changes_max == len(inside[row]) + moves:
             # What polling cannot know, and gold says that it does not.
             score.left_out["unseen_reassignment"] += 1
         else:
@@ -231,9 +232,7 @@ def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], s
             score.misjudged.append(f"{row} was {transitions[0].reason}")
 
 
-def compare_isr_changes(
-    rows: Sequence[IsrChange], seen: Iterable[Seen], watch: Watch, truth: Truth, *, look_ahead: timedelta
-) -> EventScore:
+def compare_isr_changes(rows: Sequence[IsrChange], watch: Watch, truth: Truth, *, look_ahead: timedelta) -> EventScore:
     """Each departure and arrival of the log that spans a poll has its row, of the right broker and with the time in its
     bounds; each row has its event in the log.
     """
@@ -244,12 +243,12 @@ def compare_isr_changes(
     by_key: dict[tuple[PartitionKey, int, bool], list[IsrChange]] = {}
     for row in rows:
         by_key.setdefault((row.key, row.broker_id, row.change == LEFT), []).append(row)
-    watched = _watched(seen, watch)
     for (key, broker_id), turns in stretches.items():
-        for group in _groups(turns, watch):
+        for group in _shown(turns, watch, score):
             given = by_key.get((key, broker_id, not group[0].inside), [])
-            why = _unwatched(group[0].since, key[0], watched, watch.tolerance)
-            _look_for(group, given, why, watch, score)
+            score.expected += 1
+            if not any(_within(row, turn.since, watch.tolerance) for row in given for turn in group):
+                score.missed.append(" or ".join(map(str, group)))
     left_out = _left_out(rows, watch)
     for row in rows:
         if row in left_out:
@@ -259,20 +258,6 @@ def compare_isr_changes(
             _judge_isr_change(row, turns, watch.tolerance, score)
             _judge_cause(row, turns, truth, (watch.tolerance, look_ahead), score)
     return score
-
-
-def _look_for(
-    group: Sequence[Stretch], given: Sequence[IsrChange], why: str | None, watch: Watch, score: EventScore
-) -> None:
-    """Whether a departure or an arrival is among rows; it must be when a poll had to show it."""
-    found = any(_within(row, turn.since, watch.tolerance) for row in given for turn in group)
-    spans = any(watch.certainly_within(turn.since, turn.until) for turn in group)
-    if found or (spans and why is None):
-        score.expected += 1
-        if not found:
-            score.missed.append(" then ".join(map(str, group)))
-    else:
-        score.left_out[why or "between_polls"] += 1
 
 
 def _judge_isr_change(row: IsrChange, turns: Sequence[Stretch], tolerance: timedelta, score: EventScore) -> None:
@@ -295,21 +280,20 @@ def _events(row: IsrChange, turns: Sequence[Stretch]) -> list[Stretch]:
     return [turn for turn in turns if not turn.is_first and turn.inside == (row.change != LEFT)]
 
 
-def _groups(turns: Sequence[Stretch], watch: Watch) -> Iterator[list[Stretch]]:
-    """Departures, and arrivals, each with those after it that no poll can tell from it: between them none need have shown
-    the broker the other way.
+def _shown(turns: Sequence[Stretch], watch: Watch, score: EventScore) -> Iterator[list[Stretch]]:
+    """The departures and arrivals that polls had to show: from one stretch that a poll lies in to the next that one does,
+    if the broker was in the ISR in one of them and out in the other. Any of the stretches between may be the one seen.
     """
-    for inside in (False, True):
-        group: list[Stretch] = []
-        for before, turn in pairwise(turns):
-            if turn.inside != inside:
-                continue
-            if group and watch.certainly_within(before.since, before.until):
-                yield group
-                group = []
-            group.append(turn)
-        if group:
-            yield group
+    sure = [index for index, turn in enumerate(turns) if watch.certainly_within(turn.since, turn.until)]
+    for before, after in pairwise(sure):
+        between = turns[before + 1 : after + 1]
+        if turns[before].inside != turns[after].inside:
+            yield [turn for turn in between if turn.inside == turns[after].inside]
+            score.left_out["between_polls"] += len(between) // 2 * 2
+        else:
+            score.left_out["between_polls"] += len(between)
+    score.left_out["before_first_poll"] += sure[0] if sure else len(turns) - 1
+    score.left_out["after_last_poll"] += len(turns) - 1 - sure[-1] if sure else 0
 
 
 def _judge_cause(

@@ -11,6 +11,7 @@ PREFERRED = "preferred"
 FAILOVER = "failover"
 REASSIGNMENT = "reassignment"
 RECOVERY = "recovery"
+OFFLINE = "offline"
 BROKER_DOWN = "broker_down"
 
 
@@ -22,7 +23,7 @@ class Transition:
     after: PartitionState
     unclean: bool
     reason: str | None
-    """preferred | failover | reassignment | recovery; null where the log does not decide it."""
+    """preferred | failover | reassignment | recovery | offline; null where the log does not decide it."""
 
     @property
     def at(self) -> datetime:
@@ -101,9 +102,9 @@ def broker_goes(truth: Truth, broker_id: int, since: datetime, until: datetime) 
     return any(not state.is_alive or state.in_controlled_shutdown for state in during(states, since, until))
 
 
-def moved_unseen(truth: Truth, key: PartitionKey, epochs: range) -> bool:
-    """Whether a record that left the leader and changed the replicas made one of these epochs."""
-    return any(
+def raised_by_moves(truth: Truth, key: PartitionKey, epochs: range) -> int:
+    """How many of these epochs a record made that changed the replicas and left the leader."""
+    return sum(
         after.names_leader
         and after.leader == before.leader
         and after.replicas != before.replicas
@@ -141,6 +142,8 @@ _MOMENT = timedelta(milliseconds=1)
 def _reason(truth: Truth, before: PartitionState, after: PartitionState) -> str | None:
     if before.leader == NO_LEADER:
         return RECOVERY
+    if after.leader == NO_LEADER:
+        return OFFLINE
     if before.leader not in after.replicas:
         return REASSIGNMENT
     old = at_time(truth.brokers.get(before.leader, []), after.at + _MOMENT)

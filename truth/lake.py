@@ -1,14 +1,19 @@
 """What a lake says, brought out of Spark."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from schemas import bronze, silver
 from schemas.lake import Lake
+from schemas.table import Table
 from truth.chaos import Entry
+from truth.compare_events import IsrChange, LeaderChange
 from truth.observed import Poll, Seen, polls_of
+
+Row = TypeVar("Row", Seen, LeaderChange, IsrChange)
 
 _POLL_COLUMNS = (
     "poll_id",
@@ -39,15 +44,13 @@ def failed_polls(spark: SparkSession, lake: Lake) -> int:
 
 def states(spark: SparkSession, lake: Lake) -> list[Seen]:
     """The rows of silver.partition_snapshots, Kafka's internal topics included."""
-    columns = list(Seen.__dataclass_fields__)
-    rows = lake.read(spark, silver.PARTITION_SNAPSHOTS).select(*columns).toArrow().to_pylist()
+    return rows_of(spark, lake, silver.PARTITION_SNAPSHOTS, Seen)
+
+
+def rows_of(spark: SparkSession, lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:
+    """Rows of a table as records of a kind, which has some of its columns."""
+    rows = lake.read(spark, table).where(where).select(*kind.__dataclass_fields__).toArrow().to_pylist()
     return [
-        Seen(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
+        kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
         for row in rows
     ]
-
-
-def finalized_level(spark: SparkSession, lake: Lake) -> int | None:
-    """The last metadata.version level that silver knows."""
-    rows = lake.read(spark, silver.CLUSTER_SNAPSHOTS).where("is_current").select("metadata_version_level").collect()
-    return rows[0][0] if rows else None

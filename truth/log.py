@@ -36,7 +36,7 @@ _TOOL_MOVED = (4, 3)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = re.compile(r"^baseOffset: (\d+) .*?\bCreateTime: (\d+)")
 _RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
-_CONTROL = re.compile(r"\b(LeaderChange|SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|endTxnMarker): ")
+_CONTROL = re.compile(r"\b(LeaderChange|SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|controlType): ")
 """What the quorum writes for itself."""
 
 

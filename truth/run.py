@@ -106,7 +106,8 @@ def _polling(spark: SparkSession, configs: Mapping[int, Config]) -> Iterator[lis
     queries: list[StreamingQuery] = []
     try:
         for config in configs.values():
-            queries.append(poll_metadata.start(spark, config, once=False))  # noqa: PERF401 - those before are to be stopped
+            # A session each: a query's name is its session's.
+            queries.append(poll_metadata.start(spark.newSession(), config, once=False))  # noqa: PERF401 - those before are to be stopped
         yield queries
     finally:
         for query in queries:

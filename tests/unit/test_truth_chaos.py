@@ -1,0 +1,61 @@
+"""The plan of what is done to a cluster."""
+
+from itertools import pairwise
+
+import pytest
+
+from truth.chaos import plan, topics
+
+BROKERS = (1, 2, 3, 4)
+SEEDS = range(40)
+OUT, BACK = ("stop", "kill", "pause"), ("start", "resume")
+
+
+def test_the_same_seed_gives_the_same_plan_and_another_another():
+    assert plan(5, BROKERS, 120) == plan(5, BROKERS, 120)
+    assert topics(5, BROKERS) == topics(5, BROKERS)
+    assert len({plan(seed, BROKERS, 60) for seed in SEEDS}) == len(SEEDS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_more_than_two_brokers_are_out_and_all_come_back(seed):
+    out = {}
+    for step in plan(seed, BROKERS, 200):
+        for broker in step.brokers:
+            if step.action in OUT:
+                assert broker not in out
+                out[broker] = step.action
+            else:
+                assert (step.action == "resume") == (out.pop(broker) == "pause")
+        assert len(out) <= 2
+    assert not out
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_topics_and_partitions_are_there_when_something_is_done_to_them(seed):
+    there = {topic.name: len(topic.replicas) for topic in topics(seed, BROKERS)}
+    for step in plan(seed, BROKERS, 200):
+        for topic in step.topics:
+            if step.action == "delete":
+                assert there.pop(topic.name) == len(topic.replicas)
+            else:
+                assert topic.name not in there
+                there[topic.name] = len(topic.replicas)
+        for topic, partition, replicas in step.moves:
+            assert len(set(replicas)) == len(replicas)
+            if step.action == "grow":
+                assert partition == there[topic]
+                there[topic] += 1
+            else:
+                assert partition < there[topic]
+    assert len(there) == len(topics(seed, BROKERS))
+
+
+def test_the_short_runs_seed_has_something_of_everything():
+    steps = plan(281, BROKERS, 60)
+    assert {step.action for step in steps} == {
+        "stop", "kill", "pause", "resume", "start", "reassign", "cancel", "elect_preferred", "elect_unclean", "delete",
+        "create", "grow",
+    }  # fmt: skip
+    assert any(len(step.brokers) == 2 for step in steps)
+    assert any(a.action == "pause" and b.action == "resume" and b.wait < 6 for a, b in pairwise(steps))

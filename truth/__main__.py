@@ -1,0 +1,86 @@
+"""``python -m truth [--long]``: do things to clusters, poll them meanwhile, and print how history agrees with their logs.
+
+Exit status 1 when it does not.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs.common.session import spark_session
+from metadata_source.text import text_table
+from truth.report import HEADINGS, judge
+from truth.run import NEWEST, SETUPS, run
+
+ROOT = Path(__file__).resolve().parent.parent
+SHORT_SECONDS, LONG_SECONDS = 60.0, 240.0
+INTERVALS = (1, 2, 5, 15)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is asked for; the exit status is 0 when everything agrees."""
+    arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    setups = [each for each in SETUPS if arguments.setup in (None, each.name)] if arguments.long else [NEWEST]
+    intervals = INTERVALS if arguments.long else INTERVALS[:1]
+    seconds = arguments.seconds or (LONG_SECONDS if arguments.long else SHORT_SECONDS)
+    started = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
+
+    folder = Path(tempfile.mkdtemp(prefix="truth-"))
+    spark = _session(len(intervals) + 2)
+    verdicts = []
+    try:
+        for setup in setups:
+            home = folder / setup.name.replace(" ", "-")
+            done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=intervals, say=say)
+            verdicts += [judge(spark, done, interval) for interval in intervals]
+            for verdict in verdicts[-len(intervals) :]:
+                say(f"{verdict.name}\n{verdict}")
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    print()
+    print("\n".join(text_table(HEADINGS, [row for verdict in verdicts for row in verdict.rows()])))
+    faults = [f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults]
+    print("\n".join(["", f"{len(faults)} faults", *faults]))
+    return 1 if faults else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m truth", description="Hold history against the controllers' log.")
+    parser.add_argument("--long", action="store_true", help="all set-ups, polled each 1, 2, 5 and 15 s")
+    parser.add_argument("--setup", choices=[setup.name for setup in SETUPS], help="with --long, this one alone")
+    parser.add_argument("--seed", type=int, default=281, help="decides what is done (default %(default)s)")
+    parser.add_argument("--seconds", type=float, help="of things done to each cluster, about")
+    return parser
+
+
+def _session(slots: int) -> SparkSession:
+    """A session with the settings that jobs have, and a slot for each query that polls."""
+    os.chdir(ROOT)  # the settings name folders of the repository
+    lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
+    settings = dict(line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#"))
+    settings |= {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Duser.timezone=UTC",
+        "spark.driver.memory": "2g",
+        "spark.sql.codegen.wholeStage": "false",
+        # Polling is stopped in the middle of a batch, which Spark says much about.
+        "spark.log.level": "OFF",
+    }
+    SparkSession.builder.master(f"local[{slots}]").config(map=settings).getOrCreate()
+    return spark_session("truth")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

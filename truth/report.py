@@ -1,0 +1,80 @@
+"""What a run says for and against history."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import SparkSession
+
+from truth import lake, plain
+from truth.compare import TOLERANCE, EpochScore, StateScore, compare_epochs, compare_states
+from truth.compare_events import HEADINGS as EVENT_HEADINGS
+from truth.compare_events import EventScore, compare_isr_changes, compare_leader_changes
+from truth.observed import Watch
+from truth.run import Run
+
+HEADINGS = ("set-up", "interval", "events", *EVENT_HEADINGS)
+_LEAST_LOOK_AHEAD = 15
+_LEVEL_OF_QUIET_SHRINKS = 12
+"""Of metadata.version: 3.6-IV0, from which on a shrink leaves the epoch alone."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the lake of one poll interval agrees with the truth."""
+
+    setup: str
+    interval: int
+    polls: str
+    states: StateScore
+    epochs: EpochScore
+    events: dict[str, EventScore]
+
+    @property
+    def name(self) -> str:
+        """Set-up and interval."""
+        return f"{self.setup}, polled each {self.interval} s"
+
+    @property
+    def faults(self) -> list[str]:
+        """Everything that should not be."""
+        return [
+            *(f"a state that never was: {each}" for each in self.states.wrong),
+            *(f"nothing is said of {each}" for each in self.states.missing),
+            *(f"epochs: {each}" for each in self.epochs.wrong),
+            *(f"{name}, {fault}" for name, score in self.events.items() for fault in score.faults),
+        ]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """For a table under HEADINGS."""
+        return [(self.setup, f"{self.interval} s", name, *score.row()) for name, score in self.events.items()]
+
+    def __str__(self) -> str:
+        return f"  {self.polls}\n  states: {self.states}\n  epochs: {self.epochs}"
+
+
+def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
+    """Compare the lake of one interval with the truth."""
+    where = run.lakes[interval].lake
+    polls = lake.polls(spark, where, run.journal)
+    seen = lake.states(spark, where)
+    watch = Watch.over(polls, TOLERANCE)
+    shrinks_raise = run.truth.level("metadata.version") < _LEVEL_OF_QUIET_SHRINKS
+    left_out = [poll.left_out for poll in polls if poll.left_out]
+    look_ahead = timedelta(seconds=max(2 * interval, _LEAST_LOOK_AHEAD))
+    return Verdict(
+        setup=run.setup.name,
+        interval=interval,
+        polls=f"{len(polls)} good polls, {lake.failed_polls(spark, where)} failed; {len(polls) - len(watch.polls)} answers "
+        f"were older than what was known; left out since their broker was paused {left_out.count('paused')}, started "
+        f"{left_out.count('started')}",
+        states=compare_states(seen, watch, run.truth),
+        epochs=compare_epochs(seen, run.truth, shrinks_raise=shrinks_raise),
+        events={
+            "leaders, by silver": compare_leader_changes(
+                plain.leader_changes(seen, watch, shrinks_raise=shrinks_raise), seen, watch, run.truth
+            ),
+            "ISR, by silver": compare_isr_changes(
+                plain.isr_changes(seen, watch), watch, run.truth, look_ahead=look_ahead
+            ),
+        },
+    )
