@@ -61,12 +61,13 @@ _REASSIGNMENT: Final = pa.struct(
         pa.field("removing", _NODES, nullable=False),
     ]
 )
+# Nullable throughout: most rows have none, and what casts a column looks at what is under its nulls too.
 _QUORUM: Final = pa.struct(
     [
-        pa.field("leader_id", pa.int32(), nullable=False),
-        pa.field("leader_epoch", pa.int32(), nullable=False),
-        pa.field("voters", _NODES, nullable=False),
-        pa.field("observers", _NODES, nullable=False),
+        pa.field("leader_id", pa.int32()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("voters", _NODES),
+        pa.field("observers", _NODES),
     ]
 )
 _ELR: Final = pa.struct(

@@ -4,15 +4,24 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from jobs import pipeline
-from metadata_source.records import POLLS
+from metadata_source.enrichment import Enrichment, Rows
+from metadata_source.options import TopicFilter
+from metadata_source.poller import Poll
+from metadata_source.protocol.metadata import decode_response
+from metadata_source.protocol.spec import METADATA_RESPONSE
+from metadata_source.protocol.wire import write_message
+from metadata_source.records import POLLS, BatchRecords, Planned
 from schemas import bronze, silver
 from schemas.lake import TABLES, Lake, LakeError, attach, check_tables, ensure_tables, read_view
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY, Column
+from tests.metadata_messages import cluster
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +66,42 @@ def test_constraints_hold(spark: SparkSession, lake: Lake) -> None:
             f"INSERT INTO {lake.identifier(silver.POLL_GAPS)} "
             "VALUES ('i', 'c', 'a', now(), 'b', now(), 1, 0, 0, 0, array(), 'because')"
         )
+
+
+def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(root=str(tmp_path))
+    ensure_tables(spark, lake, [bronze.METADATA_POLLS])
+    nodes = {"partition": 0, "adding": [3], "removing": [], "elr": [3], "last_known_elr": []}
+    quorum = {"leader_id": 1, "leader_epoch": 2, "voters": [1], "observers": []}
+    enrichment = Enrichment(
+        dict.fromkeys(("configs", "reassignments", "quorum", "elr", "fenced"), "ok"),
+        {
+            "configs": Rows([[("min.insync.replicas", "2")], None], ["a", "b"]),
+            "reassignments": Rows([[nodes]], ["a"]),
+            "quorum": Rows([quorum]),
+            "elr": Rows([[nodes]], ["a"]),
+            "fenced": Rows([[{"broker_id": 2, "host": "two", "port": 9092, "rack": None}]]),
+        },
+    )
+    answer = decode_response(write_message(METADATA_RESPONSE, 12, cluster(1, 1)), 12)
+    poll = Poll(metadata=answer, cluster_id=answer.cluster_id)
+    batches = BatchRecords(TopicFilter()).rows(Planned("20261121T010203Z-0", 0, "c"), poll, lambda: enrichment)
+    rows = spark.createDataFrame(pa.Table.from_batches(batches, POLLS)).localCheckpoint()
+    path = lake.path(bronze.METADATA_POLLS)
+    rows.write.format("delta").mode("append").save(path)
+    written = spark.read.format("delta").load(path)
+    assert sorted(row.record for row in written.collect()) == sorted(["poll", "topic", "configs", *enrichment.outcomes])
+    for wrong, constraint in (
+        (rows.where("record = 'quorum'").withColumn("topic", F.lit("a")), "topic_named"),
+        (rows.where("record = 'elr'").withColumn("topic", F.lit(None).cast("string")), "topic_named"),
+        (rows.where("record = 'elr'").withColumn("record", F.lit("isr")), "record_known"),
+        (
+            rows.where("record = 'poll'").withColumns({"outcome": F.lit("failed"), "error_kind": F.lit("timeout")}),
+            "enrichment_of_good_polls",
+        ),
+    ):
+        with pytest.raises(Exception, match=constraint):
+            wrong.write.format("delta").mode("append").save(path)
 
 
 def test_names_and_views(spark: SparkSession, lake: Lake) -> None:
