@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from truth.events import leader_transitions, raised_by_moves
-from truth.log import PartitionKey, PartitionState, Truth, during
-from truth.observed import Poll, Seen, Watch
+from truth.log import BrokerState, PartitionKey, PartitionState, Truth, during
+from truth.observed import Poll, Seen, SeenBroker, Watch
 
 TOLERANCE = timedelta(seconds=1)
 """Brokers answer from their own copies, which trail the log."""
@@ -24,6 +24,8 @@ class StateScore:
     """Of claims that were true only before the tolerance: by how much longer ago."""
     wrong: list[str] = field(default_factory=list)
     """Of claims that never were true before the poll."""
+    offline_wrong: list[str] = field(default_factory=list)
+    """Of claims that a replica was offline, or was not, while its broker was not so within the tolerance."""
     missing: list[str] = field(default_factory=list)
     """Partitions that existed all around a poll, and of which nothing is said there."""
     trail: list[timedelta] = field(default_factory=list)
@@ -35,8 +37,8 @@ class StateScore:
         trail = max(self.trail, default=timedelta(0)).total_seconds()
         left_out = ", ".join(f"{why} {count}" for why, count in sorted(self.left_out.items())) or "none"
         return (
-            f"{self.claims} claims: {len(self.wrong)} wrong, {len(self.missing)} missing, {len(self.late)} late"
-            f"{_most(self.late)}; {len(self.trail)} trailed, at most {trail:.3f} s; left out: {left_out}"
+            f"{self.claims} claims: {len(self.wrong)} wrong, {len(self.offline_wrong)} of replicas offline, "
+            f"{len(self.missing)} missing, {len(self.late)} late{_most(self.late)}; {len(self.trail)} trailed, at most {trail:.3f} s; left out: {left_out}"
         )
 
 
@@ -83,6 +85,47 @@ def compare_states(rows: Sequence[Seen], watch: Watch, truth: Truth) -> StateSco
     return score
 
 
+def compare_brokers(rows: Sequence[SeenBroker], watch: Watch, truth: Truth) -> StateScore:
+    """Whether each broker was listed or not, at every accepted poll; and its rack."""
+    score = StateScore()
+    listed = {poll.poll_id: {} for poll in watch.polls}  # type: dict[str, dict[int, SeenBroker]]
+    for row in rows:
+        for poll in watch.between(row.first_poll, row.last_poll):
+            listed[poll.poll_id][row.broker_id] = row
+    for poll in watch.polls:
+        if poll.left_out is not None:
+            score.left_out[poll.left_out] += 1
+            continue
+        for broker_id in sorted(truth.brokers.keys() | listed[poll.poll_id].keys()):
+            row = listed[poll.poll_id].get(broker_id)
+            states = truth.brokers.get(broker_id, [])
+            score.claims += 1
+            if row is not None and states and row.rack != states[0].rack:
+                score.wrong.append(f"{row}, the log has rack {states[0].rack}")
+            elif (trail := _alive_ago(states, row is not None, poll)) is None:
+                score.wrong.append(f"broker {broker_id} is {'' if row else 'not '}listed at {_when(poll)}")
+            else:
+                _note_trail(trail, watch, score)
+    return score
+
+
+def _note_trail(trail: timedelta, watch: Watch, score: StateScore) -> None:
+    if trail:
+        score.trail.append(trail)
+    if trail > watch.tolerance:
+        score.late.append(trail - watch.tolerance)
+
+
+def _alive_ago(states: Sequence[BrokerState], alive: bool, poll: Poll) -> timedelta | None:
+    """How long before a poll was sent the broker was last alive, or not; zero while it was polled, null for never."""
+    if not states or states[0].at > poll.received_at:
+        return None if alive else timedelta(0)
+    if any(state.is_alive == alive for state in during(states, poll.sent_at, poll.received_at)):
+        return timedelta(0)
+    ends = [after.at for before, after in pairwise(states) if before.is_alive == alive and after.at <= poll.sent_at]
+    return poll.sent_at - max(ends) if ends else None
+
+
 def compare_epochs(rows: Iterable[Seen], truth: Truth, *, shrinks_raise: bool) -> EpochScore:
     """The difference of epochs of rows that follow each other against the transitions that the log has between.
 
@@ -114,6 +157,11 @@ def compare_epochs(rows: Iterable[Seen], truth: Truth, *, shrinks_raise: bool) -
 
 
 def _judge(row: Seen, poll: Poll, truth: Truth, watch: Watch, score: StateScore) -> None:
+    offline = set(row.offline_replicas)
+    for broker_id in row.replicas:
+        trail = _alive_ago(truth.brokers.get(broker_id, []), broker_id not in offline, poll)
+        if trail is None or trail > watch.tolerance:
+            score.offline_wrong.append(f"{row} at {_when(poll)}: broker {broker_id}")
     states = truth.partitions.get(row.key, [])
     if any(_same(row, state) for state in _held(truth, states, poll.sent_at, poll.received_at)):
         return
@@ -124,10 +172,7 @@ def _judge(row: Seen, poll: Poll, truth: Truth, watch: Watch, score: StateScore)
         held = [_short(state) for state in _held(truth, states, poll.sent_at - watch.tolerance, poll.received_at)]
         score.wrong.append(f"{row} at {_when(poll)}, the log has {' then '.join(held) or 'nothing'}")
         return
-    trail = poll.sent_at - ended_at
-    score.trail.append(trail)
-    if trail > watch.tolerance:
-        score.late.append(trail - watch.tolerance)
+    _note_trail(poll.sent_at - ended_at, watch, score)
 
 
 def _held(truth: Truth, states: Sequence[PartitionState], since: datetime, until: datetime) -> Sequence[PartitionState]:

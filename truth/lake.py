@@ -11,9 +11,9 @@ from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
 from truth.compare_events import IsrChange, LeaderChange
-from truth.observed import Poll, Seen, polls_of
+from truth.observed import Poll, Seen, SeenBroker, polls_of
 
-Row = TypeVar("Row", Seen, LeaderChange, IsrChange)
+Row = TypeVar("Row", Seen, SeenBroker, LeaderChange, IsrChange)
 
 _POLL_COLUMNS = (
     "poll_id",
@@ -45,6 +45,11 @@ def failed_polls(spark: SparkSession, lake: Lake) -> int:
 def states(spark: SparkSession, lake: Lake) -> list[Seen]:
     """The rows of silver.partition_snapshots, Kafka's internal topics included."""
     return rows_of(spark, lake, silver.PARTITION_SNAPSHOTS, Seen)
+
+
+def brokers(spark: SparkSession, lake: Lake) -> list[SeenBroker]:
+    """The rows of silver.broker_snapshots."""
+    return rows_of(spark, lake, silver.BROKER_SNAPSHOTS, SeenBroker)
 
 
 def rows_of(spark: SparkSession, lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:

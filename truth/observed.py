@@ -49,6 +49,16 @@ class Seen:
         return self.topic_id, self.partition
 
 
+@dataclass(frozen=True, slots=True)
+class SeenBroker:
+    """A row of silver.broker_snapshots: a broker that was listed from one accepted poll to another."""
+
+    broker_id: int
+    rack: str | None
+    first_poll: str
+    last_poll: str | None
+
+
 def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> list[Poll]:
     """The good polls of one cluster among rows of bronze.metadata_polls, in order."""
     by_poll: dict[str, list[Mapping[str, Any]]] = {}

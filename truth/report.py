@@ -6,7 +6,7 @@ from datetime import timedelta
 from pyspark.sql import SparkSession
 
 from truth import lake, plain
-from truth.compare import TOLERANCE, EpochScore, StateScore, compare_epochs, compare_states
+from truth.compare import TOLERANCE, EpochScore, StateScore, compare_brokers, compare_epochs, compare_states
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
 from truth.compare_events import EventScore, compare_isr_changes, compare_leader_changes
 from truth.observed import Watch
@@ -26,6 +26,7 @@ class Verdict:
     interval: int
     polls: str
     states: StateScore
+    brokers: StateScore
     epochs: EpochScore
     events: dict[str, EventScore]
 
@@ -39,6 +40,8 @@ class Verdict:
         """Everything that should not be."""
         return [
             *(f"a state that never was: {each}" for each in self.states.wrong),
+            *(f"a replica that was not offline, or was: {each}" for each in self.states.offline_wrong),
+            *(f"brokers: {each}" for each in self.brokers.wrong),
             *(f"nothing is said of {each}" for each in self.states.missing),
             *(f"epochs: {each}" for each in self.epochs.wrong),
             *(f"{name}, {fault}" for name, score in self.events.items() for fault in score.faults),
@@ -49,7 +52,7 @@ class Verdict:
         return [(self.setup, f"{self.interval} s", name, *score.row()) for name, score in self.events.items()]
 
     def __str__(self) -> str:
-        return f"  {self.polls}\n  states: {self.states}\n  epochs: {self.epochs}"
+        return f"  {self.polls}\n  states: {self.states}\n  brokers: {self.brokers}\n  epochs: {self.epochs}"
 
 
 def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
@@ -68,6 +71,7 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
         f"were older than what was known; left out since their broker was paused {left_out.count('paused')}, started "
         f"{left_out.count('started')}",
         states=compare_states(seen, watch, run.truth),
+        brokers=compare_brokers(lake.brokers(spark, where), watch, run.truth),
         epochs=compare_epochs(seen, run.truth, shrinks_raise=shrinks_raise),
         events={
             "leaders, by silver": compare_leader_changes(

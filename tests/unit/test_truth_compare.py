@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from truth.chaos import Entry
-from truth.compare import TOLERANCE, compare_epochs, compare_states
+from truth.compare import TOLERANCE, compare_brokers, compare_epochs, compare_states
 from truth.compare_events import IsrChange, compare_isr_changes, compare_leader_changes
 from truth.events import isr_departures, leader_transitions
-from truth.log import Record, Truth, truth_of
-from truth.observed import Poll, Seen, Watch, polls_of
+from truth.log import Record, Truth, at_time, truth_of
+from truth.observed import Poll, Seen, SeenBroker, Watch, polls_of
 from truth.plain import isr_changes, leader_changes
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -43,7 +43,7 @@ LOG = [
     record(1, "PARTITION_RECORD", partitionId=0, topicId=TOPIC, replicas=[1, 2, 3], isr=[1, 2, 3], leader=1, leaderEpoch=0),
     change(13, leader=2, isr=[2, 3]),
     broker(13, 1, 1),
-    broker(20, 1, -1),
+    broker(20.5, 1, -1),
     change(21, isr=[1, 2, 3]),
     change(23, leader=1),
     change(30.2, isr=[1, 2]),
@@ -71,9 +71,10 @@ def history(truth: Truth, polls: list[Poll], trail: float = 0) -> list[Seen]:
     rows: list[Seen] = []
     for each in polls:
         at = each.sent_at - timedelta(seconds=trail)
-        state = [state for state in truth.partitions[TOPIC, 0] if state.at <= at][-1]
+        state = at_time(truth.partitions[TOPIC, 0], at)
+        offline = tuple(b for b in sorted(state.replicas) if not at_time(truth.brokers[b], at).is_alive)
         seen = Seen(
-            state.topic, TOPIC, 0, state.leader, state.leader_epoch, state.replicas, state.isr, (), each.poll_id, None
+            state.topic, TOPIC, 0, state.leader, state.leader_epoch, state.replicas, state.isr, offline, each.poll_id, None
         )  # fmt: skip
         if rows and replace(rows[-1], first_poll=each.poll_id) == seen:
             continue
@@ -103,6 +104,38 @@ def test_true_states_agree(truth, watch, rows):
     assert (score.claims, score.wrong, score.missing, score.late, score.trail) == (26, [], [], [], [])
     epochs = compare_epochs(rows, truth, shrinks_raise=False)
     assert (epochs.pairs, epochs.transitions, epochs.exact, epochs.wrong) == (4, 4, 3, [])
+
+
+@pytest.mark.parametrize("offline", [(), (2,), (1, 2)])
+def test_a_replica_that_was_not_offline_is_found(truth, watch, rows, offline):
+    assert compare_states(rows, watch, truth).offline_wrong == []
+    rows[1] = replace(rows[1], offline_replicas=offline)
+    score = compare_states(rows, watch, truth)
+    assert len(score.offline_wrong) == (4 if 2 in offline else 0) + (
+        3 if 1 not in offline else 0
+    )  # at 14 within the tolerance
+    assert score.wrong == []
+
+
+def listed(*spans: tuple[int, int, int | None]) -> list[SeenBroker]:
+    """Broker, first poll and last."""
+    return [
+        SeenBroker(b, None, POLLS[first].poll_id, None if last is None else POLLS[last].poll_id)
+        for b, first, last in spans
+    ]
+
+
+def test_brokers_are_listed_while_they_live(truth, watch):
+    others = [(b, 0, None) for b in (2, 3, 4)]
+    right = compare_brokers(listed((1, 0, 1), (1, 6, None), *others), watch, truth)  # fenced from 13 to 20.5
+    assert (right.claims, right.wrong, right.late) == (104, [], [])
+    early = compare_brokers(listed((1, 0, 0), (1, 6, None), *others), watch, truth)
+    assert len(early.wrong) == 1  # at 12 it was alive, and had never not been
+    late = compare_brokers(listed((1, 0, None), *others), watch, truth)
+    assert (late.wrong, max(late.trail)) == ([], timedelta(seconds=7))
+    assert len(compare_brokers([*listed((1, 0, None), *others), *listed((9, 3, 3))], watch, truth).wrong) == 1
+    racked = [replace(row, rack="z") if row.broker_id == 2 else row for row in listed((1, 0, None), *others)]
+    assert len(compare_brokers(racked, watch, truth).wrong) == 26
 
 
 @pytest.mark.parametrize(
