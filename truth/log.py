@@ -352,7 +352,8 @@ def _broker_change(truth: Truth, record: Record) -> None:
         changes["fenced"] = fenced == 1
     if shutdown := data.get("inControlledShutdown", 0):
         changes["in_controlled_shutdown"] = shutdown == 1
-    _change_broker(truth, record, data["brokerId"], **changes)
+    if changes:  # else it is of log directories
+        _change_broker(truth, record, data["brokerId"], **changes)
 
 
 def _fence_broker(truth: Truth, record: Record) -> None:

@@ -5,11 +5,12 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
+from schemas.table import Table
 from truth import lake, plain
 from truth.compare import TOLERANCE, EpochScore, StateScore, compare_brokers, compare_epochs, compare_states
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
-from truth.compare_events import EventScore, compare_isr_changes, compare_leader_changes
-from truth.observed import Watch
+from truth.compare_events import EventScore, IsrChange, LeaderChange, compare_isr_changes, compare_leader_changes
+from truth.observed import Poll, Seen, Watch
 from truth.run import Run
 
 HEADINGS = ("set-up", "interval", "events", *EVENT_HEADINGS)
@@ -56,14 +57,12 @@ class Verdict:
 
 
 def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
-    """Compare the lake of one interval with the truth."""
+    """Compare the lake of one interval with the truth: its silver, and events as silver alone gives them."""
+    polls, seen, watch = _observed(spark, run, interval)
     where = run.lakes[interval].lake
-    polls = lake.polls(spark, where, run.journal)
-    seen = lake.states(spark, where)
-    watch = Watch.over(polls, TOLERANCE)
     shrinks_raise = run.truth.level("metadata.version") < _LEVEL_OF_QUIET_SHRINKS
     left_out = [poll.left_out for poll in polls if poll.left_out]
-    look_ahead = timedelta(seconds=max(2 * interval, _LEAST_LOOK_AHEAD))
+    leaders, isr = plain.leader_changes(seen, watch, shrinks_raise=shrinks_raise), plain.isr_changes(seen, watch)
     return Verdict(
         setup=run.setup.name,
         interval=interval,
@@ -74,11 +73,32 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
         brokers=compare_brokers(lake.brokers(spark, where), watch, run.truth),
         epochs=compare_epochs(seen, run.truth, shrinks_raise=shrinks_raise),
         events={
-            "leaders, by silver": compare_leader_changes(
-                plain.leader_changes(seen, watch, shrinks_raise=shrinks_raise), seen, watch, run.truth
-            ),
-            "ISR, by silver": compare_isr_changes(
-                plain.isr_changes(seen, watch), watch, run.truth, look_ahead=look_ahead
-            ),
+            "leaders, by silver": compare_leader_changes(leaders, seen, watch, run.truth),
+            "ISR, by silver": compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
         },
     )
+
+
+def judge_events(
+    spark: SparkSession, run: Run, interval: int, *, leader_changes: Table, isr_changes: Table
+) -> dict[str, EventScore]:
+    """Compare two tables of events, which have the columns of LeaderChange and IsrChange, with the truth."""
+    _, seen, watch = _observed(spark, run, interval)
+    where = run.lakes[interval].lake
+    leaders = lake.rows_of(spark, where, leader_changes, LeaderChange)
+    # What was out when the partition was seen first did not leave then.
+    isr = lake.rows_of(spark, where, isr_changes, IsrChange, "began_after IS NOT NULL AND change != 'absent'")
+    return {
+        leader_changes.full_name: compare_leader_changes(leaders, seen, watch, run.truth),
+        isr_changes.full_name: compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
+    }
+
+
+def _observed(spark: SparkSession, run: Run, interval: int) -> tuple[list[Poll], list[Seen], Watch]:
+    where = run.lakes[interval].lake
+    polls = lake.polls(spark, where, run.journal)
+    return polls, lake.states(spark, where), Watch.over(polls, TOLERANCE)
+
+
+def _look_ahead(interval: int) -> timedelta:
+    return timedelta(seconds=max(2 * interval, _LEAST_LOOK_AHEAD))

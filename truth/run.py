@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from jobs import poll_metadata, snapshot_history
+from jobs.common.cli import Job
 from jobs.common.config import Config, load
 from local_cluster import LocalCluster
 from truth.administration import Administration
@@ -66,8 +67,10 @@ def run(
     seconds: float,
     intervals: Sequence[int],
     say: Say,
+    gold_jobs: Sequence[Job] = (),
 ) -> Run:
-    """Start a cluster, poll it on each interval into a lake of its own, do what the seed plans, and make history of it.
+    """Start a cluster, poll it on each interval into a lake of its own, do what the seed plans, and make history of it:
+    silver, and what `gold_jobs` make of that.
 
     The polling goes on until the cluster has settled. Everything that was started has ended when this returns or raises.
     """
@@ -98,6 +101,8 @@ def run(
         truth = read_truth(cluster)
     for config in configs.values():
         snapshot_history.start(spark, config, once=True).awaitTermination()
+        for job in gold_jobs:
+            job(spark, config, True)
     return Run(setup, configs, journal, truth)
 
 

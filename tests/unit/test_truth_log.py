@@ -161,3 +161,73 @@ def test_a_log_that_a_snapshot_cut_is_refused():
 def test_what_was_not_decoded_is_refused(line):
     with pytest.raises(TruthError, match=r"^not (decoded|a record): \| offset: 0"):
         list(records([BATCH.format(0, 1000), line]))
+
+
+def replayed(version: str):
+    """The log of a cluster to which was done: stop and start 1; elect preferred leaders; move clicks-0 from [3, 1] to [2, 1];
+    stop 3, begin to move clicks-0 to [3, 1], cancel that; start 3; stop 1, kill 2, start 1, elect unclean, start 2; add
+    clicks-1; delete orders and make it again. The one of 3.9.2 (metadata.version 3.5-IV2) is cut after the cancellation.
+    """
+    return truth_of(records((DATA / f"metadata_log_{version}.txt").read_text().splitlines()))
+
+
+def leaders(truth, topic: str, partition: int) -> list[tuple]:
+    """Leader, epoch, ISR and replicas."""
+    return [
+        (state.leader, state.leader_epoch, state.isr, state.replicas)
+        for (topic_id, number), states in truth.partitions.items()
+        for state in states
+        if truth.topics[topic_id].topic == topic and number == partition and truth.topics[topic_id].deleted_at is None
+    ]
+
+
+def test_what_4_3_1_wrote():
+    truth = replayed("4.3.1")
+    assert (truth.level("metadata.version"), truth.level("eligible.leader.replicas.version")) == (30, 1)
+    assert [(life.topic, life.deleted_at is None) for life in truth.topics.values()] == [
+        ("orders", False), ("clicks", True), ("orders", True),
+    ]  # fmt: skip
+    assert leaders(truth, "clicks", 0) == [
+        (3, 0, (1, 3), (3, 1)),
+        (3, 0, (3,), (3, 1)),  # 1 stops; the shrink leaves the epoch alone
+        (3, 0, (1, 3), (3, 1)),
+        (3, 0, (1, 3), (2, 1, 3)),
+        (2, 1, (1, 2), (2, 1)),
+        (2, 1, (1, 2), (3, 1, 2)),
+        (2, 2, (1, 2), (1, 2)),  # cancelled: the epoch rises, and another replica is preferred than before
+        (2, 2, (2,), (1, 2)),
+        (-1, 3, (), (1, 2)),  # 2 is killed
+        (1, 4, (1,), (1, 2)),  # from the ELR: clean
+        (1, 4, (1,), (1, 2)),
+        (1, 4, (1, 2), (1, 2)),
+    ]
+    states = truth.partitions[next(key for key in truth.partitions if truth.topics[key[0]].topic == "clicks")]
+    assert [(state.elr, state.last_known_elr) for state in states[-4:]] == [
+        ((1, 2), (2,)),
+        ((2,), ()),
+        ((), ()),
+        ((), ()),
+    ]
+    assert [(state.adding, state.removing) for state in states[3:7]] == [((2,), (3,)), ((), ()), ((3,), (2,)), ((), ())]
+    assert not any(state.recovering for state in states)
+    assert leaders(truth, "clicks", 1) == [(1, 0, (1, 3), (1, 3))]
+    assert leaders(truth, "orders", 0) == [(3, 0, (2, 3), (3, 2))]
+    assert [state.is_alive for state in truth.brokers[2]] == [False, True, False, False, True]
+    assert {broker: states[0].rack for broker, states in truth.brokers.items()} == {1: "a", 2: "b", 3: "a"}
+    assert [(c.resource, c.name, c.value) for c in truth.configs if c.resource_type == 2] == [
+        ("clicks", "min.insync.replicas", "2")
+    ]
+
+
+def test_what_3_9_2_wrote_below_3_6_iv0():
+    truth = replayed("3.9.2")
+    assert truth.level("metadata.version") == 11
+    assert leaders(truth, "clicks", 0) == [
+        (3, 0, (1, 3), (3, 1)),
+        (3, 1, (3,), (3, 1)),  # the shrink raises the epoch
+        (3, 1, (1, 3), (3, 1)),
+        (3, 1, (1, 3), (2, 1, 3)),
+        (2, 2, (1, 2), (2, 1)),
+        (2, 2, (1, 2), (3, 1, 2)),
+        (2, 3, (1, 2), (1, 2)),
+    ]
