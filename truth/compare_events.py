@@ -158,7 +158,7 @@ def compare_leader_changes(
 ) -> EventScore:
     """Each transition of the log is in the range of epochs of one row, within its bounds; each row holds what the log has.
 
-    `seen`, the states in silver, tell when each topic was watched first and last.
+    `seen`, the states in silver, tell when each partition was watched first and last.
     """
     score = EventScore()
     inside = _in_ranges(rows, leader_transitions(truth), _watched(seen, watch), watch.tolerance, score)
@@ -190,7 +190,7 @@ def compare_leader_changes(
 def _in_ranges(
     rows: Sequence[LeaderChange],
     transitions: Iterable[Transition],
-    watched: Mapping[str, tuple[Poll, Poll]],
+    watched: Mapping[PartitionKey, tuple[Poll, Poll]],
     tolerance: timedelta,
     score: EventScore,
 ) -> Mapping[LeaderChange, list[Transition]]:
@@ -204,7 +204,7 @@ def _in_ranges(
         holding = [row for row in by_key.get(transition.key, ()) if row.prev_leader_epoch < epoch <= row.leader_epoch]
         for row in holding:
             inside[row].append(transition)
-        why = _unwatched(transition.at, transition.key[0], watched, tolerance)
+        why = _unwatched(transition, watched, tolerance)
         if why is not None and not holding:
             score.left_out[why] += 1
             continue
@@ -343,28 +343,28 @@ def _left_out(rows: Sequence[_Row], watch: Watch) -> Mapping[_Row, str]:
     return {row: reason for row, reason in found.items() if reason is not None}
 
 
-def _watched(seen: Iterable[Seen], watch: Watch) -> dict[str, tuple[Poll, Poll]]:
-    """For each topic id the first and the last accepted poll that showed it."""
-    spans: dict[str, tuple[str, str]] = {}
-    last = watch.polls[-1].poll_id
+def _watched(seen: Iterable[Seen], watch: Watch) -> dict[PartitionKey, tuple[Poll, Poll]]:
+    """For each partition the first and the last accepted poll that showed it."""
+    spans: dict[PartitionKey, tuple[str, str]] = {}
+    newest = watch.polls[-1].poll_id
     for row in seen:
-        first_poll, last_poll = row.first_poll, row.last_poll or last
-        before = spans.get(row.topic_id, (first_poll, last_poll))
-        spans[row.topic_id] = min(before[0], first_poll), max(before[1], last_poll)
+        first_poll, last_poll = row.first_poll, row.last_poll or newest
+        before = spans.get(row.key, (first_poll, last_poll))
+        spans[row.key] = min(before[0], first_poll), max(before[1], last_poll)
     polls = {poll.poll_id: poll for poll in watch.polls}
-    return {topic_id: (polls[first], polls[last]) for topic_id, (first, last) in spans.items()}
+    return {key: (polls[first], polls[last]) for key, (first, last) in spans.items()}
 
 
 def _unwatched(
-    at: datetime, topic_id: str, watched: Mapping[str, tuple[Poll, Poll]], tolerance: timedelta
+    transition: Transition, watched: Mapping[PartitionKey, tuple[Poll, Poll]], tolerance: timedelta
 ) -> str | None:
-    """Why an event of that time need not be known: before the first good poll of its topic or after the last."""
-    if topic_id not in watched:
+    """Why a transition need not be known: before the first good poll that showed the partition, or after the last."""
+    if transition.key not in watched:
         return "never_seen"
-    first, last = watched[topic_id]
-    if at <= first.received_at:
+    first, last = watched[transition.key]
+    if transition.at <= first.received_at:
         return "before_first_poll"
-    return "after_last_poll" if at > last.sent_at - tolerance else None
+    return "after_last_poll" if transition.at > last.sent_at - tolerance else None
 
 
 def _said(transition: Transition) -> str:
