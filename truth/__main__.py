@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _session(slots: int) -> SparkSession:
     """A session with the settings that jobs have, and a slot for each query that polls."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers have the driver's packages
     os.chdir(ROOT)  # the settings name folders of the repository
     lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
     settings = dict(line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#"))
