@@ -20,7 +20,7 @@ from truth.events import (
     leader_transitions,
     raised_by_moves,
 )
-from truth.log import PartitionKey, Truth
+from truth.log import PartitionKey, Truth, at_time
 from truth.observed import Poll, Seen, Watch
 
 LEFT = "left"
@@ -95,6 +95,8 @@ class EventScore:
     """Rows whose reason, cause or certainty the log contradicts."""
     decided: int = 0
     """Rows whose reason or cause the log decides."""
+    unclean: Counter[str] = field(default_factory=Counter)
+    """What the rows of truly unclean elections say of that."""
     slack: list[int] = field(default_factory=list)
     """changes_max - changes_min of each row."""
     widths: list[timedelta] = field(default_factory=list)
@@ -143,13 +145,18 @@ class EventScore:
             f"{self.median_width:.2f} / {self.widest:.2f} s",
             f"{sum(self.slack) / len(self.slack):.2f}" if self.slack else "-",
             f"{self.longest_trail:.2f} s",
-            " ".join(f"{why}={count}" for why, count in sorted(self.left_out.items()) if count) or "-",
+            _counts(self.unclean),
+            _counts(self.left_out),
         )
+
+
+def _counts(counter: Counter[str]) -> str:
+    return " ".join(f"{what}={count}" for what, count in sorted(counter.items()) if count) or "-"
 
 
 HEADINGS = (
     "recall", "precision", "out of bounds", "miscounted", "misjudged", "width, median / most", "count slack", "trail",
-    "left out",
+    "truly unclean", "left out",
 )  # fmt: skip
 
 
@@ -183,7 +190,7 @@ def compare_leader_changes(
             # What polling cannot know, and gold says that it does not.
             score.left_out["unseen_reassignment"] += 1
         else:
-            _judge_leader_change(row, inside[row], score)
+            _judge_leader_change(row, inside[row], truth, score)
     return score
 
 
@@ -214,22 +221,30 @@ def _in_ranges(
     return inside
 
 
-def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], score: EventScore) -> None:
+def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], truth: Truth, score: EventScore) -> None:
     count = len(transitions)
     if not row.changes_min <= count <= row.changes_max:
         score.miscounted.append(f"{row} holds {count}")
     elif row.epoch_semantics == EXACT and row.changes_min != row.changes_max:
         score.miscounted.append(f"{row} is exact and a range")
-    unclean = any(transition.unclean for transition in transitions)
-    if row.unclean == "proven" and not unclean:
-        score.misjudged.append(f"{row} was clean")
-    if row.unclean == "none" and unclean and row.leader == transitions[-1].after.leader:
-        score.misjudged.append(f"{row} was unclean")
+    _judge_unclean(row, transitions, truth, score)
     # With several transitions in a row of gold the reason is of what was seen, which the log does not have.
     if count == 1 and transitions[0].reason is not None:
         score.decided += 1
         if row.reason not in (None, transitions[0].reason):
             score.misjudged.append(f"{row} was {transitions[0].reason}")
+
+
+def _judge_unclean(row: LeaderChange, transitions: Sequence[Transition], truth: Truth, score: EventScore) -> None:
+    """Proven must be true. None must be, where the poll before showed an ISR without the new leader, and nothing is hidden."""
+    unclean = any(transition.unclean for transition in transitions)
+    if unclean:
+        score.unclean[row.unclean or "unknown"] += 1
+    elif row.unclean == "proven":
+        score.misjudged.append(f"{row} was clean")
+    before = at_time(truth.partitions[row.key], row.began_after)
+    if unclean and row.unclean == "none" and len(transitions) == 1 and before and row.leader not in before.isr:
+        score.misjudged.append(f"{row} was unclean")
 
 
 def compare_isr_changes(rows: Sequence[IsrChange], watch: Watch, truth: Truth, *, look_ahead: timedelta) -> EventScore:

@@ -241,6 +241,20 @@ def test_unclean_elections(change_, unclean):
     assert (last.reason, last.unclean) == ("recovery", unclean)
 
 
+@pytest.mark.parametrize(("said", "faults"), [("proven", 0), ("suspected", 0), ("none", 1), (None, 0)])
+def test_an_unclean_election_must_not_be_called_clean(said, faults):
+    log = [
+        *LOG[:6], change(30.5, leader=-1, isr=[2]), change(36.5, leader=3, isr=[3], leaderRecoveryState=1), LOG[-1],
+    ]  # fmt: skip
+    unclean = truth_of(log)
+    rows, watch = history(unclean, POLLS), Watch.over(POLLS, TOLERANCE)
+    changes = [replace(each, unclean="none") for each in leader_changes(rows, watch, shrinks_raise=False)]
+    assert [each.leader for each in changes] == [-1, 3]
+    changes[1] = replace(changes[1], unclean=said)
+    score = compare_leader_changes(changes, rows, watch, unclean)
+    assert (len(score.misjudged), dict(score.unclean)) == (faults, {said or "unknown": 1})
+
+
 def test_true_leader_changes_agree(truth, watch, rows):
     score = compare_leader_changes(leader_changes(rows, watch, shrinks_raise=False), rows, watch, truth)
     assert score.faults == []
