@@ -17,7 +17,7 @@ from local_cluster.nodes import PLAINTEXT
 from local_cluster.ports import HOST
 
 _SECONDS: Final = 8.0
-_SETTLED_SECONDS: Final = 90.0
+_SETTLED_SECONDS: Final = 120.0
 
 Moves = Sequence[tuple[str, int, tuple[int, ...]]]
 """Topic, partition, replicas."""

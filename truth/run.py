@@ -21,7 +21,7 @@ from truth.traffic import Traffic
 
 ALIAS = "local"
 _BATCH_SECONDS = 10
-"""Polls are committed about this often: a commit a second would be all that a small machine does."""
+"""Polls of one lake are committed about this often: a commit a second would be all that a small machine does."""
 _COMMIT_SECONDS = 120.0
 _QUIET_SECONDS = 3.0
 
@@ -89,7 +89,12 @@ def run(
         administration = Administration(cluster)
         begun_with = topics(seed, brokers)
         administration.create_topics(begun_with)
-        configs = {interval: _config(folder, cluster.bootstrap_servers, interval) for interval in intervals}
+        # Nobody polls during a commit, which takes the longer the more lakes there are.
+        batch_seconds = _BATCH_SECONDS * min(2, len(intervals))
+        configs = {
+            interval: _config(folder, cluster.bootstrap_servers, interval, max(1, batch_seconds // interval))
+            for interval in intervals
+        }
         with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]) as traffic:
             administration.await_settled(brokers)
             with _polling(spark, configs) as queries:
@@ -138,13 +143,13 @@ def _batches(query: StreamingQuery) -> int:
     return 0 if progress is None else progress.batchId + 1
 
 
-def _config(folder: Path, bootstrap_servers: str, interval: int) -> Config:
+def _config(folder: Path, bootstrap_servers: str, interval: int, polls_per_batch: int) -> Config:
     home = folder / f"every-{interval}s"
     home.mkdir(parents=True)
     file = home / "config.yaml"
     poll = {
         "pollInterval": f"{interval}s",
-        "pollsPerBatch": max(1, _BATCH_SECONDS // interval),
+        "pollsPerBatch": polls_per_batch,
         "requestTimeout": f"{min(4000, max(1000, interval * 2000))}ms",
     }
     clusters = {ALIAS: {"kafka.bootstrap.servers": bootstrap_servers}}
