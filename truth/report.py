@@ -41,6 +41,8 @@ class Verdict:
         """Everything that should not be."""
         return [
             *(f"a state that never was: {each}" for each in self.states.wrong),
+            *(f"a state that had ended {late.total_seconds():.3f} s before the tolerance" for late in self.states.late),
+            *(f"a broker's that had ended {late.total_seconds():.3f} s before it" for late in self.brokers.late),
             *(f"a replica that was not offline, or was: {each}" for each in self.states.offline_wrong),
             *(f"brokers: {each}" for each in self.brokers.wrong),
             *(f"nothing is said of {each}" for each in self.states.missing),
