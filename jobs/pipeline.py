@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
     """With `once`, one round of each job, one after the other; else all of them until one fails."""
+    snapshot_history.check_progress(spark, config)
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_tables(spark, config.lake, TABLES)
     if once:

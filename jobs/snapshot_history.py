@@ -5,10 +5,12 @@ spark-submit jobs/snapshot_history.py --config FILE [--once]
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
@@ -19,12 +21,16 @@ from jobs.common.upkeep import keep_up, next_due
 from jobs.common.writes import delete_matching, upsert
 from jobs.rules import acceptance, snapshots
 from schemas import bronze, silver
-from schemas.lake import Lake, LakeError, ensure_tables
+from schemas.lake import Lake, LakeError, ensure_tables, table_exists
 from schemas.table import Table
 
 QUERY = "snapshot_history"
 LOOK_EVERY = "1 second"
 """How often the running query looks for new polls; without, it lists the table's log a hundred times a second."""
+
+
+_WRITERS = ThreadPoolExecutor(4, "snapshot_history")
+"""Planning a table's rows and their MERGE takes longer than either, on one core each: tables are written side by side."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,14 +48,12 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     """Start the query that keeps silver up with bronze; with `once` it ends when it has caught up."""
     lake = config.lake
+    check_progress(spark, config)
     ensure_tables(spark, lake, (*bronze.TABLES, *silver.TABLES))
-    checkpoint = config.checkpoint(QUERY)
     first_batch, upkeep_due = True, next_due(spark, lake)
 
-    def apply_batch(batch: DataFrame, batch_id: int) -> None:
+    def apply_batch(batch: DataFrame, _: int) -> None:
         nonlocal first_batch, upkeep_due
-        if first_batch and batch_id > 0:
-            _check_progress(batch.sparkSession, lake, checkpoint)
         apply_polls(whole_polls(batch, lake), lake)
         # Not after the first batch: it may be an old one done again, with polls behind it that lie in files just as old.
         if not (once or first_batch) and upkeep_due <= datetime.now(UTC):
@@ -61,19 +65,33 @@ def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     writer = (
         lake.read_stream(spark, bronze.METADATA_POLLS, maxFilesPerTrigger=str(2**31 - 1))
         .writeStream.queryName(QUERY)
-        .option("checkpointLocation", checkpoint)
+        .option("checkpointLocation", config.checkpoint(QUERY))
         .foreachBatch(apply_batch)
     )
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=LOOK_EVERY)).start()
 
 
-def _check_progress(spark: SparkSession, lake: Lake, checkpoint: str) -> None:
-    """Raise LakeError for a silver that was removed, or all polls before would be missing from it without a word."""
-    if lake.read(spark, silver.PROGRESS).isEmpty():
+def check_progress(spark: SparkSession, config: Config) -> None:
+    """Raise LakeError for a silver that was removed, or all polls before would be missing from it without a word.
+
+    To be asked before tables are made: the query's checkpoint comes into being after them.
+    """
+    checkpoint = config.checkpoint(QUERY)
+    if not table_exists(spark, config.lake, silver.PROGRESS) and _is_there(spark, f"{checkpoint}/metadata"):
         raise LakeError(
-            f"{silver.PROGRESS.full_name} in {lake} is empty, though polls were made history: "
+            f"{silver.PROGRESS.full_name} is not in {config.lake}, though polls were made history: "
             f"to compute silver from bronze again, remove {checkpoint} too"
         )
+
+
+def _is_there(spark: SparkSession, file: str) -> bool:
+    try:
+        spark.read.text(file)
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return False
+        raise
+    return True
 
 
 def whole_polls(batch: DataFrame, lake: Lake) -> DataFrame:
@@ -99,8 +117,8 @@ def whole_polls(batch: DataFrame, lake: Lake) -> DataFrame:
 def apply_polls(batch: DataFrame, lake: Lake) -> None:
     """Bring silver up to the polls in `batch` (rows as in bronze.metadata_polls).
 
-    Polls that were applied before change nothing, so a batch may be repeated, and cut in any way. Tables are written
-    in a fixed order, silver.progress last: a run that is killed is redone from there.
+    Polls that were applied before change nothing, so a batch may be repeated, and cut in any way. silver.progress is
+    written last: a run that is killed is redone from there.
     """
     spark = batch.sparkSession
     pending = lake.read(spark, silver.PENDING)
@@ -144,14 +162,20 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
         )
 
     ids = intake.cluster_ids
-    for table, rows in changes.items():
-        _write_intervals(snapshots.placed_in_time(rows, verdicts, ids, table), lake, table)
-    _write(snapshots.poll_gaps(verdicts, ids), lake, silver.POLL_GAPS)
+    writes = [
+        partial(_write_intervals, snapshots.placed_in_time(rows, verdicts, ids, table), lake, table)
+        for table, rows in changes.items()
+    ]
+    writes.append(partial(_write, snapshots.poll_gaps(verdicts, ids), lake, silver.POLL_GAPS))
     if changes:
-        _write(snapshots.topic_digests(said, verdicts), lake, silver.TOPIC_DIGESTS)
+        writes.append(partial(_write, snapshots.topic_digests(said, verdicts), lake, silver.TOPIC_DIGESTS))
     waiting = verdicts.where("verdict = 'pending'").select("cluster", "poll_id")
     if not waiting.isEmpty():
-        _write(batch.join(F.broadcast(waiting), ["cluster", "poll_id"], "left_semi"), lake, silver.PENDING)
+        rows = batch.join(F.broadcast(waiting), ["cluster", "poll_id"], "left_semi")
+        writes.append(partial(_write, rows, lake, silver.PENDING))
+    written, _ = wait([_WRITERS.submit(write) for write in writes])
+    for each in written:
+        each.result()
     upsert(snapshots.next_progress(intake, verdicts, missing), lake, silver.PROGRESS)
     if taken.waited:
         _forget_applied(lake, spark)

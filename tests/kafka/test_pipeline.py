@@ -61,7 +61,7 @@ def config_file(folder: Path, cluster: LocalCluster, **poll: object) -> Path:
 def command(job: str, config: Path, *flags: str) -> list[str]:
     """As the README says, with a heap that suits the test machine."""
     submit = Path(sys.executable).with_name("spark-submit")
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=UTC"
+    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC"
     settings = ["--properties-file", "conf/spark-defaults.conf", "--master", "local[3]", "--driver-memory", "1g"]
     settings += ["--driver-java-options", java]
     return [str(submit), *settings, f"jobs/{job}.py", "--config", str(config), *flags]
