@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from jobs.common.session import spark_session
 from metadata_source.text import text_table
-from truth.report import HEADINGS, judge
+from truth.report import HEADINGS, Verdict, judge
 from truth.run import NEWEST, SETUPS, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,22 +39,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     folder = Path(tempfile.mkdtemp(prefix="truth-"))
     spark = _session(len(intervals) + 2)
-    verdicts = []
+    verdicts: list[Verdict] = []
     try:
         for setup in setups:
             home = folder / setup.name.replace(" ", "-")
             done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=intervals, say=say)
-            verdicts += [judge(spark, done, interval) for interval in intervals]
-            for verdict in verdicts[-len(intervals) :]:
+            new = [judge(spark, done, interval) for interval in intervals]
+            for verdict in new:
                 say(f"{verdict.name}\n{verdict}")
+            print(_table(new), flush=True)
+            verdicts += new
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
     print()
-    print("\n".join(text_table(HEADINGS, [row for verdict in verdicts for row in verdict.rows()])))
+    print(_table(verdicts))
     faults = [f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults]
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0
+
+
+def _table(verdicts: Sequence[Verdict]) -> str:
+    return "\n".join(text_table(HEADINGS, [row for verdict in verdicts for row in verdict.rows()]))
 
 
 def _parser() -> argparse.ArgumentParser:
