@@ -52,8 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    print()
-    print(_table(verdicts))
+    if len(setups) > 1:
+        print(f"\n{_table(verdicts)}")
     faults = [f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults]
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0
