@@ -5,7 +5,6 @@ Exit status 1 when it does not.
 
 import argparse
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -37,21 +36,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     def say(what: str) -> None:
         print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
 
-    folder = Path(tempfile.mkdtemp(prefix="truth-"))
-    spark = _session(len(intervals) + 2)
     verdicts: list[Verdict] = []
-    try:
-        for setup in setups:
-            home = folder / setup.name.replace(" ", "-")
-            done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=intervals, say=say)
-            new = [judge(spark, done, interval) for interval in intervals]
-            for verdict in new:
-                say(f"{verdict.name}\n{verdict}")
-            print(_table(new), flush=True)
-            verdicts += new
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    # Outside of all else: Spark may be gone already when it is to be stopped.
+    with tempfile.TemporaryDirectory(prefix="truth-", ignore_cleanup_errors=True) as folder:
+        spark = _session(len(intervals) + 2)
+        try:
+            for setup in setups:
+                home = Path(folder) / setup.name.replace(" ", "-")
+                done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=intervals, say=say)
+                new = [judge(spark, done, interval) for interval in intervals]
+                for verdict in new:
+                    say(f"{verdict.name}\n{verdict}")
+                print(_table(new), flush=True)
+                verdicts += new
+        finally:
+            spark.stop()
     if len(setups) > 1:
         print(f"\n{_table(verdicts)}")
     faults = [f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults]
