@@ -80,7 +80,6 @@ def _session(slots: int) -> SparkSession:
     settings |= {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Duser.timezone=UTC",
         "spark.driver.memory": "2g",
-        "spark.sql.codegen.wholeStage": "false",
         # Polling is stopped in the middle of a batch, which Spark says much about.
         "spark.log.level": "OFF",
     }
