@@ -67,10 +67,10 @@ def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> N
     """
     tables = list(tables)
     # Every table that is there is looked at before the first one is written.
-    missing = {table: _missing_columns(spark, lake, table) for table in tables if table_exists(spark, lake, table)}
+    found = {table: _found(spark, lake, table) for table in tables if table_exists(spark, lake, table)}
     for table in tables:
-        if table in missing:
-            _upgrade(spark, lake, table, missing[table])
+        if table in found:
+            _upgrade(spark, lake, table, found[table])
         else:
             _create(spark, lake, table)
 
@@ -80,7 +80,7 @@ def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> No
     for table in tables:
         if not table_exists(spark, lake, table):
             raise LakeError(f"{table.full_name}: no such table in {lake}; run the job that writes it first")
-        missing = _missing_columns(spark, lake, table)
+        missing = _found(spark, lake, table).missing
         if missing:
             names = ", ".join(column.name for column in missing)
             raise LakeError(f"{table.full_name} in {lake} lacks {names}: made by an older version; run its job once")
@@ -126,7 +126,7 @@ def _detach(spark: SparkSession, table: Table) -> None:
         return
     if (
         spark.catalog.getTable(table.full_name).tableType != "EXTERNAL"
-        or _our_name(spark, table.full_name) != table.full_name
+        or properties(spark, table.full_name).get(TABLE_PROPERTY) != table.full_name
     ):
         raise LakeError(
             f"the catalog has a table {table.full_name} that attach did not put there; attach this lake in another catalog"
@@ -159,33 +159,37 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
         raise LakeError(f"{table.full_name} cannot be made in {lake}: {_first_line(error)}") from error
 
 
-def _upgrade(spark: SparkSession, lake: Lake, table: Table, missing: list[Column]) -> None:
-    if missing:
-        added = ", ".join(column.ddl for column in missing)
+@dataclass(frozen=True)
+class _Found:
+    """A table of ours as it stands: the version that wrote it, and the columns that it lacks."""
+
+    version: int
+    missing: list[Column]
+
+
+def _upgrade(spark: SparkSession, lake: Lake, table: Table, found: _Found) -> None:
+    if found.missing:
+        added = ", ".join(column.ddl for column in found.missing)
         spark.sql(f"ALTER TABLE {lake.identifier(table)} ADD COLUMNS ({added})")
-    if _properties(spark, lake.identifier(table)).get(VERSION_PROPERTY) != str(LAKE_VERSION):
+    if found.version != LAKE_VERSION:
         version = f"'{VERSION_PROPERTY}' = '{LAKE_VERSION}'"
         spark.sql(f"ALTER TABLE {lake.identifier(table)} SET TBLPROPERTIES ({version})")
 
 
-def _properties(spark: SparkSession, identifier: str) -> dict[str, str]:
+def properties(spark: SparkSession, identifier: str) -> dict[str, str]:
+    """The properties of a table."""
     return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
 
 
-def _our_name(spark: SparkSession, identifier: str) -> str | None:
-    """Which of our tables stands under `identifier`; None when it is not one."""
-    return _properties(spark, identifier).get(TABLE_PROPERTY)
-
-
-def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[Column]:
-    """Columns that an existing table lacks, after checking that it is ours, that what it has fits, and that they can be added."""
-    properties = _properties(spark, lake.identifier(table))
-    if properties.get(TABLE_PROPERTY) != table.full_name:
-        was = properties.get(TABLE_PROPERTY, "made by something else")
+def _found(spark: SparkSession, lake: Lake, table: Table) -> _Found:
+    """What stands in a table's place, after checking that it is ours, that what it has fits, and that what it lacks can be added."""
+    noted = properties(spark, lake.identifier(table))
+    if noted.get(TABLE_PROPERTY) != table.full_name:
+        was = noted.get(TABLE_PROPERTY, "made by something else")
         raise LakeError(
             f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, take another lake"
         )
-    version = int(properties.get(VERSION_PROPERTY, "0"))
+    version = int(noted.get(VERSION_PROPERTY, "0"))
     if version > LAKE_VERSION:
         raise LakeError(
             f"{table.full_name} in {lake} has version {version}, newer than this program's {LAKE_VERSION}: upgrade the program"
@@ -204,7 +208,7 @@ def _missing_columns(spark: SparkSession, lake: Lake, table: Table) -> list[Colu
                 f"{table.full_name} in {lake} lacks {column.name}, which may not be null: "
                 "not a table of this version; take another lake"
             )
-    return missing
+    return _Found(version, missing)
 
 
 def _simple(ddl: str) -> str:

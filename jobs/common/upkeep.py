@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from jobs.common.writes import delete_matching
 from schemas import bronze, silver
-from schemas.lake import TABLES, Lake, table_exists
+from schemas.lake import TABLES, Lake, properties, table_exists
 
 log = logging.getLogger("kafka_metadata_history.upkeep")
 
@@ -20,9 +20,8 @@ _KEPT_UP_AT = "kafkaMetadataHistory.keptUpAt"
 
 def next_due(spark: SparkSession, lake: Lake) -> datetime:
     """When the next round of upkeep is due; the last one is noted on silver.progress."""
-    properties = spark.sql(f"SHOW TBLPROPERTIES {lake.identifier(silver.PROGRESS)}").where(F.col("key") == _KEPT_UP_AT)
-    last = [datetime.fromisoformat(row.value) for row in properties.collect()]
-    return last[0] + EVERY if last else datetime.now(UTC)
+    last = properties(spark, lake.identifier(silver.PROGRESS)).get(_KEPT_UP_AT)
+    return datetime.fromisoformat(last) + EVERY if last else datetime.now(UTC)
 
 
 def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> None:
