@@ -4,7 +4,7 @@ spark-submit jobs/snapshot_history.py --config FILE [--once]
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from functools import partial, reduce
@@ -19,7 +19,7 @@ from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.upkeep import keep_up, next_due
 from jobs.common.writes import delete_matching, upsert
-from jobs.rules import acceptance, snapshots
+from jobs.rules import acceptance, enrichments, snapshots
 from schemas import bronze, silver
 from schemas.lake import Lake, LakeError, ensure_tables, table_exists
 from schemas.table import Table
@@ -130,7 +130,7 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     ).collect()[0]
     if not taken.polls:
         return
-    intake = snapshots.Intake(headers, snapshots.topics_of(headers, batch, pending))
+    intake = snapshots.Intake(headers, snapshots.answers_of(headers, batch, pending))
 
     def open_rows(table: Table, *, by_topic: bool = False) -> DataFrame:
         # Rows that ended before the oldest applied poll of these clusters are history that no run looks at again.
@@ -162,10 +162,9 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
         )
 
     ids = intake.cluster_ids
-    writes = [
-        partial(_write_intervals, snapshots.placed_in_time(rows, verdicts, ids, table), lake, table)
-        for table, rows in changes.items()
-    ]
+    placed = {table: snapshots.placed_in_time(rows, verdicts, ids, table) for table, rows in changes.items()}
+    placed |= _enrichments(intake, verdicts, open_rows)
+    writes = [partial(_write_intervals, rows, lake, table) for table, rows in placed.items()]
     writes.append(partial(_write, snapshots.poll_gaps(verdicts, ids), lake, silver.POLL_GAPS))
     if changes:
         writes.append(partial(_write, snapshots.topic_digests(said, verdicts), lake, silver.TOPIC_DIGESTS))
@@ -179,6 +178,27 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     upsert(snapshots.next_progress(intake, verdicts, missing), lake, silver.PROGRESS)
     if taken.waited:
         _forget_applied(lake, spark)
+
+
+def _enrichments(
+    intake: snapshots.Intake, verdicts: DataFrame, open_rows: Callable[[Table], DataFrame]
+) -> dict[Table, DataFrame]:
+    """The rows to write to tables of enrichments, of the kinds that said something new."""
+    lines = enrichments.lines_of(intake.polls, verdicts).localCheckpoint()
+    if lines.where("ord > 0").isEmpty():
+        return {}
+    so_far = {kind: open_rows(table) for kind, table in silver.ENRICHMENTS.items()}
+    things = enrichments.answered_intervals(intake.answers, lines, so_far)
+    changed = things.where("first_poll IS NULL OR superseded_ord IS NOT NULL").localCheckpoint()
+    return {
+        silver.ENRICHMENTS[kind]: snapshots.placed_in_time(
+            enrichments.rows_of(kind, changed),
+            lines.where(F.col("kind") == kind),
+            intake.cluster_ids,
+            silver.ENRICHMENTS[kind],
+        )
+        for (kind,) in changed.select("kind").distinct().collect()
+    }
 
 
 _ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")

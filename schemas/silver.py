@@ -19,6 +19,7 @@ INTERVAL_COLUMNS = (
         "Accepted poll before first_poll, the last without this state; null for the cluster's first.",
     ),
     Column("prev_sent_at", "timestamp", "When prev_poll was sent: the state began after this."),
+    Column("interval_ms", "bigint", "Planned interval of polls at first_poll, ms."),
     Column("last_poll", "string", "Last accepted poll that showed it; null while current."),
     Column("last_seen_at", "timestamp", "When last_poll was answered; null while current (see the views for now)."),
     Column("last_seen_sent_at", "timestamp", "When last_poll was sent: the state ended after this."),
@@ -66,6 +67,7 @@ TOPIC = Column("topic", "string", "Topic name.", nullable=False)
 TOPIC_ID = Column(
     "topic_id", "string", "Kafka's 22-character id; null while no answer has shown it (before Metadata v10)."
 )
+PARTITION = Column("partition", "int", "Partition number.", nullable=False)
 
 BROKER_SNAPSHOTS = _interval_table(
     "broker_snapshots",
@@ -92,7 +94,7 @@ TOPIC_SNAPSHOTS = _interval_table(
 PARTITION_SNAPSHOTS = _interval_table(
     "partition_snapshots",
     "Partitions over time: leader, leader epoch, replicas, ISR, offline replicas.",
-    key=(TOPIC, TOPIC_ID, Column("partition", "int", "Partition number.", nullable=False)),
+    key=(TOPIC, TOPIC_ID, PARTITION),
     state=(
         Column(
             "error_code",
@@ -121,6 +123,71 @@ CLUSTER_SNAPSHOTS = _interval_table(
         Column("elr_version_level", "int", "Finalized level of eligible.leader.replicas.version; null while unknown."),
     ),
 )
+
+# --- enrichments: "poll" means one in which this kind was answered ---
+
+TOPIC_CONFIGS = _interval_table(
+    "topic_configs",
+    "Settings of topics over time, as they are in effect (enrichment configs).",
+    key=(TOPIC,),
+    state=(
+        Column("min_insync_replicas", "int", "min.insync.replicas; null when it may not be read."),
+        Column(
+            "unclean_leader_election_enable", "boolean", "unclean.leader.election.enable; null when it may not be read."
+        ),
+    ),
+)
+
+REASSIGNMENTS = _interval_table(
+    "reassignments",
+    "Reassignments of partitions over time; a row is there while one goes on (enrichment reassignments).",
+    key=(TOPIC, PARTITION),
+    state=(
+        Column("adding_replicas", "array<int>", "Replicas that it adds, sorted."),
+        Column("removing_replicas", "array<int>", "Replicas that it will remove, sorted."),
+    ),
+)
+
+QUORUM = _interval_table(
+    "quorum",
+    "The controller quorum over time (enrichment quorum).",
+    key=(),
+    state=(
+        Column("controller_id", "int", "The active controller; -1 when there is none."),
+        Column("quorum_epoch", "int", "Its epoch."),
+        Column("voters", "array<int>", "Controllers that vote, sorted."),
+    ),
+)
+
+PARTITION_ELR = _interval_table(
+    "partition_elr",
+    "Eligible and last known leaders of partitions over time (KIP-966); a row is there while one is not empty (enrichment elr).",
+    key=(TOPIC, PARTITION),
+    state=(
+        Column("elr", "array<int>", "Eligible leader replicas, sorted."),
+        Column("last_known_elr", "array<int>", "Last known eligible leader replicas, sorted."),
+    ),
+)
+
+FENCED_BROKERS = _interval_table(
+    "fenced_brokers",
+    "Brokers that are registered, but fenced; a row is there while one is (enrichment fenced).",
+    key=(Column("broker_id", "int", "Broker id.", nullable=False),),
+    state=(
+        Column("host", "string", "Advertised host."),
+        Column("port", "int", "Advertised port."),
+        Column("rack", "string", "broker.rack; null when none is set."),
+    ),
+)
+
+ENRICHMENTS = {
+    "configs": TOPIC_CONFIGS,
+    "reassignments": REASSIGNMENTS,
+    "quorum": QUORUM,
+    "elr": PARTITION_ELR,
+    "fenced": FENCED_BROKERS,
+}
+"""Kind of enrichment -> its table."""
 
 POLL_GAPS = Table(
     schema="silver",
@@ -218,6 +285,11 @@ PROGRESS = Table(
         ),
         Column("error_kinds", "array<string>", "Kinds of those failures, sorted.", nullable=False),
         Column("last_poll_at", "timestamp", "When the last poll was due, good or not."),
+        Column(
+            "enriched",
+            "map<string, struct<poll_id: string, at: timestamp, sent_at: timestamp, interval_ms: bigint>>",
+            "Kind of enrichment -> the last accepted poll in which it was answered.",
+        ),
     ),
     key=("cluster",),
     cluster_by=("cluster",),
@@ -251,6 +323,7 @@ TABLES = (
     TOPIC_SNAPSHOTS,
     PARTITION_SNAPSHOTS,
     CLUSTER_SNAPSHOTS,
+    *ENRICHMENTS.values(),
     POLL_GAPS,
     PENDING,
     TOPIC_DIGESTS,

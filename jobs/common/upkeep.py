@@ -1,6 +1,7 @@
 """Keeping the tables small: retention of bronze, compaction, and removal of files that nothing refers to."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession, Window
@@ -9,6 +10,7 @@ from pyspark.sql import functions as F
 from jobs.common.writes import delete_matching
 from schemas import bronze, silver
 from schemas.lake import TABLES, Lake, properties, table_exists
+from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.upkeep")
 
@@ -19,9 +21,9 @@ _KEPT_UP_AT = "kafkaMetadataHistory.keptUpAt"
 
 
 def next_due(spark: SparkSession, lake: Lake) -> datetime:
-    """When the next round of upkeep is due; the last one is noted on silver.progress."""
+    """When the next round of upkeep is due. The last one is noted on silver.progress; a new lake counts from now on."""
     last = properties(spark, lake.identifier(silver.PROGRESS)).get(_KEPT_UP_AT)
-    return datetime.fromisoformat(last) + EVERY if last else datetime.now(UTC)
+    return (datetime.fromisoformat(last) if last else _note(spark, lake)) + EVERY
 
 
 def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> None:
@@ -30,12 +32,23 @@ def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> Non
     Not while a stream still has to read files older than that: VACUUM takes what OPTIMIZE has replaced.
     """
     expire_bronze(spark, lake, bronze_retention)
-    for table in TABLES:
+
+    def compact(table: Table) -> None:
         if table_exists(spark, lake, table):
             spark.sql(f"OPTIMIZE {lake.identifier(table)}")
             spark.sql(f"VACUUM {lake.identifier(table)}")
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    spark.sql(f"ALTER TABLE {lake.identifier(silver.PROGRESS)} SET TBLPROPERTIES ('{_KEPT_UP_AT}' = '{now}')")
+
+    # Most tables have little to do, and listing their files waits more than it works.
+    with ThreadPoolExecutor(4, "upkeep") as side_by_side:
+        list(side_by_side.map(compact, TABLES))
+    _note(spark, lake)
+
+
+def _note(spark: SparkSession, lake: Lake) -> datetime:
+    now = datetime.now(UTC)
+    noted = f"'{_KEPT_UP_AT}' = '{now.isoformat(timespec='seconds')}'"
+    spark.sql(f"ALTER TABLE {lake.identifier(silver.PROGRESS)} SET TBLPROPERTIES ({noted})")
+    return now
 
 
 def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta) -> None:

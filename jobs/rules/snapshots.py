@@ -11,10 +11,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.rules import acceptance, presence
+from jobs.rules import acceptance, enrichments, presence
 from jobs.rules.intervals import intervals
 from schemas import silver
-from schemas.bronze import TOPIC_COLUMNS
+from schemas.bronze import ENRICHMENT_COLUMNS, TOPIC_COLUMNS
 from schemas.table import Table
 
 TRUSTED_EPOCHS_VERSION = 9
@@ -32,11 +32,16 @@ class Intake:
 
     `headers` has a row for each poll, late ones too, with `applied` (progress of its cluster, or null), `claimed_id` (the
     cluster id that the alias stands for), `late`, `refused`, `header_digest`, and `waited` (taken in by an earlier run).
-    `topics` has the topic rows of the good polls among them, with `api_version`.
+    `answers` has the other rows of the good polls among them (topics and enrichments), with `api_version`.
     """
 
     headers: DataFrame
-    topics: DataFrame
+    answers: DataFrame
+
+    @property
+    def topics(self) -> DataFrame:
+        """What the polls said of topics."""
+        return self.answers.where("record = 'topic'")
 
     @property
     def polls(self) -> DataFrame:
@@ -84,16 +89,17 @@ def take(batch: DataFrame, pending: DataFrame, progress: DataFrame) -> DataFrame
     )
 
 
-def topics_of(headers: DataFrame, batch: DataFrame, pending: DataFrame) -> DataFrame:
-    """The topic rows of an Intake with these `headers`."""
+def answers_of(headers: DataFrame, batch: DataFrame, pending: DataFrame) -> DataFrame:
+    """The answers of an Intake with these `headers`."""
     good = F.broadcast(
         headers.where("outcome = 'ok' AND NOT refused AND NOT late").select(
             "cluster", "poll_id", "waited", "api_version"
         )
     )
-    columns = ["cluster", "poll_id", "topic", "chunk", *(column.name for column in TOPIC_COLUMNS)]
-    new = batch.where("record = 'topic'").select(*columns).join(good.where("NOT waited"), ["cluster", "poll_id"])
-    waiting = pending.where("record = 'topic'").select(*columns).join(good.where("waited"), ["cluster", "poll_id"])
+    columns = ["cluster", "poll_id", "record", "topic", "chunk"]
+    columns += (column.name for column in (*TOPIC_COLUMNS, *ENRICHMENT_COLUMNS) if column.name != "enriched")
+    new = batch.where("record <> 'poll'").select(*columns).join(good.where("NOT waited"), ["cluster", "poll_id"])
+    waiting = pending.where("record <> 'poll'").select(*columns).join(good.where("waited"), ["cluster", "poll_id"])
     return new.unionByName(waiting).drop("waited")
 
 
@@ -439,6 +445,7 @@ def placed_in_time(rows: DataFrame, verdicts: DataFrame, cluster_ids: DataFrame,
         F.col("at").alias("first_seen_at"),
         F.col("before_poll").alias("prev_poll"),
         F.col("before_sent_at").alias("prev_sent_at"),
+        "interval_ms",
     )
     ended = line.select(
         "cluster",
@@ -584,10 +591,12 @@ def next_progress(intake: Intake, verdicts: DataFrame, missing: DataFrame) -> Da
         "stale_polls": F.when(moved, F.col("stale_polls")).otherwise(F.col("applied.stale_polls")),
         "absent": F.when(moved, F.coalesce("absent", none)).otherwise(F.col("applied.absent")),
         "last_poll_at": F.greatest("at", "applied.last_poll_at"),
+        "enriched": _overlaid(F.col("applied.enriched"), F.col("enriched")),
     }
     rows = (
         taken.join(judged, "cluster", "left")
         .join(gone, "cluster", "left")
+        .join(enrichments.last_answers(intake.polls, verdicts), "cluster", "left")
         .select("cluster", *(column.alias(name) for name, column in columns.items()))
     )
     settled = F.when(F.size("absent") > 0, F.col("before_poll")).otherwise(F.col("applied_poll"))
@@ -595,9 +604,6 @@ def next_progress(intake: Intake, verdicts: DataFrame, missing: DataFrame) -> Da
 
 
 def _overlaid(older: Column, newer: Column) -> Column:
-    """Two maps as one; `newer` wins."""
-    kept = F.map_filter(
-        F.coalesce(older, F.map_from_arrays(F.array().cast("array<string>"), F.array().cast("array<bigint>"))),
-        lambda key, _: ~F.map_contains_key(newer, key),
-    )
-    return F.map_concat(kept, newer)
+    """Two maps as one; `newer` wins. Either may be null."""
+    kept = F.map_filter(older, lambda key, _: ~F.map_contains_key(newer, key))
+    return F.coalesce(F.map_concat(kept, newer), newer, older)

@@ -38,6 +38,8 @@ class Answer:
     brokers: dict[int, tuple[str, int, str | None]] = field(default_factory=dict)
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     topic_filter: str | None = None
+    enriched: dict[str, str] = field(default_factory=dict)  # kind -> outcome
+    enrichments: dict[str, dict[Any, tuple]] = field(default_factory=dict)  # kind -> key -> state, of those that are ok
 
 
 class RandomCluster:
@@ -48,11 +50,13 @@ class RandomCluster:
         self.alias = alias
         self.mistaken_for = mistaken_for
         self.random = random.Random(seed)
+        self.besides = RandomEnrichments(seed)
         self.cluster_id = f"id-{alias}"
         self.brokers = {b: (f"host{b}", 9092, self.random.choice(["a", "b", None])) for b in range(3)}
         self.levels: tuple[int | None, int | None] = (25, 0)
         self.topics: dict[str, dict[str, Any]] = {}
         self.ids = 0
+        self.stalled: list[tuple[dict[str, Any], list[int]]] = []
         for _ in range(self.random.randint(1, 3)):
             self.create_topic()
 
@@ -76,7 +80,17 @@ class RandomCluster:
             "offline_replicas": [],
         }
 
+    def stall(self) -> None:
+        """A leader that hangs drops its followers; they are back in no time."""
+        leader = self.random.randrange(3)
+        for p in (p for topic in self.topics.values() for p in topic["partitions"] if p["leader"] == leader):
+            self.stalled.append((p, p["isr"]))
+            p["isr"] = [leader]
+
     def live(self) -> None:
+        for p, isr in self.stalled:
+            p["isr"] = [b for b in p["replicas"] if b in isr] or p["isr"]
+        self.stalled.clear()
         for _ in range(self.random.choice([0, 0, 0, 1, 1, 2, 3])):
             self.random.choice(
                 [
@@ -84,6 +98,9 @@ class RandomCluster:
                     self.elect,
                     self.shrink,
                     self.shrink,
+                    self.reassign,
+                    self.hide,
+                    self.stall,
                     self.topics_change,
                     self.brokers_change,
                     self.upgrade,
@@ -102,8 +119,28 @@ class RandomCluster:
 
     def shrink(self) -> None:
         if p := self.some_partition():
-            p["isr"] = self.random.sample(p["replicas"], self.random.randint(1, 2))
+            p["isr"] = self.random.sample(p["replicas"], self.random.randint(1, len(p["replicas"])))
             p["offline_replicas"] = [b for b in p["replicas"] if b not in self.brokers]
+
+    def reassign(self) -> None:
+        """Add a replica, or take the first away: it may lead, or be the only one in sync."""
+        if p := self.some_partition():
+            others = [b for b in range(4) if b not in p["replicas"]]
+            if others and self.random.random() < 0.5:
+                p["replicas"].append(others[0])
+                return
+            gone = p["replicas"].pop(0)
+            p["replicas"] = p["replicas"] or others[:1]
+            p["isr"] = [b for b in p["isr"] if b != gone] or p["replicas"][:1]
+            if p["leader"] == gone:
+                p["leader"] = self.random.choice([-1, *p["isr"]])
+            p["error_code"] = 5 if p["leader"] == -1 else 0
+            p["leader_epoch"] += 1
+
+    def hide(self) -> None:
+        """A broker without the listener shows no leader, in the same epoch."""
+        if p := self.some_partition():
+            p["error_code"], p["leader"] = (72, -1)
 
     def topics_change(self) -> None:
         if not self.topics or self.random.random() < 0.4:
@@ -178,6 +215,7 @@ class RandomCluster:
                 answer.levels = levels
                 answer.brokers = brokers
                 answer.topics = self.asked(topics, topic_filter, version)
+                self.besides.ask(answer)
             else:
                 answer.error_kind = r.choice(["timeout", "unreachable"])
             answers.append(answer)
@@ -206,6 +244,84 @@ class RandomCluster:
                 if version < 5:
                     p["offline_replicas"] = None
         return topics
+
+
+class RandomEnrichments:
+    """What a cluster answers to the kinds of enrichment, each asked now and then, and not always answered."""
+
+    KINDS = ("configs", "reassignments", "quorum", "elr", "fenced")
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed + 1_000_000)
+        self.states: dict[str, dict[Any, tuple]] = {kind: {} for kind in self.KINDS}
+
+    def ask(self, answer: Answer) -> None:
+        partitions = [(name, k) for name, topic in answer.topics.items() for k in range(len(topic["partitions"]))]
+        keys = {
+            "configs": [(name,) for name, topic in answer.topics.items() if topic["error_code"] == 0],
+            "reassignments": partitions,
+            "quorum": [()],
+            "elr": partitions,
+            "fenced": [(b,) for b in range(4)],
+        }
+        for kind in self.KINDS:
+            if self.random.random() < 0.5:
+                continue
+            outcome = self.random.choice(["ok"] * 8 + ["not_allowed", "failed: timeout"])
+            answer.enriched[kind] = outcome
+            if outcome == "ok":
+                self.states[kind] = answer.enrichments[kind] = {
+                    key: state for key in keys[kind] if (state := self.next_state(kind, self.states[kind].get(key)))
+                }
+
+    def next_state(self, kind: str, state: tuple | None) -> tuple | None:
+        r = self.random
+        some = tuple(sorted(r.sample(range(3), r.randint(0, 2))))
+        if state is not None and r.random() < 0.7:
+            return state
+        if kind == "configs":
+            return r.choice([(1, False), (2, False), (2, True), (None, None)])
+        if kind == "quorum":
+            return (r.randint(0, 1), r.randint(0, 2), some)
+        if r.random() < 0.6:
+            return None
+        if kind == "fenced":
+            return ("host", 9092, r.choice(["a", "b"]))
+        return (some, tuple(sorted(r.sample(range(3), 1))))
+
+
+def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
+    """Columns of bronze rows, one a topic, or one alone."""
+    rows: list[dict[str, Any]] = []
+    for kind, states in answer.enrichments.items():
+        if kind == "configs":
+            rows += [
+                {
+                    "record": kind,
+                    "topic": topic,
+                    kind: None
+                    if min_isr is None
+                    else {"min.insync.replicas": str(min_isr), "unclean.leader.election.enable": str(unclean).lower()},
+                }
+                for (topic,), (min_isr, unclean) in states.items()
+            ]
+        elif kind == "quorum":
+            leader_id, leader_epoch, voters = states[()]
+            quorum = {"leader_id": leader_id, "leader_epoch": leader_epoch, "voters": voters[::-1], "observers": []}
+            rows.append({"record": kind, kind: quorum})
+        elif kind == "fenced":
+            brokers = [{"broker_id": b, "host": h, "port": p, "rack": rack} for (b,), (h, p, rack) in states.items()]
+            rows.append({"record": kind, kind: brokers})
+        else:
+            names = {"reassignments": ("adding", "removing"), "elr": ("elr", "last_known_elr")}[kind]
+            for topic in sorted({topic for topic, _ in states}):
+                of_topic = [
+                    {"partition": k, **{name: list(ids[::-1]) for name, ids in zip(names, state, strict=True)}}
+                    for (name_, k), state in states.items()
+                    if name_ == topic
+                ]
+                rows.append({"record": kind, "topic": topic, kind: of_topic})
+    return rows
 
 
 def digest(topic: dict[str, Any]) -> bytes:
@@ -259,6 +375,7 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
                 **header,
                 "key_frame": key_frame,
                 "topic_count": len(a.topics),
+                "enriched": a.enriched or None,
                 "brokers": [
                     {"broker_id": b, "host": h, "port": p, "rack": rack} for b, (h, p, rack) in a.brokers.items()
                 ],
@@ -285,6 +402,7 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
                     for chunk in range(max(1, -(-len(partitions) // CHUNK)))
                 ]
         rows += [{**key, "record": "topic", "topic": name, "present": False} for name in said if name not in a.topics]
+        rows += [{**key, **row} for row in enrichment_rows(a)]
         said = digests
     return rows
 
@@ -474,3 +592,30 @@ def views(
             )
         )
     return result, ended, missing
+
+
+def enrichment_intervals(answers: list[Answer], cluster_id: str, kind: str) -> list[tuple]:
+    """(key, state, state before, first poll, its time, the poll before, when sent, last poll, superseding poll, ended as)."""
+    line = [(a, at, sent) for a, at, sent in accepted_answers(answers, cluster_id) if a.enriched.get(kind) == "ok"]
+    rows: list[tuple] = []
+    going_on: dict[Any, tuple] = {}  # key -> the row so far
+    for i, (a, at, _) in enumerate(line):
+        before, _, sent_before = line[i - 1] if i else (None, None, None)
+        before_id = before.poll_id if before else None
+        for key in list(going_on):
+            if key not in a.enrichments[kind]:
+                by_topic = kind in {"configs", "reassignments", "elr"}
+                reason = "absent" if not by_topic or covers(a.topic_filter, key[0]) else "not_polled"
+                rows.append((*going_on.pop(key), before_id, a.poll_id, reason))
+        for key, said in a.enrichments[kind].items():
+            row = going_on.get(key)
+            state = said
+            if row is not None:
+                # What an answer does not tell stays as it was.
+                state = tuple(old if new is None else new for new, old in zip(said, row[1], strict=True))
+                if state == row[1]:
+                    continue
+                rows.append((*row, before_id, a.poll_id, None))
+            none = tuple(None for _ in state)
+            going_on[key] = (key, state, row[1] if row else none, a.poll_id, at, before_id, sent_before)
+    return rows + [(*row, None, None, None) for row in going_on.values()]

@@ -19,7 +19,7 @@ from jobs.snapshot_history import apply_polls
 from schemas import bronze, silver
 from schemas.lake import Lake, ensure_tables, read_view
 from schemas.table import Table
-from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, views
+from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, enrichment_intervals, views
 
 HISTORIES = 200
 POLLS = 30
@@ -30,7 +30,7 @@ INTERVAL_TABLES = (
     silver.PARTITION_SNAPSHOTS,
     silver.CLUSTER_SNAPSHOTS,
 )
-COMPARED = (*INTERVAL_TABLES, silver.POLL_GAPS, silver.PROGRESS)
+COMPARED = (*INTERVAL_TABLES, *silver.ENRICHMENTS.values(), silver.POLL_GAPS, silver.PROGRESS)
 
 
 def new_lake(spark: SparkSession, folder: Path) -> Lake:
@@ -242,6 +242,35 @@ def test_ends_of_topics_have_their_reasons(
         assert sorted(
             (row["topic"], row["superseded_poll"], row["ended_as"]) for row in stored[alias] if row["ended_as"]
         ) == sorted((topic, poll, reason) for (topic, _), (poll, reason) in ended.items()), alias
+
+
+@pytest.mark.parametrize("kind", silver.ENRICHMENTS)
+def test_enrichments_have_a_line_of_polls_of_their_own(
+    spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]], kind: str
+) -> None:
+    table = silver.ENRICHMENTS[kind]
+    state = [c.name for c in table.columns if f"prev_{c.name}" in table.column_names]
+    key = [name for name in table.key if name not in {"cluster_id", "first_poll"}]
+    polls = ["first_poll", "first_seen_at", "prev_poll", "prev_sent_at", "last_poll", "superseded_poll", "ended_as"]
+    stored = by_cluster(spark, whole, table)
+    endings = set()
+    for alias, answers in histories.items():
+        rows = [
+            (
+                tuple(row[name] for name in key),
+                tuple(tuples(row[name]) if isinstance(row[name], list) else row[name] for name in state),
+                tuple(
+                    tuples(row[f"prev_{name}"]) if isinstance(row[f"prev_{name}"], list) else row[f"prev_{name}"]
+                    for name in state
+                ),
+                *(row[name] for name in polls),
+            )
+            for row in stored[alias]
+        ]
+        assert sorted(rows, key=repr) == sorted(enrichment_intervals(answers, f"id-{alias}", kind), key=repr), alias
+        endings |= {row[-1] for row in rows}
+    wanted = {"configs": {None, "absent", "not_polled"}, "quorum": {None}, "fenced": {None, "absent"}}
+    assert endings == wanted.get(kind, {None, "absent", "not_polled"})
 
 
 def test_progress_and_gaps(spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]]) -> None:
