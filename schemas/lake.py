@@ -8,10 +8,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
-from schemas import bronze, silver
+from schemas import bronze, gold, silver
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View
 
-TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES
+TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES
 VIEWS: tuple[View, ...] = silver.VIEWS
 
 

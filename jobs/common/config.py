@@ -4,7 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from schemas.lake import Lake
 
 _KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds")
 _RETENTION_KEYS = ("bronze",)
-_THRESHOLD_KEYS: tuple[str, ...] = ()
+_THRESHOLD_KEYS = ("flaps", "flapWindow")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 _BRONZE_RETENTION = timedelta(days=7)
@@ -24,6 +24,14 @@ _BRONZE_RETENTION = timedelta(days=7)
 
 class ConfigError(ValueError):
     """Raised when a configuration cannot be meant as it is. One line: file, key, what to do."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From when on something is called so. A broker that leaves an ISR `flaps` times within `flap_window` is flapping."""
+
+    flaps: int = 3
+    flap_window: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Config:
     clusters: Mapping[str, Mapping[str, str]]
     poll: Mapping[str, str]
     bronze_retention: timedelta
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -97,8 +106,14 @@ def _config(content: Mapping[str, Any]) -> Config:
     for name in poll:
         if name.lower() in {"cluster", "clusters", "clusterid"}:
             raise ValueError(f"poll.{name}: what is of one cluster only stands under clusters")
-    _known_keys(_mapping("thresholds", content.get("thresholds") or {}), _THRESHOLD_KEYS, "thresholds.")
-    config = Config(lake, checkpoints, clusters, poll, _retention(content.get("retention") or {}))
+    config = Config(
+        lake,
+        checkpoints,
+        clusters,
+        poll,
+        _retention(content.get("retention") or {}),
+        _thresholds(content.get("thresholds") or {}),
+    )
     # The data source knows its options; a mistake should show here, not in the first batch.
     for cluster in parse(config.source_options({}), "stream").clusters:
         if cluster.metadata_version is not None and cluster.metadata_version < FIRST_VERSION_WITH_CLUSTER_ID:
@@ -129,16 +144,30 @@ def _place(name: str, value: Any) -> str:
 def _retention(value: Any) -> timedelta:
     retention = _mapping("retention", value)
     _known_keys(retention, _RETENTION_KEYS, "retention.")
-    if "bronze" not in retention:
-        return _BRONZE_RETENTION
-    text = str(retention["bronze"])
+    return _duration("retention.bronze", retention["bronze"]) if "bronze" in retention else _BRONZE_RETENTION
+
+
+def _thresholds(value: Any) -> Thresholds:
+    thresholds = _mapping("thresholds", value)
+    _known_keys(thresholds, _THRESHOLD_KEYS, "thresholds.")
+    flaps = thresholds.get("flaps", Thresholds.flaps)
+    if not isinstance(flaps, int) or isinstance(flaps, bool) or flaps < 1:
+        raise ValueError(f"thresholds.flaps: {flaps!r} is not a whole number from 1 on")
+    if "flapWindow" not in thresholds:
+        return Thresholds(flaps)
+    return Thresholds(flaps, _duration("thresholds.flapWindow", thresholds["flapWindow"]))
+
+
+def _duration(name: str, value: Any) -> timedelta:
+    """Days, or what the data source's options take for a duration."""
+    text = str(value)
     days = text.removesuffix("d").strip()
     try:
         if text.endswith("d") and days.isdigit():
             return timedelta(days=int(days))
         return timedelta(milliseconds=duration_ms(text))
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"retention.bronze: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobs.common.cli import one_line, run_job
-from jobs.common.config import ConfigError, load
+from jobs.common.config import ConfigError, Thresholds, load
 
 GOOD = """
 lake: /data/lake
@@ -22,6 +22,9 @@ poll:
   topics: [orders, payments]
 retention:
   bronze: 3d
+thresholds:
+  flaps: 4
+  flapWindow: 1h
 """
 
 
@@ -36,6 +39,7 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert read.lake.root == "/data/lake"
     assert read.checkpoint("poll_metadata") == "/data/lake/checkpoints/poll_metadata"
     assert read.bronze_retention == timedelta(days=3)
+    assert read.thresholds == Thresholds(flaps=4, flap_window=timedelta(hours=1))
     options = read.source_options({"prod": "abc", "gone": "xyz"})
     assert options["topics"] == "orders,payments"
     assert '"clusterId": "abc"' in options["clusters"]
@@ -57,6 +61,10 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("lake: /data/lake", "lake: {catalog: main}", "checkpoints is missing"),
         ("lake: /data/lake", "lake: {catalogue: main}", "unknown key lake.catalogue; did you mean lake.catalog?"),
         ("lake: /data/lake", "lake: 3", "lake is neither a folder or URI nor {catalog: NAME}"),
+        ("  flaps: 4", "  flap: 4", "unknown key thresholds.flap; did you mean thresholds.flaps?"),
+        ("  flaps: 4", "  flaps: 0", "thresholds.flaps: 0 is not a whole number from 1 on"),
+        ("  flaps: 4", "  flaps: often", "thresholds.flaps: 'often' is not a whole number from 1 on"),
+        ("  flapWindow: 1h", "  flapWindow: long", "thresholds.flapWindow: "),
         ("  bronze: 3d", "  bronz: 3d", "unknown key retention.bronz; did you mean retention.bronze?"),
         ("  bronze: 3d", "  bronze: soon", "retention.bronze"),
         ("  pollInterval: 15s", "  pollIntervall: 15s", "did you mean 'pollInterval'"),

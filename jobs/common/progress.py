@@ -1,0 +1,215 @@
+"""How far a job has come: what silver has that is not in gold yet, and how it gets there.
+
+A run makes events of the polls of each cluster in (done, settled]. It looks at gold as it was at `done`, whatever a killed run
+has written beyond, so that doing it again gives the same rows. gold.progress is written last.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+)
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.common.writes import upsert
+from schemas import gold, silver
+from schemas.lake import Lake, LakeError, check_tables, ensure_tables
+from schemas.table import Table
+
+PAUSE_S = 10.0
+"""How long a job that goes on and on rests between two runs."""
+
+_CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+)
+_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")
+_CLUSTERS = ("done_poll", "done_at", "settled_poll", "settled_at")
+
+
+@dataclass(frozen=True)
+class Window:
+    """The polls of each cluster that a run makes events of.
+
+    `clusters` has a row for each: cluster_id, cluster, done_poll and done_at (null: nothing is done yet), settled_poll and
+    settled_at; a small frame that is joined to everything. `since` is the oldest done_at in microseconds, None where a cluster
+    is new.
+    """
+
+    job: str
+    lake: Lake
+    clusters: DataFrame
+    since: int | None
+
+    def new(self, rows: DataFrame) -> DataFrame:
+        """Those of `rows` (of a snapshot table) that began in the window."""
+        return self._where(rows, _within("first_poll"))
+
+    def ended(self, rows: DataFrame) -> DataFrame:
+        """Those of `rows` whose thing ended in the window."""
+        return self._where(rows, F.col("ended_as").isNotNull() & _within("superseded_poll"))
+
+    def superseded(self, rows: DataFrame) -> DataFrame:
+        """Those of `rows` that held when the window began and were over when it ended, or within it."""
+        return self._where(rows, _within("superseded_poll"))
+
+    def before(self, rows: DataFrame) -> DataFrame:
+        """Those of `rows` that held when the window began."""
+        over = F.coalesce(F.col("superseded_poll") <= F.col("done_poll"), F.lit(False))
+        return self._where(rows, (F.col("first_poll") <= F.col("done_poll")) & ~over)
+
+    def known(self, rows: DataFrame) -> DataFrame:
+        """Those of `rows` (of a gold table) whose poll was done when the window began."""
+        return self._where(rows, F.col("poll") <= F.col("done_poll"))
+
+    def with_clusters(self, rows: DataFrame) -> DataFrame:
+        """`rows` of the window's clusters, with done_poll, done_at, settled_poll and settled_at."""
+        return rows.join(F.broadcast(self.clusters.drop("cluster")), "cluster_id")
+
+    def read(self, table: Table, since: int | None, *times: str, open_too: bool = False) -> DataFrame:
+        """Rows of a snapshot table of which one of `times` is not before `since` (microseconds), all where that is None.
+
+        They are as they were when the window ended: what came later is not known yet. `open_too`: current ones too.
+        """
+        rows = self.with_clusters(rows_since(self.lake.read(self._spark, table), since, *times, open_too=open_too))
+        later = F.coalesce(F.col("superseded_poll") > F.col("settled_poll"), F.lit(False))
+        return (
+            rows.where(F.col("first_poll") <= F.col("settled_poll"))
+            .withColumns({name: F.when(~later, F.col(name)) for name in _ENDS})
+            .drop(*_CLUSTERS, "is_current")
+        )
+
+    def read_gold(self, table: Table, since: int | None, *times: str, open_too: bool = False) -> DataFrame:
+        """Rows of a gold table of which one of `times` is not before `since` (microseconds), all where that is None."""
+        return rows_since(self.lake.read(self._spark, table), since, *times, open_too=open_too)
+
+    def write(self, rows: DataFrame, table: Table, stored: DataFrame) -> None:
+        """Write those of `rows` that are not in the table as they are; `stored`: its rows that may have their keys."""
+        names = [name for name in table.column_names if name != "updated_at"]
+        key = list(table.key)
+        before = stored.select(*key, F.struct(*names).alias("_before"))
+        changed = (
+            rows.select(*names, F.struct(*names).alias("_now"))
+            .join(before, key, "left")
+            .where(~F.col("_now").eqNullSafe(F.col("_before")))
+            .drop("_now", "_before")
+        )
+        if "updated_at" in table.column_names:
+            changed = changed.withColumn("updated_at", F.current_timestamp())
+        changed = changed.localCheckpoint()
+        if not changed.isEmpty():
+            self.put(changed, table)
+
+    def put(self, rows: DataFrame, table: Table) -> None:
+        """Upsert `rows`. Raises LakeError when another run of the job writes the table at the same time."""
+        try:
+            upsert(rows, self.lake, table)
+        except _CONFLICTS as error:
+            raise LakeError(
+                f"{table.full_name} in {self.lake}: another run of {self.job} writes it; nothing is lost, run this one again"
+            ) from error
+
+    def note_done(self) -> None:
+        """Say that the window is in gold."""
+        rows = self.clusters.select(
+            F.lit(self.job).alias("job"),
+            "cluster_id",
+            "cluster",
+            F.col("settled_poll").alias("done_poll"),
+            F.col("settled_at").alias("done_at"),
+        )
+        self.put(rows, gold.PROGRESS)
+
+    @property
+    def _spark(self) -> SparkSession:
+        return self.clusters.sparkSession
+
+    def _where(self, rows: DataFrame, condition: Column) -> DataFrame:
+        return self.with_clusters(rows).where(condition).drop(*_CLUSTERS)
+
+
+def _within(poll: str) -> Column:
+    return (F.col(poll) > F.coalesce("done_poll", F.lit(""))) & (F.col(poll) <= F.col("settled_poll"))
+
+
+def rows_since(rows: DataFrame, since: int | None, *times: str, open_too: bool = False) -> DataFrame:
+    """Those of a table's `rows` of which one of `times` is not before `since` (microseconds), all where that is None.
+
+    `open_too`: also those of which the times are null. Files of nothing but older rows are passed over.
+    """
+    if since is None:
+        return rows
+    not_before = [f"{time} >= timestamp_micros({since})" for time in times]
+    return rows.where(" OR ".join([*not_before, *(f"{time} IS NULL" for time in times if open_too)]))
+
+
+def new_window(spark: SparkSession, lake: Lake, job: str) -> Window | None:
+    """What `job` has to do; None when there is nothing new. `spark`: a session of the job's own."""
+    version = _version_of(spark, lake, silver.PROGRESS)
+    # A run that has been overtaken by a later one must not write what it knew: Delta passes over a write of an older
+    # version. The table's id is in the name: a silver that was made anew counts from zero again.
+    spark.conf.set("spark.databricks.delta.write.txnAppId", f"{job} {version.table_id}")
+    spark.conf.set("spark.databricks.delta.write.txnVersion", str(version.number))
+    done = lake.read(spark, gold.PROGRESS).where(F.col("job") == job).select("cluster_id", "done_poll", "done_at")
+    settled_at = F.when(F.col("settled_poll") == F.col("applied_poll"), F.col("applied_at")).otherwise(
+        F.col("before_at")
+    )
+    clusters = (
+        version.rows.where("settled_poll IS NOT NULL")
+        .join(F.broadcast(done), "cluster_id", "left")
+        .where("done_poll IS NULL OR done_poll < settled_poll")
+        .select(
+            "cluster_id",
+            "cluster",
+            "done_poll",
+            F.unix_micros("done_at").alias("done_at"),
+            "settled_poll",
+            F.unix_micros(settled_at).alias("settled_at"),
+        )
+    )
+    rows = clusters.collect()
+    if not rows:
+        return None
+    since = [row.done_at for row in rows]
+    # Rows that are here already, so that no plan has to read them again; micros, since Python's times have the zone of here.
+    here = spark.createDataFrame(rows, clusters.schema).withColumns(
+        {name: F.timestamp_micros(name) for name in ("done_at", "settled_at")}
+    )
+    return Window(job, lake, here, None if None in since else min(since))
+
+
+@dataclass(frozen=True)
+class _Version:
+    table_id: str
+    number: int
+    rows: DataFrame
+
+
+def _version_of(spark: SparkSession, lake: Lake, table: Table) -> _Version:
+    """The newest version of a table, and its rows in it."""
+    detail = spark.sql(f"DESCRIBE DETAIL {lake.identifier(table)}").collect()[0]
+    newest = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0].version
+    rows = spark.sql(f"SELECT * FROM {lake.identifier(table)} VERSION AS OF {newest}")
+    return _Version(detail.id, newest, rows)
+
+
+def keep_on(
+    spark: SparkSession, lake: Lake, tables: tuple[Table, ...], apply: Callable[[SparkSession], None], *, once: bool
+) -> None:
+    """Check and make tables, and run `apply` in a session of its own: once, or again and again, a moment after each end."""
+    check_tables(spark, lake, silver.TABLES)
+    ensure_tables(spark, lake, (*tables, gold.PROGRESS))
+    own = spark.newSession()
+    own.conf.set("spark.sql.session.timeZone", "UTC")
+    apply(own)
+    while not once:
+        time.sleep(PAUSE_S)
+        apply(own)

@@ -1,0 +1,221 @@
+"""Changes of leaders: how many there were, why, and whether they were clean. Pure: DataFrames in, DataFrames out.
+
+KRaft raises the leader epoch by one for each record that sets a leader (PartitionChangeBuilder), so the difference of two
+epochs counts what happened between two polls. From metadata.version 3.6-IV0 on an ISR that shrinks raises it no more
+(KAFKA-15021), which makes the count exact.
+"""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+NO_LEADER = -1
+LISTENER_NOT_FOUND = 72
+"""Error with which a broker shows leader -1 though there is one, on a listener that it does not have."""
+
+EXACT_FROM_LEVEL = 12
+"""Feature level of metadata.version 3.6-IV0."""
+
+EXACT = "exact"
+UPPER_BOUND = "upper_bound"
+UNRELIABLE = "unreliable"
+
+PARTITION = ("cluster_id", "topic", "partition")
+
+
+def epoch_semantics() -> Column:
+    """What the difference of two leader epochs counts. Of columns leader_epoch, leader, replicas, their prev_*, lower_level.
+
+    A cancelled reassignment raises the epoch and may leave the same replicas in another order, so any other list of
+    replicas makes it a bound.
+    """
+    raised = F.col("leader_epoch") - F.col("prev_leader_epoch")
+    moved = F.col("leader") != F.col("prev_leader")
+    impossible = raised.isNull() | (raised < 0) | (moved & (raised == 0))
+    same_replicas = F.col("replicas") == F.col("prev_replicas")
+    is_exact = (F.col("lower_level") >= EXACT_FROM_LEVEL) & same_replicas
+    return F.when(impossible, UNRELIABLE).when(is_exact, EXACT).otherwise(UPPER_BOUND)
+
+
+def hides_leader() -> Column:
+    """Whether the answer, or the one before, came from a broker without the leader's listener: -1 is no election then."""
+    return (F.col("error_code") == LISTENER_NOT_FOUND) | (F.col("prev_error_code") == LISTENER_NOT_FOUND)
+
+
+def seen_changes(states: DataFrame, before: DataFrame) -> DataFrame:
+    """The changes of leader or leader epoch that partition states show, all but what later polls decide.
+
+    `states`: rows of silver.partition_snapshots with the levels of levels.with_finalized_levels. `before`: the rows that they
+    superseded.
+
+    Returns the rows with the counts and bounds of gold.leader_changes: epoch_semantics, changes_*, hidden, leaderless_ms_*.
+    """
+    raised = F.col("leader_epoch") - F.col("prev_leader_epoch")
+    moved = (F.col("leader") != F.col("prev_leader")) & ~hides_leader()
+    seen = states.where(F.col("prev_leader").isNotNull()).where(moved | F.coalesce(raised > 0, F.lit(False)))
+    visible = moved.cast("int")
+    semantics = F.col("epoch_semantics")
+    # One step, and the same leader: no leader changed, it was a reassignment that was not seen.
+    none_changed = ~moved & ~hides_leader() & (raised == 1)
+    exact = F.when(semantics == EXACT, F.when(none_changed, 0).otherwise(raised))
+    counted = seen.withColumn("epoch_semantics", epoch_semantics()).withColumns(
+        {
+            "changes_min": F.coalesce(exact, visible),
+            "changes_max": F.coalesce(exact, F.when(semantics == UPPER_BOUND, F.greatest(raised, visible))),
+            "hidden": exact - visible,
+        }
+    )
+    return _with_leaderless(counted, before)
+
+
+def _with_leaderless(counted: DataFrame, before: DataFrame) -> DataFrame:
+    """Add the bounds of the time without a leader that the change ended."""
+    since = before.select(
+        *PARTITION,
+        F.col("superseded_poll").alias("first_poll"),
+        F.col("prev_sent_at").alias("_none_after"),
+        F.col("first_seen_at").alias("_none_by"),
+    )
+    joined = counted.join(since, [*PARTITION, "first_poll"], "left")
+    was_seen = (F.col("prev_leader") == NO_LEADER) & (F.col("prev_error_code") != LISTENER_NOT_FOUND)
+    # Where two changes or more were counted, it may have been without a leader for all of the time between the polls.
+    may_be_hidden = F.coalesce(F.col("changes_max") > 1, F.lit(True))
+    return joined.withColumns(
+        {
+            "leaderless_ms_min": F.when(was_seen, F.greatest(F.lit(0), _ms("_none_by", "prev_sent_at"))).otherwise(0),
+            "leaderless_ms_max": F.when(was_seen, _ms("_none_after", "first_seen_at"))
+            .when(may_be_hidden, _ms("prev_sent_at", "first_seen_at"))
+            .otherwise(0),
+        }
+    ).drop("_none_after", "_none_by")
+
+
+def _ms(begin: str, end: str) -> Column:
+    return F.floor((F.unix_micros(end) - F.unix_micros(begin)) / 1000).cast("bigint")
+
+
+def reason_at_once() -> Column:
+    """Why a leader changed, inferred from what is before and after it alone; null where it takes a look ahead."""
+    leader, prev_leader = F.col("leader"), F.col("prev_leader")
+    return (
+        F.when((leader == prev_leader) | hides_leader(), "unknown")
+        .when(leader == NO_LEADER, "offline")
+        .when(prev_leader == NO_LEADER, "recovery")
+        .when(~F.array_contains("replicas", prev_leader), "reassignment")
+    )
+
+
+def reason_seen_later(gone: Column, out: Column, offline: Column) -> Column:
+    """Why a leader changed, inferred. The arguments say of the old leader what was seen within the look-ahead."""
+    return (
+        F.when(gone | out | offline, "failover")
+        .when(F.col("leader") == F.get("replicas", F.lit(0)), "preferred")
+        .otherwise("unknown")
+    )
+
+
+def unclean(elr: Column) -> Column:
+    """Whether the new leader was out of sync: none | suspected | proven, null where it cannot be told.
+
+    `elr`: as last answered before the change; null without. Without ELR nothing joins the ISR of a
+    partition that has no leader, so one step from there to a broker outside of it is proof. With ELR that ISR is empty, and
+    clean elections come from a list that Metadata does not show.
+    """
+    leader, prev_leader = F.col("leader"), F.col("prev_leader")
+    in_sync = F.array_contains("prev_isr", leader)
+    without_elr = F.col("elr_version_level") == 0
+    one_step = (
+        (prev_leader == NO_LEADER)
+        & (F.col("prev_error_code") != LISTENER_NOT_FOUND)
+        & F.coalesce(F.col("leader_epoch") - F.col("prev_leader_epoch") == 1, F.lit(False))
+    )
+    return (
+        F.when(F.col("error_code") == LISTENER_NOT_FOUND, None)
+        .when(~_is_elected() | in_sync, "none")
+        .when(without_elr & one_step, "proven")
+        .when(without_elr, "suspected")
+        .when(F.array_contains(elr, leader), "none")
+        .when(elr.isNotNull(), "suspected")
+    )
+
+
+def last_known_leader(elr: Column, last_known_elr: Column) -> Column:
+    """Whether the election was of the last known leader, kept with the ELR (KIP-966); null without that enrichment."""
+    leader = F.col("leader")
+    from_none = (F.col("prev_leader") == NO_LEADER) & ~hides_leader()
+    is_last_known = F.array_contains(last_known_elr, leader) & ~F.array_contains(elr, leader)
+    return F.when(elr.isNotNull(), _is_elected() & from_none & is_last_known)
+
+
+def _is_elected() -> Column:
+    leader = F.col("leader")
+    return (leader != NO_LEADER) & (leader != F.col("prev_leader"))
+
+
+def balance(states: DataFrame, superseded: DataFrame, so_far: DataFrame) -> DataFrame:
+    """What each broker leads, a row for each poll at which that changed; the columns of gold.leader_balance.
+
+    `states`: rows of silver.partition_snapshots that began. `superseded`: those that are over. `so_far`: the rows of
+    gold.leader_balance that were current then.
+    """
+    began = states.select(
+        *_PARTS, F.col("first_poll").alias("poll"), F.col("first_seen_at").alias("at"), F.lit(1).alias("_by")
+    )
+    over = superseded.select(
+        *_PARTS, F.col("superseded_poll").alias("poll"), F.col("superseded_at").alias("at"), F.lit(-1).alias("_by")
+    )
+    rows = began.unionByName(over)
+    preferred = F.get("replicas", F.lit(0))
+    # Of a leader that hides behind a missing listener nothing is known.
+    elsewhere = (F.col("leader") != preferred) & (F.col("error_code") != LISTENER_NOT_FOUND)
+    none = F.lit(0)
+    steps = reduce(
+        DataFrame.unionByName,
+        [
+            rows.where(F.col("leader") != NO_LEADER).select(
+                "cluster_id",
+                "cluster",
+                "poll",
+                "at",
+                F.col("leader").alias("broker_id"),
+                F.col("_by").alias("leaders"),
+                none.alias("preferred"),
+                none.alias("led_elsewhere"),
+            ),
+            rows.where(preferred.isNotNull()).select(
+                "cluster_id",
+                "cluster",
+                "poll",
+                "at",
+                preferred.alias("broker_id"),
+                none.alias("leaders"),
+                F.col("_by").alias("preferred"),
+                F.when(elsewhere, F.col("_by")).otherwise(none).alias("led_elsewhere"),
+            ),
+        ],
+    )
+    changes = (
+        steps.groupBy("cluster_id", "cluster", "broker_id", "poll")
+        .agg(F.max("at").alias("at"), *(F.sum(name).alias(name) for name in _COUNTS))
+        .where(" OR ".join(f"{name} <> 0" for name in _COUNTS))
+    )
+    by_broker = Window.partitionBy("cluster_id", "broker_id").orderBy("poll")
+    known = so_far.select("cluster_id", "cluster", "broker_id", "poll", "at", *_COUNTS)
+    # Rows of brokers of which nothing changed would only be written again.
+    known = known.join(changes.select("cluster_id", "broker_id").distinct(), ["cluster_id", "broker_id"], "left_semi")
+    return (
+        known.unionByName(changes)
+        .withColumns({name: F.sum(name).over(by_broker) for name in _COUNTS})
+        .withColumns(
+            {
+                "imbalance": F.when(F.col("preferred") > 0, F.col("led_elsewhere") / F.col("preferred")),
+                "superseded_poll": F.lead("poll").over(by_broker),
+                "superseded_at": F.lead("at").over(by_broker),
+            }
+        )
+    )
+
+
+_PARTS = ("cluster_id", "cluster", "leader", "replicas", "error_code")
+_COUNTS = ("leaders", "preferred", "led_elsewhere")

@@ -1,0 +1,71 @@
+"""What is decided only some polls later, and how long it is waited for.
+
+On a controlled stop the ISR shrinks at once, while the broker stays listed for another half second: why something happened
+shows in what follows.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+LOOK_AHEAD_MS = 15_000
+LOOK_AHEAD_POLLS = 2
+
+
+def look_ahead_until(began_by: Column, interval_ms: Column) -> Column:
+    """The time until which what follows is looked at: the larger of two poll intervals and 15 s."""
+    wait = F.greatest(LOOK_AHEAD_POLLS * interval_ms, F.lit(LOOK_AHEAD_MS))
+    return F.timestamp_micros(F.unix_micros(began_by) + 1000 * wait)
+
+
+def gone_brokers(events: DataFrame, brokers: DataFrame) -> DataFrame:
+    """id, gone: the events whose broker was missing from the list of brokers, at the event's poll or within the look-ahead.
+
+    `events`: id, cluster_id, broker_id, poll, until. `brokers`: rows of silver.broker_snapshots, at least those that held at
+    these polls or began after them.
+    """
+    there_at_poll = (F.col("first_poll") <= F.col("poll")) & (
+        F.col("superseded_poll").isNull() | (F.col("superseded_poll") > F.col("poll"))
+    )
+    left_later = (
+        (F.col("ended_as").isNotNull())
+        & (F.col("superseded_poll") > F.col("poll"))
+        & (F.col("superseded_at") <= F.col("until"))
+    )
+    rows = brokers.select("cluster_id", "broker_id", "first_poll", "superseded_poll", "superseded_at", "ended_as")
+    return (
+        events.select("id", "cluster_id", "broker_id", "poll", "until")
+        .join(rows, ["cluster_id", "broker_id"], "left")
+        .groupBy("id")
+        .agg(
+            F.max(F.coalesce(there_at_poll, F.lit(False))).alias("_there"),
+            F.max(F.coalesce(left_later, F.lit(False))).alias("_left"),
+        )
+        .where("NOT _there OR _left")
+        .select("id", F.lit(True).alias("gone"))
+    )
+
+
+def shown_within(events: DataFrame, partitions: DataFrame) -> DataFrame:
+    """What the states of each event's partition say of its broker, from the event's poll to the end of the look-ahead.
+
+    `events`: id, cluster_id, topic, partition, broker_id, poll, until. `partitions`: rows of silver.partition_snapshots, at
+    least those that began at these polls or after.
+
+    Returns id, `offline` (some state has it among the offline replicas), `out` (some state lacks it in the ISR), `back`
+    (a later state has it in the ISR).
+    """
+    rows = partitions.select(
+        "cluster_id", "topic", "partition", "first_poll", "first_seen_at", "isr", "offline_replicas"
+    )
+    in_isr = F.array_contains("isr", F.col("broker_id"))
+    return (
+        events.select("id", "cluster_id", "topic", "partition", "broker_id", "poll", "until")
+        .join(rows, ["cluster_id", "topic", "partition"])
+        .where((F.col("first_poll") >= F.col("poll")) & (F.col("first_seen_at") <= F.col("until")))
+        .groupBy("id")
+        .agg(
+            F.max(F.coalesce(F.array_contains("offline_replicas", F.col("broker_id")), F.lit(False))).alias("offline"),
+            F.max(~in_isr).alias("out"),
+            F.max(in_isr & (F.col("first_poll") > F.col("poll"))).alias("back"),
+        )
+    )

@@ -1,0 +1,440 @@
+"""The rules of gold a second time, in the dumbest way: one partition, one row of silver at a time, lists and dictionaries.
+
+Rows of silver come in as dictionaries, and rows of gold go out so, without ids, durations and `updated_at`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from schemas.gold import LEVELS
+
+Row = dict[str, Any]
+FLAPS, FLAP_WINDOW = 3, timedelta(minutes=10)
+
+
+def by_partition(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:
+    found: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["first_poll"]):
+        found[row["topic"], row["partition"]].append(row)
+    return found
+
+
+def look_ahead(row: Row) -> datetime:
+    return row["first_seen_at"] + max(timedelta(seconds=15), 2 * timedelta(milliseconds=row["interval_ms"]))
+
+
+def held_at(rows: Iterable[Row], poll: str) -> list[Row]:
+    return [
+        r for r in rows if r["first_poll"] <= poll and (r["superseded_poll"] is None or r["superseded_poll"] > poll)
+    ]
+
+
+def is_gone(brokers: list[Row], broker: int, poll: str, until: datetime) -> bool:
+    rows = [row for row in brokers if row["broker_id"] == broker]
+    if not held_at(rows, poll):
+        return True
+    return any(row["ended_as"] and row["superseded_poll"] > poll and row["superseded_at"] <= until for row in rows)
+
+
+def rack_of(brokers: list[Row], broker: int, poll: str) -> str | None:
+    rows = [
+        row
+        for row in brokers
+        if row["broker_id"] == broker
+        and row["first_poll"] <= poll
+        and (row["superseded_poll"] is None or row["superseded_poll"] >= poll)
+    ]
+    return max(rows, key=lambda row: row["first_poll"])["rack"] if rows else None
+
+
+def isr_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
+    """Rows of gold.isr_changes of one cluster. `now`: when its last poll was answered."""
+    changes: list[Row] = []
+    reassignments = by_partition(silver["reassignments"])
+    for place, rows in by_partition(silver["partition_snapshots"]).items():
+        out: dict[int, Row] = {}
+
+        def change(row: Row, broker: int, what: str, place: tuple[str, int] = place) -> Row:
+            made = {
+                "topic": place[0],
+                "partition": place[1],
+                "topic_id": row["topic_id"],
+                "broker_id": broker,
+                "rack": rack_of(silver["broker_snapshots"], broker, row["first_poll"]),
+                "change": what,
+                **{name: row[name] for name in ("leader", "prev_leader", "isr", "prev_isr", "replicas")},
+                "poll": row["first_poll"],
+                "began_after": row["prev_sent_at"],
+                "began_by": row["first_seen_at"],
+                **dict.fromkeys(("ended_poll", "ended_after", "ended_by", "ended_as", "cause", "flapping")),
+                "cause_by": look_ahead(row) if what in {"left", "absent"} else None,
+            }
+            changes.append(made)
+            return made
+
+        def end(broker: int, poll: str, after: datetime, by: datetime, as_: str, out: dict[int, Row] = out) -> None:
+            out.pop(broker).update(ended_poll=poll, ended_after=after, ended_by=by, ended_as=as_)
+
+        for row in rows:
+            isr, replicas = set(row["isr"]), row["replicas"]
+            began = row["first_poll"], row["prev_sent_at"], row["first_seen_at"]
+            if row["prev_isr"] is None:
+                adding = {b for r in held_at(reassignments[place], row["first_poll"]) for b in r["adding_replicas"]}
+                for broker in set(replicas) - isr - adding:
+                    out[broker] = change(row, broker, "absent")
+            else:
+                for broker in isr - set(row["prev_isr"]):
+                    change(row, broker, "rejoined" if broker in out else "joined")
+                for broker in list(out):
+                    if broker in isr or broker not in replicas:
+                        end(broker, *began, "rejoined" if broker in isr else "removed")
+                for broker in set(row["prev_isr"]) - isr:
+                    out[broker] = change(row, broker, "left")
+                    if broker not in replicas:
+                        end(broker, *began, "removed")
+            if row["ended_as"]:
+                for broker in list(out):
+                    end(broker, row["superseded_poll"], row["last_seen_sent_at"], row["superseded_at"], row["ended_as"])
+        for made in (c for c in changes if (c["topic"], c["partition"]) == place and c["cause_by"]):
+            if made["broker_id"] not in made["replicas"]:
+                made["cause"] = "reassignment"
+    for made in changes:
+        if made["cause_by"] and made["cause"] is None and made["cause_by"] < now:
+            made["cause"] = cause(made, changes, silver)
+        if made["change"] == "left":
+            times = [
+                c["began_by"]
+                for c in changes
+                if c["change"] == "left" and all(c[k] == made[k] for k in ("topic", "partition", "broker_id"))
+            ]
+            recent = [t for t in times if made["began_by"] - FLAP_WINDOW < t <= made["began_by"]]
+            made["flapping"] = len(recent) >= FLAPS
+    return changes
+
+
+def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
+    shown = [
+        row
+        for row in silver["partition_snapshots"]
+        if (row["topic"], row["partition"]) == (made["topic"], made["partition"])
+        and row["first_poll"] >= made["poll"]
+        and row["first_seen_at"] <= made["cause_by"]
+    ]
+    broker = made["broker_id"]
+    offline = any(broker in (row["offline_replicas"] or []) for row in shown)
+    if offline or is_gone(silver["broker_snapshots"], broker, made["poll"], made["cause_by"]):
+        return "broker_down"
+    together = {
+        c["broker_id"]
+        for c in changes
+        if c["change"] == "left"
+        and c["broker_id"] in c["replicas"]
+        and (c["poll"], c["leader"]) == (made["poll"], made["leader"])
+    }
+    back = any(broker in row["isr"] for row in shown if row["first_poll"] > made["poll"])
+    stalled = made["isr"] == [made["leader"]] and len(together) > 1 and back
+    return "leader_stalled" if stalled else "lagging"
+
+
+def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
+    """Rows of gold.isr_episodes of one cluster."""
+    episodes: list[Row] = []
+    partitions = by_partition(silver["partition_snapshots"])
+    for place, rows in partitions.items():
+        configs = sorted((r for r in silver["topic_configs"] if r["topic"] == place[0]), key=lambda r: r["first_poll"])
+        absences = [
+            c
+            for c in changes
+            if (c["topic"], c["partition"]) == place and c["cause_by"] and c["broker_id"] in c["replicas"]
+        ]
+        for level in LEVELS:
+            polls: dict[tuple[str, int], list[tuple]] = defaultdict(list)
+            for row in rows:
+                polls[row["first_poll"], 1].append((row["prev_sent_at"], row["first_seen_at"], None))
+                if row["ended_as"]:
+                    polls[row["superseded_poll"], 0].append(
+                        (row["last_seen_sent_at"], row["superseded_at"], row["ended_as"])
+                    )
+            if level in {"at_min_isr", "under_min_isr"}:
+                for config in configs:
+                    polls[config["first_poll"], 1].append((config["prev_sent_at"], config["first_seen_at"], None))
+                    if config["ended_as"]:
+                        polls[config["superseded_poll"], 1].append(
+                            (config["last_seen_sent_at"], config["superseded_at"], None)
+                        )
+            now: Row | None = None
+            state: Row | None = None
+            for (poll, order), bounds in sorted(polls.items()):
+                afters = [after for after, _, _ in bounds]
+                after = None if None in afters else min(afters)
+                by = max(by for _, by, _ in bounds)
+                ended_as = next((as_ for _, _, as_ in bounds if as_), None)
+                if order == 0:
+                    if now:
+                        now.update(ended_poll=poll, ended_after=after, ended_by=by, ended_as=ended_as)
+                    now = None
+                    continue
+                state = next((row for row in rows if row["first_poll"] == poll), state)
+                if state is None:
+                    continue
+                gone = state["ended_as"] and state["superseded_poll"] <= poll
+                out = sorted(
+                    c["broker_id"]
+                    for c in absences
+                    if c["poll"] <= state["first_poll"]
+                    and (c["ended_poll"] is None or c["ended_poll"] > state["first_poll"])
+                )
+                setting = next((c["min_insync_replicas"] for c in held_at(configs, poll)), None)
+                min_isr = effective_min_isr(setting, state, silver["cluster_snapshots"], poll)
+                if level in {"under_replicated", "offline"}:
+                    min_isr = None
+                at = False if gone else is_at(level, state, out, min_isr)
+                if at and now is None:
+                    now = {
+                        "topic": place[0],
+                        "partition": place[1],
+                        "topic_id": state["topic_id"],
+                        "level": level,
+                        "poll": poll,
+                        "began_after": after,
+                        "began_by": by,
+                        **dict.fromkeys(("ended_poll", "ended_after", "ended_by", "ended_as")),
+                        "brokers_out": [],
+                        "smallest_isr": len(state["isr"]),
+                        "min_isr": min_isr,
+                    }
+                    episodes.append(now)
+                elif now and not at:
+                    now.update(
+                        ended_poll=poll, ended_after=after, ended_by=by, ended_as="unknown" if at is None else None
+                    )
+                    now = None
+                if now:
+                    now["brokers_out"] = sorted({*now["brokers_out"], *out})
+                    now["smallest_isr"] = min(now["smallest_isr"], len(state["isr"]))
+                    now["min_isr"] = None if min_isr is None else max(min_isr, now["min_isr"] or 0)
+    return episodes
+
+
+def effective_min_isr(setting: int | None, state: Row, clusters: list[Row], poll: str) -> int | None:
+    level = next((row["metadata_version_level"] for row in held_at(clusters, poll)), None)
+    if setting is None:
+        return None
+    if level is None:
+        return setting if setting <= len(state["replicas"]) else None
+    return min(setting, len(state["replicas"])) if level >= 15 else setting
+
+
+def is_at(level: str, state: Row, out: list[int], min_isr: int | None) -> bool | None:
+    has_leader = state["leader"] != -1 or state["error_code"] == 72
+    if level == "under_replicated":
+        return bool(out)
+    if level == "offline":
+        return not has_leader
+    if not has_leader:
+        return False
+    if min_isr is None:
+        return None
+    return len(state["isr"]) == min_isr if level == "at_min_isr" else len(state["isr"]) < min_isr
+
+
+def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
+    """Rows of gold.broker_incidents of one cluster."""
+    incidents: list[Row] = []
+    absences = [c for c in changes if c["cause_by"] and c["broker_id"] in c["replicas"]]
+    for broker in {c["broker_id"] for c in absences}:
+        together: list[Row] = []
+        until: datetime | None = None
+        groups: list[list[Row]] = []
+        for made in sorted((c for c in absences if c["broker_id"] == broker), key=lambda c: (c["began_by"], c["poll"])):
+            if not together or (until is not None and made["began_by"] >= until + timedelta(seconds=60)):
+                together, until = [], datetime.min.replace(tzinfo=made["began_by"].tzinfo)
+                groups.append(together)
+            together.append(made)
+            until = None if until is None or made["ended_by"] is None else max(until, made["ended_by"])
+        for group in groups:
+            first = group[0]
+            last = (
+                None
+                if any(c["ended_by"] is None for c in group)
+                else max(group, key=lambda c: (c["ended_by"], c["ended_poll"]))
+            )
+            levels = [
+                LEVELS.index(e["level"])
+                for c in group
+                for e in episodes
+                if (e["topic"], e["partition"]) == (c["topic"], c["partition"])
+                and (e["ended_poll"] is None or e["ended_poll"] > c["poll"])
+                and (c["ended_poll"] is None or e["poll"] < c["ended_poll"])
+            ]
+            incidents.append(
+                {
+                    "broker_id": broker,
+                    "poll": first["poll"],
+                    "began_by": first["began_by"],
+                    **{name: last and last[name] for name in ("ended_poll", "ended_after", "ended_by")},
+                    "partitions": len({(c["topic"], c["topic_id"], c["partition"]) for c in group}),
+                    "first_out_by": first["began_by"],
+                    "last_out_by": max(c["began_by"] for c in group),
+                    "causes": sorted({c["cause"] for c in group if c["cause"]}),
+                    "lowest_level": LEVELS[max(levels, default=0)],
+                }
+            )
+    return incidents
+
+
+def leader_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
+    """Rows of gold.leader_changes of one cluster."""
+    changes = []
+    elr = by_partition(silver["partition_elr"])
+    for place, rows in by_partition(silver["partition_snapshots"]).items():
+        for i, row in enumerate(rows):
+            old, new = row["prev_leader"], row["leader"]
+            if old is None:
+                continue
+            epochs = row["prev_leader_epoch"], row["leader_epoch"]
+            raised = None if None in epochs else epochs[1] - epochs[0]
+            hidden_listener = 72 in {row["error_code"], row["prev_error_code"]}
+            visible = int(old != new and not hidden_listener)
+            if not visible and not (raised or 0) > 0:
+                continue
+            (levels,) = held_at(silver["cluster_snapshots"], row["first_poll"])
+            level = levels["metadata_version_level"]
+            if levels["first_poll"] == row["first_poll"]:
+                pair = level, levels["prev_metadata_version_level"]
+                level = None if None in pair else min(pair)
+            if raised is None or raised < 0 or (old != new and raised == 0):
+                semantics, bounds, hidden = "unreliable", (visible, None), None
+            elif level is not None and level >= 12 and row["replicas"] == row["prev_replicas"]:
+                count = 0 if old == new and raised == 1 and not hidden_listener else raised
+                semantics, bounds, hidden = "exact", (count, count), count - visible
+            else:
+                semantics, bounds, hidden = "upper_bound", (visible, max(raised, visible)), None
+            before = rows[i - 1]
+            leaderless = leaderless_bounds(row, before, bounds[1])
+            until = look_ahead(row)
+            lists = [
+                (r["elr"], r["last_known_elr"])
+                for r in elr[place]
+                if r["first_poll"] < row["first_poll"]
+                and (r["superseded_poll"] is None or r["superseded_poll"] >= row["first_poll"])
+            ]
+            known = lists[-1] if lists else None
+            changes.append(
+                {
+                    "topic": place[0],
+                    "partition": place[1],
+                    **{
+                        name: row[name]
+                        for name in (
+                            "topic_id",
+                            "prev_leader",
+                            "leader",
+                            "prev_leader_epoch",
+                            "leader_epoch",
+                            "replicas",
+                            "prev_isr",
+                            "isr",
+                        )
+                    },
+                    "poll": row["first_poll"],
+                    "began_after": row["prev_sent_at"],
+                    "began_by": row["first_seen_at"],
+                    "changes_min": bounds[0],
+                    "changes_max": bounds[1],
+                    "hidden": hidden,
+                    "epoch_semantics": semantics,
+                    "reason_by": until,
+                    "reason": reason(row, rows, silver["broker_snapshots"], until, now),
+                    "unclean": unclean(row, levels["elr_version_level"], known),
+                    "last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
+                    "leaderless_ms_min": leaderless[0],
+                    "leaderless_ms_max": leaderless[1],
+                }
+            )
+    return changes
+
+
+def is_from_none(row: Row) -> bool:
+    return row["prev_leader"] == -1 and row["leader"] != -1 and 72 not in {row["error_code"], row["prev_error_code"]}
+
+
+def leaderless_bounds(row: Row, before: Row, changes_max: int | None) -> tuple[int, int | None]:
+    def ms(begin: datetime | None, end: datetime) -> int | None:
+        return None if begin is None else (end - begin) // timedelta(milliseconds=1)
+
+    if row["prev_leader"] == -1 and row["prev_error_code"] != 72:
+        shortest = ms(before["first_seen_at"], row["prev_sent_at"])
+        return max(0, shortest or 0), ms(before["prev_sent_at"], row["first_seen_at"])
+    return 0, ms(row["prev_sent_at"], row["first_seen_at"]) if changes_max is None or changes_max > 1 else 0
+
+
+def reason(row: Row, rows: list[Row], brokers: list[Row], until: datetime, now: datetime) -> str | None:
+    old, new = row["prev_leader"], row["leader"]
+    if old == new or 72 in {row["error_code"], row["prev_error_code"]}:
+        return "unknown"
+    if new == -1:
+        return "offline"
+    if old == -1:
+        return "recovery"
+    if old not in row["replicas"]:
+        return "reassignment"
+    if until >= now:
+        return None
+    shown = [r for r in rows if r["first_poll"] >= row["first_poll"] and r["first_seen_at"] <= until]
+    down = any(old not in r["isr"] or old in (r["offline_replicas"] or []) for r in shown)
+    if down or is_gone(brokers, old, row["first_poll"], until):
+        return "failover"
+    return "preferred" if new == row["replicas"][0] else "unknown"
+
+
+def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] | None) -> str | None:
+    old, new = row["prev_leader"], row["leader"]
+    if row["error_code"] == 72:
+        return None
+    if new in {-1, old} or new in row["prev_isr"]:
+        return "none"
+    if elr_level == 0:
+        epochs = row["prev_leader_epoch"], row["leader_epoch"]
+        one_step = None not in epochs and epochs[1] - epochs[0] == 1
+        return "proven" if old == -1 and row["prev_error_code"] != 72 and one_step else "suspected"
+    if known is None:
+        return None
+    return "none" if new in known[0] else "suspected"
+
+
+def leader_balance(silver: dict[str, list[Row]]) -> list[Row]:
+    """Rows of gold.leader_balance of one cluster: counted anew at each poll."""
+    rows = silver["partition_snapshots"]
+    polls: dict[str, datetime] = {}
+    for row in rows:
+        polls[row["first_poll"]] = row["first_seen_at"]
+        if row["superseded_poll"]:
+            polls[row["superseded_poll"]] = row["superseded_at"]
+    balance: list[Row] = []
+    current: dict[int, Row] = {}
+    for poll, at in sorted(polls.items()):
+        held = held_at(rows, poll)
+        leaders = [row["leader"] for row in held if row["leader"] != -1]
+        preferred = [row["replicas"][0] for row in held]
+        elsewhere = [
+            row["replicas"][0] for row in held if row["leader"] != row["replicas"][0] and row["error_code"] != 72
+        ]
+        for broker in {*leaders, *preferred, *current}:
+            counts = {
+                "leaders": leaders.count(broker),
+                "preferred": preferred.count(broker),
+                "led_elsewhere": elsewhere.count(broker),
+            }
+            before = current.get(broker)
+            if before and all(before[name] == counts[name] for name in counts):
+                continue
+            if before:
+                before.update(superseded_poll=poll, superseded_at=at)
+            imbalance = counts["led_elsewhere"] / counts["preferred"] if counts["preferred"] else None
+            current[broker] = {"broker_id": broker, "poll": poll, "at": at, **counts, "imbalance": imbalance}
+            current[broker].update(superseded_poll=None, superseded_at=None)
+            balance.append(current[broker])
+    return balance
