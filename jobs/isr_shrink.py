@@ -6,7 +6,7 @@ spark-submit jobs/isr_shrink.py --config FILE [--once]
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from jobs.common.cli import run_job
 from jobs.common.config import Config, Thresholds
-from jobs.common.progress import Window, keep_on, new_window
+from jobs.common.progress import Window, keep_on, new_window, prepared
 from jobs.rules import isr
 from jobs.rules.levels import with_finalized_levels
 from jobs.rules.lookahead import gone_brokers, look_ahead_until, shown_within
@@ -34,7 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
     """Keep gold up with silver on and on; with `once`, make events of what is new."""
-    keep_on(spark, config.lake, gold.ISR_TABLES, partial(apply, config.lake, config.thresholds), once=once)
+    keep_on(prepare(spark, config), once=once)
+
+
+def prepare(spark: SparkSession, config: Config) -> Callable[[], None]:
+    """Check and make the tables; returns what makes events of what is new, to be called again and again."""
+    return prepared(spark, config.lake, gold.ISR_TABLES, partial(apply, config.lake, config.thresholds))
 
 
 def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
@@ -57,13 +62,9 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     decided = _with_causes(window, absences, states, brokers)
     came = _with_racks(isr.arrivals(began, absences), brokers).withColumn("closed_by", F.col("began_by"))
     changes = decided.unionByName(came, allowMissingColumns=True)
-    window.write(changes, gold.ISR_CHANGES, window.read_gold(gold.ISR_CHANGES, since, "closed_by", open_too=True))
-
-    window.write(
-        _episodes(window, states, began, ended, absences),
-        gold.ISR_EPISODES,
-        window.read_gold(gold.ISR_EPISODES, window.since, "ended_by", open_too=True),
-    )
+    window.write(changes, gold.ISR_CHANGES, since, "closed_by", open_too=True)
+    episodes = _episodes(window, states, began, ended, absences)
+    window.write(episodes, gold.ISR_EPISODES, window.since, "ended_by", open_too=True)
     _write_incidents(window, absences)
     window.note_done()
 
@@ -239,8 +240,7 @@ def _write_incidents(window: Window, absences: DataFrame) -> None:
         .groupBy("id")
         .agg(F.max(order).alias("level"))
     )
-    stored = window.read_gold(gold.BROKER_INCIDENTS, min(begin, back_to or begin), "began_by")
-    window.write(isr.incidents(of_then, reached), gold.BROKER_INCIDENTS, stored)
+    window.write(isr.incidents(of_then, reached), gold.BROKER_INCIDENTS, begin, "began_by")
 
 
 if __name__ == "__main__":

@@ -6,19 +6,18 @@ spark-submit jobs/leader_churn.py --config FILE [--once]
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.cli import run_job
 from jobs.common.config import Config
-from jobs.common.progress import Window, keep_on, new_window
+from jobs.common.progress import Window, keep_on, new_window, prepared
 from jobs.rules import leaders
 from jobs.rules.isr import PLACE, row_id
 from jobs.rules.levels import with_finalized_levels
-from jobs.rules.lookahead import gone_brokers, look_ahead_until, shown_within
 from schemas import gold, silver
 from schemas.lake import Lake
 
@@ -32,7 +31,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
     """Keep gold up with silver on and on; with `once`, make events of what is new."""
-    keep_on(spark, config.lake, gold.LEADER_TABLES, partial(apply, config.lake), once=once)
+    keep_on(prepare(spark, config), once=once)
+
+
+def prepare(spark: SparkSession, config: Config) -> Callable[[], None]:
+    """Check and make the tables; returns what makes events of what is new, to be called again and again."""
+    return prepared(spark, config.lake, gold.LEADER_TABLES, partial(apply, config.lake))
 
 
 def apply(lake: Lake, spark: SparkSession) -> None:
@@ -40,25 +44,14 @@ def apply(lake: Lake, spark: SparkSession) -> None:
     window = new_window(spark, lake, JOB)
     if window is None:
         return
-    undecided = _undecided(window)
-    oldest = undecided.agg(F.min(F.unix_micros("began_by"))).collect()[0][0]
-    since = None if window.since is None else min(window.since, oldest or window.since)
-    states = window.read(silver.PARTITION_SNAPSHOTS, since, "first_seen_at", "superseded_at").localCheckpoint()
+    states = window.read(silver.PARTITION_SNAPSHOTS, window.since, "first_seen_at", "superseded_at").localCheckpoint()
     began, superseded = window.new(states), window.superseded(states)
-    seen = _new_changes(window, began, superseded).unionByName(undecided, allowMissingColumns=True).localCheckpoint()
-    stored = window.read_gold(gold.LEADER_CHANGES, since, "began_by")
-    window.write(_with_reasons(window, seen, states), gold.LEADER_CHANGES, stored)
+    window.write(_changes(window, began, superseded), gold.LEADER_CHANGES, window.since, "began_by")
     _write_balance(window, began, superseded)
     window.note_done()
 
 
-def _undecided(window: Window) -> DataFrame:
-    """Rows of gold.leader_changes whose reason is not decided."""
-    rows = window.known(window.read_gold(gold.LEADER_CHANGES, None).where("is_open"))
-    return rows.select(*(name for name in gold.LEADER_CHANGES.column_names if name != "updated_at")).localCheckpoint()
-
-
-def _new_changes(window: Window, began: DataFrame, superseded: DataFrame) -> DataFrame:
+def _changes(window: Window, began: DataFrame, superseded: DataFrame) -> DataFrame:
     """The changes that began in the window; columns of gold.leader_changes."""
     changed = began.where("prev_leader IS NOT NULL AND (leader <> prev_leader OR leader_epoch <> prev_leader_epoch)")
     levels = window.read(silver.CLUSTER_SNAPSHOTS, None)
@@ -82,8 +75,7 @@ def _new_changes(window: Window, began: DataFrame, superseded: DataFrame) -> Dat
         "changes_max",
         "hidden",
         "epoch_semantics",
-        leaders.reason_at_once().alias("reason"),
-        look_ahead_until(F.col("first_seen_at"), F.col("interval_ms")).alias("reason_by"),
+        leaders.reason().alias("reason"),
         leaders.unclean(F.col("elr")).alias("unclean"),
         leaders.last_known_leader(F.col("elr"), F.col("last_known_elr")).alias("last_known_leader"),
         "leaderless_ms_min",
@@ -106,34 +98,11 @@ def _with_elr(changes: DataFrame, elr: DataFrame) -> DataFrame:
     return changes.join(before, key, "left")
 
 
-def _with_reasons(window: Window, changes: DataFrame, states: DataFrame) -> DataFrame:
-    """Decide the reasons of changes whose look-ahead is over."""
-    open_ = changes.where("reason IS NULL")
-    old_leader = F.col("prev_leader").alias("broker_id")
-    until = F.col("reason_by").alias("until")
-    events = open_.select("id", *leaders.PARTITION, old_leader, "poll", until).localCheckpoint()
-    oldest = events.agg(F.min("poll")).collect()[0][0]
-    brokers = window.read(silver.BROKER_SNAPSHOTS, None).where(
-        F.col("superseded_poll").isNull() | (F.col("superseded_poll") >= F.lit(oldest))
-    )
-    later = leaders.reason_seen_later(_seen("gone"), _seen("out"), _seen("offline"))
-    return (
-        window.with_clusters(changes)
-        .join(gone_brokers(events, brokers), "id", "left")
-        .join(shown_within(events, states), "id", "left")
-        .withColumn("reason", F.coalesce("reason", F.when(F.col("reason_by") < F.col("settled_at"), later)))
-    )
-
-
-def _seen(column: str) -> Column:
-    return F.coalesce(column, F.lit(False))
-
-
 def _write_balance(window: Window, began: DataFrame, superseded: DataFrame) -> None:
-    back_to = window.since
-    stored = window.read_gold(gold.LEADER_BALANCE, back_to, "superseded_at", open_too=True).localCheckpoint()
+    stored = window.read_gold(gold.LEADER_BALANCE, window.since, "superseded_at", open_too=True)
     so_far = window.with_clusters(window.known(stored)).where("superseded_poll IS NULL OR superseded_poll > done_poll")
-    window.write(leaders.balance(began, superseded, so_far), gold.LEADER_BALANCE, stored)
+    rows = leaders.balance(began, superseded, so_far)
+    window.write(rows, gold.LEADER_BALANCE, window.since, "superseded_at", open_too=True)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from jobs import poll_metadata, snapshot_history
+from jobs import isr_shrink, leader_churn, poll_metadata, snapshot_history
 from jobs.common.cli import run_job
 from jobs.common.config import Config
+from jobs.common.progress import PAUSE_S
 from schemas.lake import TABLES, ensure_tables
 
-JOBS = (poll_metadata, snapshot_history)
-"""In the order of the data's way."""
+STREAMS = (poll_metadata, snapshot_history)
+EVENTS = (isr_shrink, leader_churn)
+"""Each in the order of the data's way."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,12 +30,15 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_tables(spark, config.lake, TABLES)
     if once:
-        for job in JOBS:
+        for job in (*STREAMS, *EVENTS):
             job.run(spark, config, True)
         return
-    queries = [job.start(spark, config, once=False) for job in JOBS]
+    queries = [job.start(spark, config, once=False) for job in STREAMS]
     try:
-        spark.streams.awaitAnyTermination()
+        events = [job.prepare(spark, config) for job in EVENTS]
+        while not spark.streams.awaitAnyTermination(PAUSE_S):
+            for make_events in events:
+                make_events()
     finally:
         for query in queries:
             query.stop()

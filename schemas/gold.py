@@ -212,9 +212,9 @@ LEADER_CHANGES = Table(
         Column(
             "reason",
             "string",
-            "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | unknown. Null while it takes a look ahead.",
+            "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | unknown.",
+            nullable=False,
         ),
-        Column("reason_by", "timestamp", "End of the look-ahead after which it is decided.", nullable=False),
         Column(
             "unclean",
             "string",
@@ -229,16 +229,15 @@ LEADER_CHANGES = Table(
         Column("leaderless_ms_min", "bigint", "Without a leader before this change: at least, ms."),
         Column("leaderless_ms_max", "bigint", "At most, ms; null where it is not known."),
         UPDATED_AT,
-        _is_open("reason IS NULL"),
     ),
     key=("id",),
     constraints={
         "semantics_known": "epoch_semantics IN ('exact', 'upper_bound', 'unreliable')",
-        "reason_known": "reason IS NULL OR reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', 'unknown')",
+        "reason_known": "reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', 'unknown')",
         "unclean_known": "unclean IS NULL OR unclean IN ('none', 'suspected', 'proven')",
         "bounds_in_order": "changes_max IS NULL OR changes_min <= changes_max",
     },
-    partition_by=("is_open",),
+    cluster_by=("cluster_id", "began_by"),
 )
 
 LEADER_BALANCE = Table(

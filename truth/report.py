@@ -1,11 +1,12 @@
 """What a run says for and against history."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
-from schemas.table import Table
+from schemas import gold
 from truth import lake, plain
 from truth.compare import TOLERANCE, EpochScore, StateScore, compare_brokers, compare_epochs, compare_states
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
@@ -59,7 +60,7 @@ class Verdict:
 
 
 def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
-    """Compare the lake of one interval with the truth: its silver, and events as silver alone gives them."""
+    """Compare the lake of one interval with the truth: its silver, events as silver alone gives them, and gold."""
     polls, seen, watch = _observed(spark, run, interval)
     where = run.lakes[interval].lake
     shrinks_raise = run.truth.level("metadata.version") < _LEVEL_OF_QUIET_SHRINKS
@@ -77,22 +78,21 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
         events={
             "leaders, by silver": compare_leader_changes(leaders, seen, watch, run.truth),
             "ISR, by silver": compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
+            **_judge_gold(spark, run, interval, seen, watch),
         },
     )
 
 
-def judge_events(
-    spark: SparkSession, run: Run, interval: int, *, leader_changes: Table, isr_changes: Table
+def _judge_gold(
+    spark: SparkSession, run: Run, interval: int, seen: Sequence[Seen], watch: Watch
 ) -> dict[str, EventScore]:
-    """Compare two tables of events, which have the columns of LeaderChange and IsrChange, with the truth."""
-    _, seen, watch = _observed(spark, run, interval)
     where = run.lakes[interval].lake
-    leaders = lake.rows_of(spark, where, leader_changes, LeaderChange)
+    leaders = lake.rows_of(spark, where, gold.LEADER_CHANGES, LeaderChange)
     # What was out when the partition was seen first did not leave then.
-    isr = lake.rows_of(spark, where, isr_changes, IsrChange, "began_after IS NOT NULL AND change != 'absent'")
+    isr = lake.rows_of(spark, where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'absent'")
     return {
-        leader_changes.full_name: compare_leader_changes(leaders, seen, watch, run.truth),
-        isr_changes.full_name: compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
+        gold.LEADER_CHANGES.full_name: compare_leader_changes(leaders, seen, watch, run.truth),
+        gold.ISR_CHANGES.full_name: compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
     }
 
 

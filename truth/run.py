@@ -10,8 +10,7 @@ import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs import poll_metadata, snapshot_history
-from jobs.common.cli import Job
+from jobs import isr_shrink, leader_churn, poll_metadata, snapshot_history
 from jobs.common.config import Config, load
 from local_cluster import LocalCluster
 from truth.administration import Administration
@@ -67,10 +66,9 @@ def run(
     seconds: float,
     intervals: Sequence[int],
     say: Say,
-    gold_jobs: Sequence[Job] = (),
 ) -> Run:
-    """Start a cluster, poll it on each interval into a lake of its own, do what the seed plans, and make history of it:
-    silver, and what `gold_jobs` make of that.
+    """Start a cluster, poll it on each interval into a lake of its own, do what the seed plans, and make history of it,
+    silver and gold.
 
     The polling goes on until the cluster has settled. Everything that was started has ended when this returns or raises.
     """
@@ -107,8 +105,8 @@ def run(
         truth = read_truth(cluster)
     for config in configs.values():
         snapshot_history.start(spark, config, once=True).awaitTermination()
-        for job in gold_jobs:
-            job(spark, config, True)
+        for job in (isr_shrink, leader_churn):
+            job.run(spark, config, True)
     return Run(setup, configs, journal, truth)
 
 
@@ -150,6 +148,7 @@ def _config(folder: Path, bootstrap_servers: str, interval: int, polls_per_batch
     poll = {
         "pollInterval": f"{interval}s",
         "pollsPerBatch": polls_per_batch,
+        "enrich": "configs, reassignments, elr",
         "requestTimeout": f"{min(4000, max(1000, interval * 2000))}ms",
     }
     clusters = {ALIAS: {"kafka.bootstrap.servers": bootstrap_servers}}

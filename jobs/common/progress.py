@@ -7,6 +7,7 @@ has written beyond, so that doing it again gives the same rows. gold.progress is
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from delta.exceptions import (
     ConcurrentAppendException,
@@ -91,14 +92,16 @@ class Window:
         """Rows of a gold table of which one of `times` is not before `since` (microseconds), all where that is None."""
         return rows_since(self.lake.read(self._spark, table), since, *times, open_too=open_too)
 
-    def write(self, rows: DataFrame, table: Table, stored: DataFrame) -> None:
-        """Write those of `rows` that are not in the table as they are; `stored`: its rows that may have their keys."""
+    def write(self, rows: DataFrame, table: Table, since: int | None, *times: str, open_too: bool = False) -> None:
+        """Write those of `rows` that the table does not have as they are.
+
+        Rows with their keys are among those that `read_gold` gives for the same arguments.
+        """
         names = [name for name in table.column_names if name != "updated_at"]
-        key = list(table.key)
-        before = stored.select(*key, F.struct(*names).alias("_before"))
+        stored = self.read_gold(table, since, *times, open_too=open_too)
         changed = (
             rows.select(*names, F.struct(*names).alias("_now"))
-            .join(before, key, "left")
+            .join(stored.select(*table.key, F.struct(*names).alias("_before")), list(table.key), "left")
             .where(~F.col("_now").eqNullSafe(F.col("_before")))
             .drop("_now", "_before")
         )
@@ -106,12 +109,12 @@ class Window:
             changed = changed.withColumn("updated_at", F.current_timestamp())
         changed = changed.localCheckpoint()
         if not changed.isEmpty():
-            self.put(changed, table)
+            self.put(changed, table, _not_before(since, *times, open_too=open_too, of="t."))
 
-    def put(self, rows: DataFrame, table: Table) -> None:
+    def put(self, rows: DataFrame, table: Table, within: str = "true") -> None:
         """Upsert `rows`. Raises LakeError when another run of the job writes the table at the same time."""
         try:
-            upsert(rows, self.lake, table)
+            upsert(rows, self.lake, table, within=within)
         except _CONFLICTS as error:
             raise LakeError(
                 f"{table.full_name} in {self.lake}: another run of {self.job} writes it; nothing is lost, run this one again"
@@ -145,10 +148,14 @@ def rows_since(rows: DataFrame, since: int | None, *times: str, open_too: bool =
 
     `open_too`: also those of which the times are null. Files of nothing but older rows are passed over.
     """
+    return rows.where(_not_before(since, *times, open_too=open_too))
+
+
+def _not_before(since: int | None, *times: str, open_too: bool, of: str = "") -> str:
     if since is None:
-        return rows
-    not_before = [f"{time} >= timestamp_micros({since})" for time in times]
-    return rows.where(" OR ".join([*not_before, *(f"{time} IS NULL" for time in times if open_too)]))
+        return "true"
+    later = [f"{of}{time} >= timestamp_micros({since})" for time in times]
+    return " OR ".join([*later, *(f"{of}{time} IS NULL" for time in times if open_too)])
 
 
 def new_window(spark: SparkSession, lake: Lake, job: str) -> Window | None:
@@ -201,15 +208,20 @@ def _version_of(spark: SparkSession, lake: Lake, table: Table) -> _Version:
     return _Version(detail.id, newest, rows)
 
 
-def keep_on(
-    spark: SparkSession, lake: Lake, tables: tuple[Table, ...], apply: Callable[[SparkSession], None], *, once: bool
-) -> None:
-    """Check and make tables, and run `apply` in a session of its own: once, or again and again, a moment after each end."""
+def prepared(
+    spark: SparkSession, lake: Lake, tables: tuple[Table, ...], apply: Callable[[SparkSession], None]
+) -> Callable[[], None]:
+    """Check silver, make the job's tables, and return `apply` bound to a session of its own, to be called again and again."""
     check_tables(spark, lake, silver.TABLES)
     ensure_tables(spark, lake, (*tables, gold.PROGRESS))
     own = spark.newSession()
     own.conf.set("spark.sql.session.timeZone", "UTC")
-    apply(own)
+    return partial(apply, own)
+
+
+def keep_on(make_events: Callable[[], None], *, once: bool) -> None:
+    """Call it once, or again and again, a moment after each end."""
+    make_events()
     while not once:
         time.sleep(PAUSE_S)
-        apply(own)
+        make_events()

@@ -95,22 +95,20 @@ def _ms(begin: str, end: str) -> Column:
     return F.floor((F.unix_micros(end) - F.unix_micros(begin)) / 1000).cast("bigint")
 
 
-def reason_at_once() -> Column:
-    """Why a leader changed, inferred from what is before and after it alone; null where it takes a look ahead."""
+def reason() -> Column:
+    """Why a leader changed, inferred.
+
+    KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
+    (PartitionChangeBuilder): an old leader that is still in sync did not fail, whatever becomes of it a moment later.
+    """
     leader, prev_leader = F.col("leader"), F.col("prev_leader")
     return (
         F.when((leader == prev_leader) | hides_leader(), "unknown")
         .when(leader == NO_LEADER, "offline")
         .when(prev_leader == NO_LEADER, "recovery")
         .when(~F.array_contains("replicas", prev_leader), "reassignment")
-    )
-
-
-def reason_seen_later(gone: Column, out: Column, offline: Column) -> Column:
-    """Why a leader changed, inferred. The arguments say of the old leader what was seen within the look-ahead."""
-    return (
-        F.when(gone | out | offline, "failover")
-        .when(F.col("leader") == F.get("replicas", F.lit(0)), "preferred")
+        .when(~F.array_contains("isr", prev_leader), "failover")
+        .when(leader == F.get("replicas", F.lit(0)), "preferred")
         .otherwise("unknown")
     )
 

@@ -51,8 +51,7 @@ def shown_within(events: DataFrame, partitions: DataFrame) -> DataFrame:
     `events`: id, cluster_id, topic, partition, broker_id, poll, until. `partitions`: rows of silver.partition_snapshots, at
     least those that began at these polls or after.
 
-    Returns id, `offline` (some state has it among the offline replicas), `out` (some state lacks it in the ISR), `back`
-    (a later state has it in the ISR).
+    Returns id, `offline` (some state has it among the offline replicas), `back` (a later state has it in the ISR).
     """
     rows = partitions.select(
         "cluster_id", "topic", "partition", "first_poll", "first_seen_at", "isr", "offline_replicas"
@@ -65,7 +64,6 @@ def shown_within(events: DataFrame, partitions: DataFrame) -> DataFrame:
         .groupBy("id")
         .agg(
             F.max(F.coalesce(F.array_contains("offline_replicas", F.col("broker_id")), F.lit(False))).alias("offline"),
-            F.max(~in_isr).alias("out"),
             F.max(in_isr & (F.col("first_poll") > F.col("poll"))).alias("back"),
         )
     )

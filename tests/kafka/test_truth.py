@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from schemas import gold
 from truth.report import Verdict, judge
 from truth.run import NEWEST, run
 
@@ -22,9 +23,11 @@ def verdict(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ve
     return found
 
 
-def test_silver_agrees_with_the_log(verdict: Verdict) -> None:
+def test_history_agrees_with_the_log(verdict: Verdict) -> None:
     assert verdict.faults == []
     # Polls that found nothing, or a log in which nothing happened, would agree too.
     assert verdict.states.claims > 1000
     assert verdict.epochs.transitions > 50
     assert verdict.events["ISR, by silver"].expected > 50
+    assert verdict.events[gold.LEADER_CHANGES.full_name].decided > 20
+    assert verdict.events[gold.ISR_CHANGES.full_name].decided > 20

@@ -51,55 +51,13 @@ def rack_of(brokers: list[Row], broker: int, poll: str) -> str | None:
 
 def isr_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
     """Rows of gold.isr_changes of one cluster. `now`: when its last poll was answered."""
-    changes: list[Row] = []
     reassignments = by_partition(silver["reassignments"])
+    changes: list[Row] = []
     for place, rows in by_partition(silver["partition_snapshots"]).items():
-        out: dict[int, Row] = {}
-
-        def change(row: Row, broker: int, what: str, place: tuple[str, int] = place) -> Row:
-            made = {
-                "topic": place[0],
-                "partition": place[1],
-                "topic_id": row["topic_id"],
-                "broker_id": broker,
-                "rack": rack_of(silver["broker_snapshots"], broker, row["first_poll"]),
-                "change": what,
-                **{name: row[name] for name in ("leader", "prev_leader", "isr", "prev_isr", "replicas")},
-                "poll": row["first_poll"],
-                "began_after": row["prev_sent_at"],
-                "began_by": row["first_seen_at"],
-                **dict.fromkeys(("ended_poll", "ended_after", "ended_by", "ended_as", "cause", "flapping")),
-                "cause_by": look_ahead(row) if what in {"left", "absent"} else None,
-            }
-            changes.append(made)
-            return made
-
-        def end(broker: int, poll: str, after: datetime, by: datetime, as_: str, out: dict[int, Row] = out) -> None:
-            out.pop(broker).update(ended_poll=poll, ended_after=after, ended_by=by, ended_as=as_)
-
-        for row in rows:
-            isr, replicas = set(row["isr"]), row["replicas"]
-            began = row["first_poll"], row["prev_sent_at"], row["first_seen_at"]
-            if row["prev_isr"] is None:
-                adding = {b for r in held_at(reassignments[place], row["first_poll"]) for b in r["adding_replicas"]}
-                for broker in set(replicas) - isr - adding:
-                    out[broker] = change(row, broker, "absent")
-            else:
-                for broker in isr - set(row["prev_isr"]):
-                    change(row, broker, "rejoined" if broker in out else "joined")
-                for broker in list(out):
-                    if broker in isr or broker not in replicas:
-                        end(broker, *began, "rejoined" if broker in isr else "removed")
-                for broker in set(row["prev_isr"]) - isr:
-                    out[broker] = change(row, broker, "left")
-                    if broker not in replicas:
-                        end(broker, *began, "removed")
-            if row["ended_as"]:
-                for broker in list(out):
-                    end(broker, row["superseded_poll"], row["last_seen_sent_at"], row["superseded_at"], row["ended_as"])
-        for made in (c for c in changes if (c["topic"], c["partition"]) == place and c["cause_by"]):
-            if made["broker_id"] not in made["replicas"]:
-                made["cause"] = "reassignment"
+        changes += IsrOfPartition(place, silver["broker_snapshots"]).changes(rows, reassignments[place])
+    for made in changes:
+        if made["cause_by"] and made["broker_id"] not in made["replicas"]:
+            made["cause"] = "reassignment"
     for made in changes:
         if made["cause_by"] and made["cause"] is None and made["cause_by"] < now:
             made["cause"] = cause(made, changes, silver)
@@ -112,6 +70,65 @@ def isr_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
             recent = [t for t in times if made["began_by"] - FLAP_WINDOW < t <= made["began_by"]]
             made["flapping"] = len(recent) >= FLAPS
     return changes
+
+
+class IsrOfPartition:
+    """Walks through the states of one partition, and knows who is out."""
+
+    def __init__(self, place: tuple[str, int], brokers: list[Row]) -> None:
+        self.topic, self.partition = place
+        self.brokers = brokers
+        self.out: dict[int, Row] = {}
+        self.made: list[Row] = []
+
+    def changes(self, rows: list[Row], reassignments: list[Row]) -> list[Row]:
+        for row in rows:
+            if row["prev_isr"] is None:
+                adding = {b for r in held_at(reassignments, row["first_poll"]) for b in r["adding_replicas"]}
+                for broker in set(row["replicas"]) - set(row["isr"]) - adding:
+                    self.out[broker] = self.change(row, broker, "absent")
+            else:
+                self.follow(row)
+            if row["ended_as"]:
+                for broker in list(self.out):
+                    self.end(broker, row["superseded_poll"], row["last_seen_sent_at"], row["superseded_at"])
+                    self.out.pop(broker)["ended_as"] = row["ended_as"]
+        return self.made
+
+    def follow(self, row: Row) -> None:
+        isr, began = set(row["isr"]), (row["first_poll"], row["prev_sent_at"], row["first_seen_at"])
+        for broker in isr - set(row["prev_isr"]):
+            self.change(row, broker, "rejoined" if broker in self.out else "joined")
+        for broker in list(self.out):
+            if broker in isr or broker not in row["replicas"]:
+                self.end(broker, *began)
+                self.out.pop(broker)["ended_as"] = "rejoined" if broker in isr else "removed"
+        for broker in set(row["prev_isr"]) - isr:
+            self.out[broker] = self.change(row, broker, "left")
+            if broker not in row["replicas"]:
+                self.end(broker, *began)
+                self.out.pop(broker)["ended_as"] = "removed"
+
+    def end(self, broker: int, poll: str, after: datetime, by: datetime) -> None:
+        self.out[broker].update(ended_poll=poll, ended_after=after, ended_by=by)
+
+    def change(self, row: Row, broker: int, what: str) -> Row:
+        made = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "topic_id": row["topic_id"],
+            "broker_id": broker,
+            "rack": rack_of(self.brokers, broker, row["first_poll"]),
+            "change": what,
+            **{name: row[name] for name in ("leader", "prev_leader", "isr", "prev_isr", "replicas")},
+            "poll": row["first_poll"],
+            "began_after": row["prev_sent_at"],
+            "began_by": row["first_seen_at"],
+            **dict.fromkeys(("ended_poll", "ended_after", "ended_by", "ended_as", "cause", "flapping")),
+            "cause_by": look_ahead(row) if what in {"left", "absent"} else None,
+        }
+        self.made.append(made)
+        return made
 
 
 def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
@@ -150,20 +167,7 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
             if (c["topic"], c["partition"]) == place and c["cause_by"] and c["broker_id"] in c["replicas"]
         ]
         for level in LEVELS:
-            polls: dict[tuple[str, int], list[tuple]] = defaultdict(list)
-            for row in rows:
-                polls[row["first_poll"], 1].append((row["prev_sent_at"], row["first_seen_at"], None))
-                if row["ended_as"]:
-                    polls[row["superseded_poll"], 0].append(
-                        (row["last_seen_sent_at"], row["superseded_at"], row["ended_as"])
-                    )
-            if level in {"at_min_isr", "under_min_isr"}:
-                for config in configs:
-                    polls[config["first_poll"], 1].append((config["prev_sent_at"], config["first_seen_at"], None))
-                    if config["ended_as"]:
-                        polls[config["superseded_poll"], 1].append(
-                            (config["last_seen_sent_at"], config["superseded_at"], None)
-                        )
+            polls = marks_of(rows, configs if level in {"at_min_isr", "under_min_isr"} else [])
             now: Row | None = None
             state: Row | None = None
             for (poll, order), bounds in sorted(polls.items()):
@@ -216,6 +220,20 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                     now["smallest_isr"] = min(now["smallest_isr"], len(state["isr"]))
                     now["min_isr"] = None if min_isr is None else max(min_isr, now["min_isr"] or 0)
     return episodes
+
+
+def marks_of(rows: list[Row], configs: list[Row]) -> dict[tuple[str, int], list[tuple]]:
+    """(poll, 0 for the end of a partition, else 1) -> the bounds of what changed there, and as what it ended."""
+    polls: dict[tuple[str, int], list[tuple]] = defaultdict(list)
+    for row in rows:
+        polls[row["first_poll"], 1].append((row["prev_sent_at"], row["first_seen_at"], None))
+        if row["ended_as"]:
+            polls[row["superseded_poll"], 0].append((row["last_seen_sent_at"], row["superseded_at"], row["ended_as"]))
+    for config in configs:
+        polls[config["first_poll"], 1].append((config["prev_sent_at"], config["first_seen_at"], None))
+        if config["ended_as"]:
+            polls[config["superseded_poll"], 1].append((config["last_seen_sent_at"], config["superseded_at"], None))
+    return polls
 
 
 def effective_min_isr(setting: int | None, state: Row, clusters: list[Row], poll: str) -> int | None:
@@ -285,7 +303,7 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
     return incidents
 
 
-def leader_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
+def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
     """Rows of gold.leader_changes of one cluster."""
     changes = []
     elr = by_partition(silver["partition_elr"])
@@ -314,7 +332,6 @@ def leader_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
                 semantics, bounds, hidden = "upper_bound", (visible, max(raised, visible)), None
             before = rows[i - 1]
             leaderless = leaderless_bounds(row, before, bounds[1])
-            until = look_ahead(row)
             lists = [
                 (r["elr"], r["last_known_elr"])
                 for r in elr[place]
@@ -346,8 +363,7 @@ def leader_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
                     "changes_max": bounds[1],
                     "hidden": hidden,
                     "epoch_semantics": semantics,
-                    "reason_by": until,
-                    "reason": reason(row, rows, silver["broker_snapshots"], until, now),
+                    "reason": reason(row),
                     "unclean": unclean(row, levels["elr_version_level"], known),
                     "last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
                     "leaderless_ms_min": leaderless[0],
@@ -371,7 +387,7 @@ def leaderless_bounds(row: Row, before: Row, changes_max: int | None) -> tuple[i
     return 0, ms(row["prev_sent_at"], row["first_seen_at"]) if changes_max is None or changes_max > 1 else 0
 
 
-def reason(row: Row, rows: list[Row], brokers: list[Row], until: datetime, now: datetime) -> str | None:
+def reason(row: Row) -> str:
     old, new = row["prev_leader"], row["leader"]
     if old == new or 72 in {row["error_code"], row["prev_error_code"]}:
         return "unknown"
@@ -381,11 +397,7 @@ def reason(row: Row, rows: list[Row], brokers: list[Row], until: datetime, now: 
         return "recovery"
     if old not in row["replicas"]:
         return "reassignment"
-    if until >= now:
-        return None
-    shown = [r for r in rows if r["first_poll"] >= row["first_poll"] and r["first_seen_at"] <= until]
-    down = any(old not in r["isr"] or old in (r["offline_replicas"] or []) for r in shown)
-    if down or is_gone(brokers, old, row["first_poll"], until):
+    if old not in row["isr"]:
         return "failover"
     return "preferred" if new == row["replicas"][0] else "unknown"
 

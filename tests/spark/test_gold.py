@@ -66,10 +66,12 @@ def piecemeal(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     for part, survived in zip(parts, ((), (gold.ISR_CHANGES, gold.LEADER_CHANGES), EVENTS), strict=True):
         apply_polls(bronze_frame(spark, part), lake)
 
-        def dying(window: Window, rows: Any, table: Table, survived: tuple[Table, ...] = survived) -> None:
+        def dying(
+            window: Window, rows: Any, table: Table, within: str = "true", survived: tuple[Table, ...] = survived
+        ) -> None:
             if table not in survived:
                 raise KilledError
-            put(window, rows, table)
+            put(window, rows, table, within)
 
         if survived:
             with pytest.MonkeyPatch.context() as patch:
@@ -170,8 +172,8 @@ def test_isr_events_are_as_the_rules_say(spark: SparkSession, backfilled: Lake, 
 def test_leader_events_are_as_the_rules_say(spark: SparkSession, backfilled: Lake, settled: dict[str, Any]) -> None:
     changes, balance = (by_cluster(rows_of(spark, backfilled, table)) for table in gold.LEADER_TABLES)
     seen: set[Any] = set()
-    for cluster_id, (rows, now) in settled.items():
-        expected = events.leader_changes(rows, now)
+    for cluster_id, (rows, _) in settled.items():
+        expected = events.leader_changes(rows)
         compare(changes[cluster_id], expected)
         compare(balance[cluster_id], events.leader_balance(rows))
         seen |= {
@@ -179,7 +181,7 @@ def test_leader_events_are_as_the_rules_say(spark: SparkSession, backfilled: Lak
         }
     assert seen >= {
         *("exact", "upper_bound", "unreliable"),
-        *("preferred", "failover", "reassignment", "recovery", "offline", "unknown", None),
+        *("preferred", "failover", "reassignment", "recovery", "offline", "unknown"),
         *("none", "suspected", "proven"),
         *(True, False),
     }
