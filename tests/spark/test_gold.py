@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import isr_shrink, leader_churn
 from jobs.common.config import Thresholds
-from jobs.common.progress import Window
+from jobs.common.progress import Window, new_window
 from jobs.snapshot_history import apply_polls
 from schemas import bronze, gold, silver
-from schemas.lake import Lake, ensure_tables
+from schemas.lake import Lake, LakeError, ensure_tables
 from schemas.table import Table
 from tests.spark import events
 from tests.spark.histories import RandomCluster, bronze_rows
@@ -89,10 +91,7 @@ def piecemeal(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="module")
 def backfilled(spark: SparkSession, piecemeal: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake with the same silver, whose gold was made at one go."""
-    root = tmp_path_factory.mktemp("backfilled")
-    shutil.copytree(Path(str(piecemeal)) / "silver", root / "silver")
-    lake = Lake(root=str(root))
-    ensure_tables(spark, lake, gold.TABLES)
+    lake = a_lake_of_the_same_silver(spark, piecemeal, tmp_path_factory.mktemp("backfilled"))
     run(spark, lake)
     return lake
 
@@ -185,3 +184,48 @@ def test_leader_events_are_as_the_rules_say(spark: SparkSession, backfilled: Lak
         *("none", "suspected", "proven"),
         *(True, False),
     }
+
+
+def a_lake_of_the_same_silver(spark: SparkSession, lake: Lake, root: Path) -> Lake:
+    shutil.copytree(Path(str(lake)) / "silver", root / "silver")
+    other = Lake(root=str(root))
+    ensure_tables(spark, other, gold.TABLES)
+    return other
+
+
+def test_two_runs_at_once_are_both_right_or_one_says_so(spark: SparkSession, backfilled: Lake, tmp_path: Path) -> None:
+    lake = a_lake_of_the_same_silver(spark, backfilled, tmp_path / "lake")
+    ended: list[Exception | None] = []
+
+    def run_one() -> None:
+        try:
+            JOBS[leader_churn.JOB](lake, spark.newSession())
+            ended.append(None)
+        except LakeError as error:
+            ended.append(error)
+
+    runs = [InheritableThread(run_one, session=spark) for _ in range(2)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert len(ended) == 2
+    assert None in ended
+    assert all("another run of leader_churn writes it" in str(error) for error in ended if error)
+    for table in gold.LEADER_TABLES:
+        one, other = (rows_of(spark, each, table) for each in (lake, backfilled))
+        assert sorted(map(repr, one)) == sorted(map(repr, other)), table.full_name
+
+
+def test_a_run_that_was_overtaken_undoes_nothing(spark: SparkSession, backfilled: Lake, tmp_path: Path) -> None:
+    lake = a_lake_of_the_same_silver(spark, backfilled, tmp_path / "lake")
+    overtaken = spark.newSession()
+    window = new_window(overtaken, lake, leader_churn.JOB)
+    assert window is not None
+    # Silver goes on, and a later run makes events of it.
+    spark.sql(f"ALTER TABLE {lake.identifier(silver.PROGRESS)} SET TBLPROPERTIES ('later' = 'yes')")
+    JOBS[leader_churn.JOB](lake, spark.newSession())
+    before = rows_of(spark, lake, gold.LEADER_CHANGES)
+    wrong = lake.read(overtaken, gold.LEADER_CHANGES).withColumn("reason", F.lit("unknown"))
+    window.put(wrong, gold.LEADER_CHANGES)
+    assert sorted(map(repr, rows_of(spark, lake, gold.LEADER_CHANGES))) == sorted(map(repr, before))
