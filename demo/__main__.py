@@ -20,13 +20,10 @@ from local_cluster import LocalCluster, LocalClusterError
 
 FOLDER = ROOT / ".demo"
 RACKS = ("a", "b", "c")
-MORE = r"""
-Ask further, for instance what happened to the partitions of one topic:
+MORE = """
+Ask further, for instance what happened to one topic, in order:
 
-PATH="$PWD/.venv/bin:$PATH" spark-sql --properties-file conf/spark-defaults.conf --conf spark.sql.catalogImplementation=in-memory -e "
-  SELECT first_seen_at, partition, prev_leader, leader, prev_isr, isr
-  FROM delta.\`$PWD/.demo/lake/silver/partition_snapshots\`
-  WHERE topic = 'orders' AND prev_leader IS NOT NULL ORDER BY first_seen_at, partition"
+PATH="$PWD/.venv/bin:$PATH" spark-submit --properties-file conf/spark-defaults.conf jobs/query.py timeline --config .demo/demo.yaml --topic orders
 """
 
 Say = Callable[[str], None]
@@ -79,7 +76,7 @@ def record(folder: Path, say: Say) -> Pipeline:
             pipeline.await_batches(1)
             play(cluster, administration, pipeline, say)
         say(
-            f"stop the pipeline and bring silver up to date ({traffic.delivered} records were delivered, {traffic.refused} not)"
+            f"stop the pipeline and make history of the last polls ({traffic.delivered} records were delivered, {traffic.refused} not)"
         )
         pipeline.stop()
         pipeline.run_once()

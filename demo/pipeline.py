@@ -16,6 +16,7 @@ from local_cluster.process import NodeProcess
 ROOT = Path(__file__).resolve().parent.parent
 POLL_INTERVAL = "2s"
 POLLS_PER_BATCH = 2
+ENRICH = "configs=30s, reassignments=2s, elr=10s"
 _STOP_SECONDS = 20.0
 _BATCH_SECONDS = 180.0
 """The first batch comes after Spark's start."""
@@ -33,7 +34,7 @@ def configuration(bootstrap_servers: str, folder: Path) -> str:
             "lake": str(folder / "lake"),
             "checkpoints": str(folder / "checkpoints"),
             "clusters": {"demo": {"kafka.bootstrap.servers": bootstrap_servers}},
-            "poll": {"pollInterval": POLL_INTERVAL, "pollsPerBatch": POLLS_PER_BATCH},
+            "poll": {"pollInterval": POLL_INTERVAL, "pollsPerBatch": POLLS_PER_BATCH, "enrich": ENRICH},
         },
         sort_keys=False,
     )
@@ -87,7 +88,7 @@ class Pipeline:
         self._process = None
 
     def run_once(self) -> None:
-        """Poll once more and bring silver up to all of bronze. Raises PipelineError when that fails."""
+        """Poll once more and make history of all of bronze. Raises PipelineError when that fails."""
         self._run([*self.command, "--once"])
 
     def summary(self) -> str:

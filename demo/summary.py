@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs.common.config import load
 from jobs.common.session import spark_session
 from metadata_source.text import text_table
-from schemas import silver
+from schemas import gold, silver
 from schemas.lake import attach
 
 CHANGES = Path(__file__).with_name("changes.sql")
@@ -19,12 +19,31 @@ SELECT count_if(record = 'poll') AS polls, count_if(outcome = 'ok') AS ok, count
   count(*) AS rows, percentile(latency_ms, 0.5) AS latency_ms
 FROM bronze.metadata_polls
 """
+INCIDENTS = """
+SELECT date_format(began_by, "HH:mm:ss.SSS'Z'") AS `missing from ISRs by`, broker_id AS broker, rack,
+  concat(round(duration_ms_min / 1000, 1), ' to ', round(duration_ms_max / 1000, 1), ' s') AS `for`,
+  partitions, array_join(causes, ', ') AS `because (inferred)`, lowest_level AS `worst level`
+FROM gold.broker_incidents
+ORDER BY began_by, broker_id
+"""
+LEADERS = """
+SELECT reason AS `leaders changed by (inferred)`, count(*) AS seen, sum(changes_min) AS `at least`, sum(changes_max) AS `at most`,
+  count_if(unclean <> 'none') AS `maybe unclean`, round(max(leaderless_ms_max) / 1000, 1) AS `longest without, s`
+FROM gold.leader_changes
+GROUP BY reason
+ORDER BY seen DESC
+"""
 HISTORIES = (
     silver.BROKER_SNAPSHOTS,
     silver.TOPIC_SNAPSHOTS,
     silver.PARTITION_SNAPSHOTS,
     silver.CLUSTER_SNAPSHOTS,
+    silver.TOPIC_CONFIGS,
+    silver.REASSIGNMENTS,
+    silver.PARTITION_ELR,
     silver.POLL_GAPS,
+    *gold.ISR_TABLES,
+    *gold.LEADER_TABLES,
 )
 
 
@@ -32,12 +51,13 @@ def main(arguments: Sequence[str]) -> int:
     """Print the changes, and what each table got."""
     spark = spark_session("demo summary")
     attach(spark, load(arguments[0]).lake)
-    changes = spark.sql(CHANGES.read_text())
-    print("\n".join(text_table(changes.columns, changes.collect())))
+    for text in (CHANGES.read_text(), INCIDENTS, LEADERS):
+        rows = spark.sql(text)
+        print("\n".join([*text_table(rows.columns, rows.collect()), ""]))
     (polls,) = spark.sql(POLLS).collect()
     print(
-        f"\n{polls.polls} polls ({polls.ok} good, {polls.failed} failed; an answer took {polls.latency_ms:.1f} ms in the median)"
-        f" are {polls.rows} rows of bronze.metadata_polls, and in silver:"
+        f"{polls.polls} polls ({polls.ok} good, {polls.failed} failed; an answer took {polls.latency_ms:.1f} ms in the median)"
+        f" are {polls.rows} rows of bronze.metadata_polls, and from there:"
     )
     print(
         "\n".join(

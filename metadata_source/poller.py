@@ -159,7 +159,9 @@ class Poller:
                 self._remember(address, last, failures)
                 return replace(last, attempts=attempts)
             self.close()
-            failures[address] = error
+            # An attempt that the end of the poll's time cut off says less than the failure before.
+            if not (error.kind == "timeout" and address in failures and time.monotonic() >= deadline):
+                failures[address] = error
         self._forget()
         return _failed(last, attempts, failures)
 

@@ -4,7 +4,7 @@ Times are bounds: `*_after` is when the last poll without it was sent, `*_by` wh
 """
 
 from schemas.silver import CLUSTER_COLUMNS, PARTITION, TOPIC, TOPIC_ID
-from schemas.table import Column, Table
+from schemas.table import Column, Table, View
 
 ID = Column("id", "string", "Hash of the row's key and its opening poll.", nullable=False)
 POLL = Column("poll", "string", "First accepted poll that showed it.", nullable=False)
@@ -278,3 +278,49 @@ PROGRESS = Table(
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
 TABLES = (*ISR_TABLES, *LEADER_TABLES, PROGRESS)
+
+_TIMELINE = (
+    """
+SELECT 'broker_listed' AS what, cluster_id, cluster, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition, broker_id,
+  CAST(NULL AS STRING) AS before, concat(host, ':', port) AS after, CAST(NULL AS STRING) AS inferred,
+  prev_sent_at AS began_after, first_seen_at AS began_by
+FROM {silver.broker_snapshots} WHERE prev_host IS NULL""",
+    """
+SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, broker_id, concat(host, ':', port), NULL, NULL,
+  last_seen_sent_at, superseded_at
+FROM {silver.broker_snapshots} WHERE ended_as IS NOT NULL""",
+    """
+SELECT concat('isr_', change), cluster_id, cluster, topic, partition, broker_id,
+  concat('{', array_join(prev_isr, ','), '}'), concat('{', array_join(isr, ','), '}'), cause, began_after, began_by
+FROM {gold.isr_changes}""",
+    """
+SELECT 'leader_changed', cluster_id, cluster, topic, partition, leader, CAST(prev_leader AS STRING), CAST(leader AS STRING),
+  concat_ws(', ', reason, CASE WHEN unclean <> 'none' THEN concat('unclean ', unclean) END), began_after, began_by
+FROM {gold.leader_changes} WHERE leader <> prev_leader""",
+    """
+SELECT 'reassignment_began', cluster_id, cluster, topic, partition, NULL, NULL,
+  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'), NULL, prev_sent_at, first_seen_at
+FROM {silver.reassignments} WHERE prev_adding_replicas IS NULL""",
+    """
+SELECT 'reassignment_ended', cluster_id, cluster, topic, partition, NULL,
+  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'), NULL, NULL,
+  last_seen_sent_at, superseded_at
+FROM {silver.reassignments} WHERE ended_as IS NOT NULL""",
+    """
+SELECT 'topic_appeared', cluster_id, cluster, topic, NULL, NULL, NULL, topic_id, NULL,
+  prev_sent_at, first_seen_at
+FROM {silver.topic_snapshots} WHERE prev_error_code IS NULL""",
+    """
+SELECT 'topic_ended', cluster_id, cluster, topic, NULL, NULL, topic_id, NULL, ended_as,
+  last_seen_sent_at, superseded_at
+FROM {silver.topic_snapshots} WHERE ended_as IS NOT NULL""",
+)
+
+INCIDENT_TIMELINE = View(
+    schema="gold",
+    name="incident_timeline",
+    comment="Brokers, ISRs, leaders, reassignments and topics: what happened, in one order. Began after began_after and by began_by; what is inferred stands in a column of its own.",
+    query="\nUNION ALL".join(_TIMELINE).strip(),
+)
+
+VIEWS = (INCIDENT_TIMELINE,)

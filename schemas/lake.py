@@ -12,7 +12,7 @@ from schemas import bronze, gold, silver
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View
 
 TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES
-VIEWS: tuple[View, ...] = silver.VIEWS
+VIEWS: tuple[View, ...] = silver.VIEWS + gold.VIEWS
 
 
 class LakeError(ValueError):

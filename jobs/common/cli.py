@@ -27,9 +27,20 @@ def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None) -
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    try:
+
+    def run() -> None:
         config = load(arguments.config)
         job(spark_session(name), config, arguments.once)
+
+    return reported(name, run)
+
+
+def reported(name: str, action: Callable[[], None]) -> int:
+    """Do it, and return the exit status: 0, or 1 after one line that says what is wrong."""
+    # PySpark writes each error that it raises to stderr by itself, whole plans with it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        action()
     except KeyboardInterrupt:
         return 130
     except (ValueError, RuntimeError, PySparkException, Py4JJavaError) as error:

@@ -17,6 +17,7 @@ from schemas.lake import Lake
 _KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds")
 _RETENTION_KEYS = ("bronze",)
 _THRESHOLD_KEYS = ("flaps", "flapWindow")
+_DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 _BRONZE_RETENTION = timedelta(days=7)
@@ -158,14 +159,16 @@ def _thresholds(value: Any) -> Thresholds:
     return Thresholds(flaps, _duration("thresholds.flapWindow", thresholds["flapWindow"]))
 
 
+def duration(text: str) -> timedelta:
+    """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises ValueError."""
+    if days := _DAYS.fullmatch(text.strip().lower()):
+        return timedelta(days=int(days[1]))
+    return timedelta(milliseconds=duration_ms(text))
+
+
 def _duration(name: str, value: Any) -> timedelta:
-    """Days, or what the data source's options take for a duration."""
-    text = str(value)
-    days = text.removesuffix("d").strip()
     try:
-        if text.endswith("d") and days.isdigit():
-            return timedelta(days=int(days))
-        return timedelta(milliseconds=duration_ms(text))
+        return duration(str(value))
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{name}: {error}") from error
 

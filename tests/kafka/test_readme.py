@@ -33,13 +33,19 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
     )
     config["clusters"]["orders"]["kafka.bootstrap.servers"] = cluster.bootstrap_servers
     (folder / "clusters.yaml").write_text(yaml.safe_dump(config))
-    (command,) = re.findall(r"^\$ (spark-submit .* --once)$", README, re.MULTILINE)
-    command = command.replace("clusters.yaml", str(folder / "clusters.yaml"))
+    run(r"spark-submit .* --once", folder)
+    return Lake(root=str(folder / "lake"))
+
+
+def run(command: str, folder: Path) -> str:
+    """What the README's command that looks so prints, with the configuration in `folder`."""
+    (found,) = re.findall(rf"^\$ ({command})$", README, re.MULTILINE)
+    found = found.replace("clusters.yaml", str(folder / "clusters.yaml"))
     activate = Path(sys.executable).with_name("activate")
     # What a shell has that was opened just now: the tests' own PYSPARK_PYTHON would hide a command that lacks it.
     login = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
-    run = subprocess.run(
-        ["bash", "-c", f". {activate} && {command}"],
+    done = subprocess.run(
+        ["bash", "-c", f". {activate} && {found}"],
         env=login,
         cwd=ROOT,
         capture_output=True,
@@ -47,8 +53,8 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
         timeout=300,
         check=False,
     )
-    assert run.returncode == 0, run.stderr
-    return Lake(root=str(folder / "lake"))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_queries_run(spark, lake: Lake, capsys) -> None:
@@ -66,6 +72,11 @@ def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, ca
     (example,) = (block for block in blocks("python") if "health.sql" in block)
     exec(example, {"spark": spark})  # noqa: S102
     assert re.search(r"\|\s*orders\|.*\|\s*ok\|", capsys.readouterr().out)
+
+
+def test_a_question_of_an_incident_review(lake: Lake) -> None:
+    printed = run(r"spark-submit .* jobs/query.py timeline .*", Path(str(lake)).parent)
+    assert re.search(r"Z +orders +broker_listed ", printed)
 
 
 def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:

@@ -19,7 +19,7 @@ from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS, BatchRecords, Planned
 from schemas import bronze, silver
-from schemas.lake import TABLES, Lake, LakeError, attach, check_tables, ensure_tables, read_view
+from schemas.lake import TABLES, VIEWS, Lake, LakeError, attach, check_tables, ensure_tables, read_view
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY, Column
 from tests.metadata_messages import cluster
 
@@ -106,7 +106,7 @@ def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkS
 
 def test_names_and_views(spark: SparkSession, lake: Lake) -> None:
     names = attach(spark, lake)
-    assert names == [*(t.full_name for t in TABLES), *(v.full_name for v in silver.VIEWS)]
+    assert names == [*(t.full_name for t in TABLES), *(v.full_name for v in VIEWS)]
     for name in names:
         assert spark.sql(f"SELECT * FROM {name}").isEmpty()
     for view in silver.VIEWS:

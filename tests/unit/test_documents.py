@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.common.config import load
+from jobs.query import names
 from metadata_source.options import markdown_table
 from schemas.lake import TABLES, VIEWS
 
@@ -61,3 +62,9 @@ def test_what_is_named_exists(document: Path) -> None:
         *(name for name in re.findall(r"python -m ([a-z]\w*(?:\.\w+)*)", text) if not importlib.util.find_spec(name)),
     }
     assert not missing, f"{document.name} names what does not exist"
+
+
+def test_the_questions_are_those_that_are_kept() -> None:
+    section = README.split("\n### After an incident\n")[1].split("\n## ")[0]
+    told = {name for line in found(r"^\| (`.*`) \|", section) for name in re.findall(r"`(\w+)`", line)}
+    assert told == set(names())

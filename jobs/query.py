@@ -1,0 +1,137 @@
+"""Ask a lake a named question of schemas/queries/, or free SQL, and print the answer.
+
+spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID]
+"""
+
+import argparse
+import csv
+import difflib
+import io
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType, TimestampType
+
+from jobs.common.cli import reported
+from jobs.common.config import duration, load
+from jobs.common.session import spark_session
+from metadata_source.text import text_table
+from schemas import table
+from schemas.lake import Lake, attach
+
+QUERIES = Path(table.__file__).parent / "queries"
+
+
+class QueryError(ValueError):
+    """Raised for a question that cannot be meant as it is. One line."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+
+    def ask() -> None:
+        now = datetime.now(UTC)
+        until = moment(arguments.until, now) if arguments.until else now
+        parameters = {
+            "since": moment(arguments.since, until).isoformat(),
+            "until": until.isoformat(),
+            "cluster": arguments.cluster,
+            "topic": arguments.topic,
+            "broker": arguments.broker,
+        }
+        sql = text_of(arguments.query)
+        lake = load(arguments.config).lake
+        print(rendered(answer(spark_session("query"), lake, sql, parameters), arguments.format), end="")
+
+    return reported("query", ask)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="query", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("query", metavar="NAME|SQL", help=f"{', '.join(sorted(names()))}; or a SELECT")
+    parser.add_argument("--config", required=True, metavar="FILE", help="YAML: the lake (see conf/)")
+    parser.add_argument(
+        "--since", default="1 day", help="a time in ISO form, or how long before --until (default %(default)s)"
+    )
+    parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
+    parser.add_argument("--cluster", help="this alias alone")
+    parser.add_argument("--topic", help="this topic alone")
+    parser.add_argument("--broker", type=int, metavar="ID", help="this broker alone")
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default %(default)s)")
+    return parser
+
+
+def names() -> list[str]:
+    """The names of the questions."""
+    return [file.stem for file in QUERIES.glob("*.sql")]
+
+
+def text_of(query: str) -> str:
+    """The SQL of a named question; free SQL as it is. Raises QueryError for a name that there is not."""
+    if " " in query.strip():
+        return query
+    if query not in names():
+        close = difflib.get_close_matches(query, names(), 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(names()))}"
+        raise QueryError(f"no query is called {query!r}; {hint}")
+    return (QUERIES / f"{query}.sql").read_text(encoding="utf-8")
+
+
+def moment(text: str, before: datetime) -> datetime:
+    """A time: an ISO one (UTC unless it says otherwise), or as long before `before` as `text` says. Raises QueryError."""
+    try:
+        at = datetime.fromisoformat(text)
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+    except ValueError:
+        pass
+    try:
+        return before - duration(text)
+    except (ValueError, OverflowError) as error:
+        raise QueryError(
+            f"{text!r} is neither a time like 2026-11-21T10:00:00Z nor a duration like '2 hours'"
+        ) from error
+
+
+def answer(spark: SparkSession, lake: Lake, sql: str, parameters: dict[str, object]) -> DataFrame:
+    """The answer of `lake` to `sql`.
+
+    Tables get their names (bronze.metadata_polls, ...) in the session's catalog, unless they are in one already.
+    """
+    attach(spark, lake)
+    if lake.catalog is not None:
+        spark.catalog.setCurrentCatalog(lake.catalog)
+    return spark.sql(sql, parameters)
+
+
+def rendered(frame: DataFrame, form: str) -> str:
+    """The rows as a table for people, CSV with a header, or a JSON object a line; times in UTC, to the millisecond."""
+    if form == "json":
+        options = {"timestampFormat": _TIME, "ignoreNullFields": "false"}
+        return "".join(f"{row[0]}\n" for row in frame.select(F.to_json(F.struct("*"), options)).collect())
+    rows = [tuple(row) for row in frame.select(*(_as_text(field) for field in frame.schema)).collect()]
+    if form == "table":
+        return "".join(f"{line}\n" for line in text_table(frame.columns, rows))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([frame.columns, *rows])
+    return text.getvalue()
+
+
+_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
+
+
+def _as_text(field: StructField) -> Column:
+    column = F.col(f"`{field.name}`")
+    if isinstance(field.dataType, TimestampType):
+        column = F.date_format(column, _TIME)
+    elif isinstance(field.dataType, ArrayType | MapType | StructType):
+        column = F.to_json(column)
+    return column.alias(field.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+-- How long were the partitions of each topic under-replicated, at min ISR, under min ISR and offline within [:since, :until]?
+-- The sum over partitions, in seconds, both ends of what is known; what goes on counts up to :until.
+WITH spans AS (
+  SELECT cluster, topic, partition, level, smallest_isr, ended_by IS NULL AS goes_on,
+    greatest(began_by, CAST(:since AS TIMESTAMP)) AS surely_from,
+    least(coalesce(ended_after, CAST(:until AS TIMESTAMP)), CAST(:until AS TIMESTAMP)) AS surely_until,
+    greatest(coalesce(began_after, CAST(:since AS TIMESTAMP)), CAST(:since AS TIMESTAMP)) AS maybe_from,
+    least(coalesce(ended_by, CAST(:until AS TIMESTAMP)), CAST(:until AS TIMESTAMP)) AS maybe_until
+  FROM gold.isr_episodes
+  WHERE began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by >= CAST(:since AS TIMESTAMP))
+    AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
+    AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
+    AND (CAST(:broker AS INT) IS NULL OR array_contains(brokers_out, CAST(:broker AS INT)))
+)
+
+SELECT cluster, topic, level,
+  count(DISTINCT partition) AS partitions,
+  count(*) AS episodes,
+  count_if(goes_on) AS going_on,
+  min(smallest_isr) AS smallest_isr,
+  sum(greatest(0, unix_micros(surely_until) - unix_micros(surely_from))) / 1e6 AS seconds_min,
+  sum(greatest(0, unix_micros(maybe_until) - unix_micros(maybe_from))) / 1e6 AS seconds_max
+FROM spans
+GROUP BY cluster, topic, level
+ORDER BY cluster, topic, array_position(array('offline', 'under_min_isr', 'at_min_isr', 'under_replicated'), level)
