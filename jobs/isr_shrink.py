@@ -17,6 +17,7 @@ from jobs.common.cli import run_job
 from jobs.common.config import Config, Thresholds
 from jobs.common.progress import Window, keep_on, new_window, prepared
 from jobs.rules import isr
+from jobs.rules.events import PARTITION, held_at, is_replica
 from jobs.rules.levels import with_finalized_levels
 from jobs.rules.lookahead import gone_brokers, look_ahead_until, shown_within
 from schemas import gold, silver
@@ -86,7 +87,7 @@ def _going_on(window: Window) -> DataFrame:
 
 def _is_decided(at: str) -> Column:
     """Whether what was seen until `at` tells why a broker is out."""
-    return (F.col("cause_by") < F.col(at)) | ~F.array_contains("replicas", F.col("broker_id"))
+    return (F.col("cause_by") < F.col(at)) | ~is_replica()
 
 
 def _oldest(window: Window, going_on: DataFrame) -> int | None:
@@ -127,7 +128,7 @@ def _with_racks(changes: DataFrame, brokers: DataFrame) -> DataFrame:
 def _with_causes(window: Window, absences: DataFrame, states: DataFrame, brokers: DataFrame) -> DataFrame:
     """Decide the causes of absences whose look-ahead is over, and say from when on a row changes no more."""
     together = (
-        absences.where(F.array_contains("replicas", F.col("broker_id")) & (F.col("change") == isr.LEFT))
+        absences.where(is_replica() & (F.col("change") == isr.LEFT))
         .groupBy("cluster_id", "poll", "leader")
         .agg(F.count_distinct("broker_id").alias("_together"))
     )
@@ -152,14 +153,14 @@ def _episodes(window: Window, states: DataFrame, began: DataFrame, ended: DataFr
     configs = window.read(silver.TOPIC_CONFIGS, window.since, "superseded_at", open_too=True).localCheckpoint()
     changed = window.new(configs).unionByName(window.ended(configs)).select("cluster_id", "topic").distinct()
     changed = changed.localCheckpoint()
-    touched = began.unionByName(ended).select(*isr.PARTITION).distinct()
-    before = window.before(states).join(touched, list(isr.PARTITION), "left_semi")
+    touched = began.unionByName(ended).select(*PARTITION).distinct()
+    before = window.before(states).join(touched, list(PARTITION), "left_semi")
     if not changed.isEmpty():
         # Partitions that have not changed themselves are at another level by their topic's settings.
         of_topics = window.before(
             window.read(silver.PARTITION_SNAPSHOTS, window.since, "superseded_at", open_too=True)
         ).join(F.broadcast(changed), ["cluster_id", "topic"], "left_semi")
-        before = before.unionByName(of_topics).dropDuplicates([*isr.PARTITION, "first_poll"])
+        before = before.unionByName(of_topics).dropDuplicates([*PARTITION, "first_poll"])
     relevant = _with_out(before.unionByName(began), absences).localCheckpoint()
     settings = window.before(configs).unionByName(window.new(configs))
     settings = settings.unionByName(window.ended(configs)).dropDuplicates(["cluster_id", "topic", "first_poll"])
@@ -180,14 +181,12 @@ def _episodes(window: Window, states: DataFrame, began: DataFrame, ended: DataFr
 
 def _with_out(states: DataFrame, absences: DataFrame) -> DataFrame:
     """Add `out`, the replicas that are out of the ISR, sorted."""
-    key = [*isr.PARTITION, "first_poll"]
-    spans = absences.where(F.array_contains("replicas", F.col("broker_id"))).select(
-        *isr.PARTITION, "broker_id", "poll", "ended_poll"
-    )
+    key = [*PARTITION, "first_poll"]
+    spans = absences.where(is_replica()).select(*PARTITION, "broker_id", "poll", "ended_poll")
     out = (
         states.select(*key, F.explode(F.array_except("replicas", "isr")).alias("broker_id"))
-        .join(spans, [*isr.PARTITION, "broker_id"])
-        .where("poll <= first_poll AND (ended_poll IS NULL OR ended_poll > first_poll)")
+        .join(spans, [*PARTITION, "broker_id"])
+        .where(held_at("first_poll", first="poll", superseded="ended_poll"))
         .groupBy(*key)
         .agg(F.array_sort(F.collect_set("broker_id")).alias("out"))
     )
@@ -199,7 +198,7 @@ def _write_incidents(window: Window, absences: DataFrame) -> None:
 
     What a run costs follows the incidents that are open in it.
     """
-    of_brokers = absences.where(F.array_contains("replicas", F.col("broker_id")))
+    of_brokers = absences.where(is_replica())
     touched = of_brokers.groupBy("cluster_id", "broker_id").agg(F.min("began_by").alias("_from"))
     merged = isr.MERGED_WITHIN // timedelta(microseconds=1)
     back_to = None if window.since is None else window.since - merged
@@ -221,21 +220,21 @@ def _write_incidents(window: Window, absences: DataFrame) -> None:
     of_then = (
         window.read_gold(gold.ISR_CHANGES, begin, "began_by")
         .where(OUT)
-        .where(F.array_contains("replicas", F.col("broker_id")))
+        .where(is_replica())
         .join(F.broadcast(spans), ["cluster_id", "broker_id"])
         .where("began_by >= _from")
         .localCheckpoint()
     )
     episodes = window.read_gold(gold.ISR_EPISODES, begin, "ended_by", open_too=True).select(
-        *isr.PARTITION, F.col("poll").alias("_begin"), F.col("ended_poll").alias("_end"), F.col("level").alias("_level")
+        *PARTITION, F.col("poll").alias("_begin"), F.col("ended_poll").alias("_end"), F.col("level").alias("_level")
     )
     overlap = (F.col("_end").isNull() | (F.col("_end") > F.col("poll"))) & (
         F.col("ended_poll").isNull() | (F.col("_begin") < F.col("ended_poll"))
     )
     order = F.array_position(F.array(*map(F.lit, gold.LEVELS)), F.col("_level")).cast("int") - 1
     reached = (
-        of_then.select("id", *isr.PARTITION, "poll", "ended_poll")
-        .join(episodes, list(isr.PARTITION))
+        of_then.select("id", *PARTITION, "poll", "ended_poll")
+        .join(episodes, list(PARTITION))
         .where(overlap)
         .groupBy("id")
         .agg(F.max(order).alias("level"))

@@ -16,7 +16,7 @@ from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.progress import Window, keep_on, new_window, prepared
 from jobs.rules import leaders
-from jobs.rules.isr import PLACE, row_id
+from jobs.rules.events import PARTITION, PLACE, began, row_id
 from jobs.rules.levels import with_finalized_levels
 from schemas import gold, silver
 from schemas.lake import Lake
@@ -45,19 +45,18 @@ def apply(lake: Lake, spark: SparkSession) -> None:
     if window is None:
         return
     states = window.read(silver.PARTITION_SNAPSHOTS, window.since, "first_seen_at", "superseded_at").localCheckpoint()
-    began, superseded = window.new(states), window.superseded(states)
-    window.write(_changes(window, began, superseded), gold.LEADER_CHANGES, window.since, "began_by")
-    _write_balance(window, began, superseded)
+    new, superseded = window.new(states), window.superseded(states)
+    window.write(_changes(window, new, superseded), gold.LEADER_CHANGES, window.since, "began_by")
+    _write_balance(window, new, superseded)
     window.note_done()
 
 
-def _changes(window: Window, began: DataFrame, superseded: DataFrame) -> DataFrame:
+def _changes(window: Window, states: DataFrame, superseded: DataFrame) -> DataFrame:
     """The changes that began in the window; columns of gold.leader_changes."""
-    changed = began.where("prev_leader IS NOT NULL AND (leader <> prev_leader OR leader_epoch <> prev_leader_epoch)")
     levels = window.read(silver.CLUSTER_SNAPSHOTS, None)
-    states = with_finalized_levels(changed.withColumn("poll", F.col("first_poll")), levels)
+    with_levels = with_finalized_levels(states.withColumn("poll", F.col("first_poll")), levels)
     elr = window.read(silver.PARTITION_ELR, window.since, "superseded_at", open_too=True)
-    counted = _with_elr(leaders.seen_changes(states, superseded), elr)
+    counted = _with_elr(leaders.seen_changes(with_levels, superseded), elr)
     return counted.select(
         row_id("cluster_id", "topic", "topic_id", "partition", "poll").alias("id"),
         *PLACE,
@@ -68,9 +67,7 @@ def _changes(window: Window, began: DataFrame, superseded: DataFrame) -> DataFra
         "replicas",
         "prev_isr",
         "isr",
-        "poll",
-        F.col("prev_sent_at").alias("began_after"),
-        F.col("first_seen_at").alias("began_by"),
+        *began(),
         "changes_min",
         "changes_max",
         "hidden",
@@ -85,23 +82,21 @@ def _changes(window: Window, began: DataFrame, superseded: DataFrame) -> DataFra
 
 def _with_elr(changes: DataFrame, elr: DataFrame) -> DataFrame:
     """Add `elr` and `last_known_elr` as last answered before each change; null where nothing was."""
-    key = [*leaders.PARTITION, "poll"]
-    held = elr.select(
-        *leaders.PARTITION, "elr", "last_known_elr", F.col("first_poll").alias("_from"), "superseded_poll"
-    )
+    key = [*PARTITION, "poll"]
+    held = elr.select(*PARTITION, "elr", "last_known_elr", F.col("first_poll").alias("_from"), "superseded_poll")
     before = (
         changes.select(*key)
-        .join(held, list(leaders.PARTITION))
+        .join(held, list(PARTITION))
         .where("_from < poll AND (superseded_poll IS NULL OR superseded_poll >= poll)")
         .select(*key, "elr", "last_known_elr")
     )
     return changes.join(before, key, "left")
 
 
-def _write_balance(window: Window, began: DataFrame, superseded: DataFrame) -> None:
+def _write_balance(window: Window, new: DataFrame, superseded: DataFrame) -> None:
     stored = window.read_gold(gold.LEADER_BALANCE, window.since, "superseded_at", open_too=True)
     so_far = window.with_clusters(window.known(stored)).where("superseded_poll IS NULL OR superseded_poll > done_poll")
-    rows = leaders.balance(began, superseded, so_far)
+    rows = leaders.balance(new, superseded, so_far)
     window.write(rows, gold.LEADER_BALANCE, window.since, "superseded_at", open_too=True)
 
 

@@ -201,10 +201,6 @@ def _enrichments(
     }
 
 
-_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")
-"""What changes of a row once it is written."""
-
-
 def _write_intervals(rows: DataFrame, lake: Lake, table: Table) -> None:
     """Write new rows and the ends of open ones; nothing at all when there are none."""
     rows = rows.localCheckpoint()
@@ -212,7 +208,7 @@ def _write_intervals(rows: DataFrame, lake: Lake, table: Table) -> None:
     if oldest is not None:
         # A row that has one of these keys is open, or was closed by a killed run: not before the oldest of these times.
         within = f"t.superseded_at IS NULL OR t.superseded_at >= timestamp_micros({oldest})"
-        upsert(rows, lake, table, update=_ENDS, within=within)
+        upsert(rows, lake, table, update=silver.INTERVAL_ENDS, within=within)
 
 
 def _write(rows: DataFrame, lake: Lake, table: Table) -> None:

@@ -36,6 +36,9 @@ INTERVAL_COLUMNS = (
     Column("is_current", "boolean", "superseded_at IS NULL.", nullable=False, generated_as="superseded_at IS NULL"),
 )
 
+INTERVAL_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")
+"""What changes of a row once it is written."""
+
 INTERVAL_CONSTRAINTS = {
     "end_is_whole": "(superseded_at IS NULL) = (superseded_poll IS NULL) AND (superseded_at IS NULL) = (last_poll IS NULL)",
     "times_in_order": "superseded_at IS NULL OR (superseded_at >= last_seen_at AND last_seen_at >= first_seen_at)",

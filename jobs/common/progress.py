@@ -32,7 +32,6 @@ _CONFLICTS = (
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
 )
-_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")
 _CLUSTERS = ("done_poll", "done_at", "settled_poll", "settled_at")
 
 
@@ -59,7 +58,7 @@ class Window:
         return self._where(rows, F.col("ended_as").isNotNull() & _within("superseded_poll"))
 
     def superseded(self, rows: DataFrame) -> DataFrame:
-        """Those of `rows` that held when the window began and were over when it ended, or within it."""
+        """Those of `rows` that another state, or their end, superseded in the window."""
         return self._where(rows, _within("superseded_poll"))
 
     def before(self, rows: DataFrame) -> DataFrame:
@@ -84,7 +83,7 @@ class Window:
         later = F.coalesce(F.col("superseded_poll") > F.col("settled_poll"), F.lit(False))
         return (
             rows.where(F.col("first_poll") <= F.col("settled_poll"))
-            .withColumns({name: F.when(~later, F.col(name)) for name in _ENDS})
+            .withColumns({name: F.when(~later, F.col(name)) for name in silver.INTERVAL_ENDS})
             .drop(*_CLUSTERS, "is_current")
         )
 

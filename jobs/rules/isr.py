@@ -11,6 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from jobs.rules.events import PARTITION, PLACE, began, held_at, is_replica, ms, row_id
 from jobs.rules.leaders import LISTENER_NOT_FOUND, NO_LEADER
 from schemas.gold import LEVELS
 
@@ -20,26 +21,13 @@ MERGED_WITHIN = timedelta(seconds=60)
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15
 """Feature level of metadata.version 3.7-IV0: from there on min ISR counts only as far as there are replicas (KIP-966)."""
 
-PARTITION = ("cluster_id", "topic", "partition")
-PLACE = ("cluster_id", "cluster", "topic", "topic_id", "partition")
-
 LEFT, ABSENT, REJOINED, JOINED = "left", "absent", "rejoined", "joined"
 UNKNOWN = "unknown"
-
-
-def row_id(*columns: str) -> Column:
-    """The id of a gold row: a hash of its key and its opening poll."""
-    return F.md5(F.concat_ws("\n", *(F.coalesce(F.col(column).cast("string"), F.lit("")) for column in columns)))
 
 
 def nobody() -> Column:
     """No brokers."""
     return F.array().cast("array<int>")
-
-
-def ms(begin: str, end: str) -> Column:
-    """Milliseconds from one time to another, whole ones."""
-    return F.floor((F.unix_micros(end) - F.unix_micros(begin)) / 1000).cast("bigint")
 
 
 # --- who left, and came back ---
@@ -57,7 +45,7 @@ def departures(states: DataFrame, reassignments: DataFrame) -> DataFrame:
     adding = (
         reassignments.select(*PARTITION, F.col("first_poll").alias("_from"), "superseded_poll", "adding_replicas")
         .join(first.select(*PARTITION, "first_poll"), list(PARTITION))
-        .where("_from <= first_poll AND (superseded_poll IS NULL OR superseded_poll > first_poll)")
+        .where(held_at("first_poll", first="_from"))
         .select(*PARTITION, "first_poll", "adding_replicas")
     )
     out = F.array_except(F.array_except("replicas", "isr"), F.coalesce("adding_replicas", nobody()))
@@ -94,9 +82,7 @@ def _changes(rows: DataFrame, change: str) -> DataFrame:
         "isr",
         "prev_isr",
         "replicas",
-        F.col("first_poll").alias("poll"),
-        F.col("prev_sent_at").alias("began_after"),
-        F.col("first_seen_at").alias("began_by"),
+        *began(),
         "interval_ms",
     )
 
@@ -107,7 +93,7 @@ def returns(states: DataFrame, ended: DataFrame) -> DataFrame:
     `states`: rows of silver.partition_snapshots. `ended`: those whose partition ended.
     """
     back = F.array_contains("isr", F.col("broker_id"))
-    removed = ~F.array_contains("replicas", F.col("broker_id"))
+    removed = ~is_replica()
     of_states = (
         states.where("prev_isr IS NOT NULL")
         .withColumn("broker_id", F.explode(F.array_except("prev_replicas", "prev_isr")))
@@ -158,11 +144,12 @@ def with_ends(absences: DataFrame, returned: DataFrame) -> DataFrame:
     at_once = F.struct(
         "poll", F.col("began_after").alias("after"), F.col("began_by").alias("by"), F.lit("removed").alias("ended_as")
     )
-    is_replica = F.array_contains("replicas", F.col("broker_id"))
     matched = (
         absences.withColumns({"_order": F.lit(1), "_end": known})
         .unionByName(ends, allowMissingColumns=True)
-        .withColumn("_end", F.when(~is_replica, at_once).otherwise(F.coalesce("_end", F.lead("_end").over(by_broker))))
+        .withColumn(
+            "_end", F.when(~is_replica(), at_once).otherwise(F.coalesce("_end", F.lead("_end").over(by_broker)))
+        )
         .where("_order = 1")
     )
     return with_durations(
@@ -197,7 +184,7 @@ def cause(gone: Column, offline: Column, back: Column, left_together: Column) ->
     """
     alone = F.col("isr") == F.array("leader")
     return (
-        F.when(~F.array_contains("replicas", F.col("broker_id")), "reassignment")
+        F.when(~is_replica(), "reassignment")
         .when(gone | offline, "broker_down")
         .when(alone & (left_together > 1) & back, "leader_stalled")
         .otherwise("lagging")
@@ -232,7 +219,7 @@ def marks(states: DataFrame, ended: DataFrame, configs: DataFrame | None = None)
     Returns cluster_id, topic, partition, poll, after, by, ended_as (null: it goes on), and what holds: `state` (cluster, topic_id,
     leader, error_code, replicas, isr, out), min_insync_replicas. `states` have `out`, the replicas that are out.
     """
-    began = [
+    since = [
         F.col("first_poll").alias("poll"),
         F.col("prev_sent_at").alias("after"),
         F.col("first_seen_at").alias("by"),
@@ -242,9 +229,10 @@ def marks(states: DataFrame, ended: DataFrame, configs: DataFrame | None = None)
         F.col("last_seen_sent_at").alias("after"),
         F.col("superseded_at").alias("by"),
     ]
+    unset = F.lit(None).cast("struct<min_insync_replicas: int>").alias("_setting")
     state = F.struct("cluster", "topic_id", "leader", "error_code", "replicas", "isr", "out")
     seen = [
-        states.select(*PARTITION, *began, F.lit(1).alias("_order"), state.alias("state")),
+        states.select(*PARTITION, *since, F.lit(1).alias("_order"), state.alias("state"), unset),
         ended.select(*PARTITION, *gone, F.lit(0).alias("_order"), "ended_as"),
     ]
     if configs is not None:
@@ -258,11 +246,9 @@ def marks(states: DataFrame, ended: DataFrame, configs: DataFrame | None = None)
             )
             for rows in (
                 configs.where("ended_as IS NOT NULL").select("cluster_id", "topic", *gone, order, not_known),
-                configs.select("cluster_id", "topic", *began, order, setting),
+                configs.select("cluster_id", "topic", *since, order, setting),
             )
         ]
-    else:
-        seen[0] = seen[0].withColumn("_setting", F.lit(None).cast("struct<min_insync_replicas: int>"))
     together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), seen)
     # What changed in one poll is one mark; only the end of a partition stands before the beginning of the next of that name.
     by_poll = together.groupBy(*PARTITION, "poll", "_order").agg(
@@ -295,7 +281,6 @@ def with_levels(marked: DataFrame, levels: tuple[str, ...]) -> DataFrame:
     `marked`: see marks, with `metadata_version_level`.
     """
     setting, replicas = F.col("min_insync_replicas"), F.size("state.replicas")
-    # Before 3.7 a setting larger than the number of replicas counts as it is.
     level = F.col("metadata_version_level")
     bounded = (level >= BOUNDED_BY_REPLICAS_FROM_LEVEL) | (setting <= replicas)
     # Before 3.7 a setting larger than the number of replicas counts as it is; of a level that is not known, neither holds.

@@ -10,6 +10,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from jobs.rules.events import PARTITION, ms
+
 NO_LEADER = -1
 LISTENER_NOT_FOUND = 72
 """Error with which a broker shows leader -1 though there is one, on a listener that it does not have."""
@@ -20,8 +22,6 @@ EXACT_FROM_LEVEL = 12
 EXACT = "exact"
 UPPER_BOUND = "upper_bound"
 UNRELIABLE = "unreliable"
-
-PARTITION = ("cluster_id", "topic", "partition")
 
 
 def epoch_semantics() -> Column:
@@ -83,16 +83,12 @@ def _with_leaderless(counted: DataFrame, before: DataFrame) -> DataFrame:
     may_be_hidden = F.coalesce(F.col("changes_max") > 1, F.lit(True))
     return joined.withColumns(
         {
-            "leaderless_ms_min": F.when(was_seen, F.greatest(F.lit(0), _ms("_none_by", "prev_sent_at"))).otherwise(0),
-            "leaderless_ms_max": F.when(was_seen, _ms("_none_after", "first_seen_at"))
-            .when(may_be_hidden, _ms("prev_sent_at", "first_seen_at"))
+            "leaderless_ms_min": F.when(was_seen, F.greatest(F.lit(0), ms("_none_by", "prev_sent_at"))).otherwise(0),
+            "leaderless_ms_max": F.when(was_seen, ms("_none_after", "first_seen_at"))
+            .when(may_be_hidden, ms("prev_sent_at", "first_seen_at"))
             .otherwise(0),
         }
     ).drop("_none_after", "_none_by")
-
-
-def _ms(begin: str, end: str) -> Column:
-    return F.floor((F.unix_micros(end) - F.unix_micros(begin)) / 1000).cast("bigint")
 
 
 def reason() -> Column:

@@ -3,6 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.rules.events import held_at
+
 
 def with_finalized_levels(rows: DataFrame, clusters: DataFrame) -> DataFrame:
     """Add the levels at `poll`, null while unknown: metadata_version_level, lower_level and elr_version_level.
@@ -19,7 +21,8 @@ def with_finalized_levels(rows: DataFrame, clusters: DataFrame) -> DataFrame:
         "prev_metadata_version_level",
         "elr_version_level",
     )
-    at_poll = (F.col("_from") <= F.col("poll")) & (F.col("_to").isNull() | (F.col("_to") > F.col("poll")))
     lower = F.when(F.col("_from") < F.col("poll"), now).when(before.isNotNull(), F.least(now, before))
-    joined = rows.join(F.broadcast(held), (F.col("cluster_id") == F.col("_cluster_id")) & at_poll, "left")
+    joined = rows.join(
+        F.broadcast(held), (F.col("cluster_id") == F.col("_cluster_id")) & held_at("poll", "_from", "_to"), "left"
+    )
     return joined.withColumn("lower_level", lower).drop("_cluster_id", "_from", "_to", "prev_metadata_version_level")

@@ -7,6 +7,8 @@ shows in what follows.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jobs.rules.events import held_at
+
 LOOK_AHEAD_MS = 15_000
 LOOK_AHEAD_POLLS = 2
 
@@ -23,9 +25,6 @@ def gone_brokers(events: DataFrame, brokers: DataFrame) -> DataFrame:
     `events`: id, cluster_id, broker_id, poll, until. `brokers`: rows of silver.broker_snapshots, at least those that held at
     these polls or began after them.
     """
-    there_at_poll = (F.col("first_poll") <= F.col("poll")) & (
-        F.col("superseded_poll").isNull() | (F.col("superseded_poll") > F.col("poll"))
-    )
     left_later = (
         (F.col("ended_as").isNotNull())
         & (F.col("superseded_poll") > F.col("poll"))
@@ -37,7 +36,7 @@ def gone_brokers(events: DataFrame, brokers: DataFrame) -> DataFrame:
         .join(rows, ["cluster_id", "broker_id"], "left")
         .groupBy("id")
         .agg(
-            F.max(F.coalesce(there_at_poll, F.lit(False))).alias("_there"),
+            F.max(F.coalesce(held_at("poll"), F.lit(False))).alias("_there"),
             F.max(F.coalesce(left_later, F.lit(False))).alias("_left"),
         )
         .where("NOT _there OR _left")

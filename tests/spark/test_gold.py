@@ -3,7 +3,7 @@
 import copy
 import shutil
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -22,7 +22,7 @@ from schemas.lake import Lake, LakeError, ensure_tables
 from schemas.table import Table
 from tests.spark import events
 from tests.spark.histories import RandomCluster, bronze_rows
-from tests.spark.test_snapshot_history import bronze_frame
+from tests.spark.test_snapshot_history import KilledError, bronze_frame, utc
 
 CLUSTERS = 60
 POLLS = 45
@@ -33,10 +33,6 @@ JOBS = {
 EVENTS = (*gold.ISR_TABLES, *gold.LEADER_TABLES)
 
 
-class KilledError(Exception):
-    """Stands for SIGKILL between two writes."""
-
-
 def run(spark: SparkSession, lake: Lake) -> None:
     for job in JOBS.values():
         job(lake, spark.newSession())
@@ -45,11 +41,7 @@ def run(spark: SparkSession, lake: Lake) -> None:
 def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[dict[str, Any]]:
     """Every row, without what differs from run to run."""
     rows = lake.read(spark, table).drop("updated_at").collect()
-    return [{name: plain(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
-
-
-def plain(value: Any) -> Any:
-    return value.astimezone(UTC) if isinstance(value, datetime) else value
+    return [{name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
 
 
 @pytest.fixture(scope="module")
