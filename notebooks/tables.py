@@ -1,0 +1,75 @@
+"""Rows as people read them: both ends of what is bounded in one cell, times in UTC."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+MOST_ROWS = 30
+
+
+def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
+    """The first rows as text; says how many are left out, and when there are none."""
+    if rows.empty:
+        print("None in this window.")
+    if len(rows) > most:
+        print(f"The first {most} of {len(rows)} rows.")
+    rows = rows.head(most)
+    columns = {}
+    for name in rows.columns:
+        if pair := _partner(name, rows):
+            low, high, together, text = pair
+            if name == low:
+                columns[together] = [text(*ends) for ends in zip(rows[low], rows[high], strict=True)]
+        else:
+            columns[name] = [_text(value) for value in rows[name]]
+    return pd.DataFrame(columns, index=range(1, len(rows) + 1))
+
+
+def _partner(name: str, rows: pd.DataFrame) -> tuple[str, str, str, Any] | None:
+    """The two columns that `name` is one of, what they are called together, and how they are written."""
+    ends = [(f"{what}_after", f"{what}_by", what, _between) for what in ("began", "ended")]
+    ends += [
+        (least, least.replace("_min", "_max"), least.replace("_ms_min", "_s").replace("_min", ""), write)
+        for least in rows.columns
+        if "_min" in least
+        for write in [_seconds if "_ms_" in least else number_range]
+    ]
+    return next((pair for pair in ends if name in pair[:2] and set(pair[:2]) <= set(rows.columns)), None)
+
+
+def _between(after: Any, by: Any) -> str:
+    if pd.isna(by):
+        return "goes on"
+    return f"by {_time(by)}" if pd.isna(after) else f"{_time(after)} to {_time(by)}"
+
+
+def _seconds(least: Any, most: Any) -> str:
+    if pd.isna(least):
+        return ""
+    return number_range(least / 1000, None if pd.isna(most) else most / 1000)
+
+
+def number_range(least: Any, most: Any) -> str:
+    """Both ends of a number, once where they are the same; without an upper one `or more`."""
+    if pd.isna(most):
+        return f"{_number(least)} or more"
+    return _number(least) if least == most else f"{_number(least)} to {_number(most)}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _time(at: pd.Timestamp) -> str:
+    return f"{at:%m-%d %H:%M:%S}.{at.microsecond // 100_000}Z"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple | np.ndarray):
+        return ", ".join(map(str, value))
+    if pd.isna(value):
+        return ""
+    if isinstance(value, pd.Timestamp):
+        return _time(value)
+    return _number(value) if isinstance(value, float) else str(value)
