@@ -264,11 +264,11 @@ LEADER_BALANCE = Table(
 PROGRESS = Table(
     schema="gold",
     name="progress",
-    comment="How far each job has made silver events. Written last in a run; everything else is redone up to it.",
+    comment="How far each job has come with silver. Written last in a run; everything else is redone up to it.",
     columns=(
         Column("job", "string", "The job.", nullable=False),
         *CLUSTER_COLUMNS,
-        Column("done_poll", "string", "Rows of silver up to this poll are in gold.", nullable=False),
+        Column("done_poll", "string", "What silver has up to this poll is done.", nullable=False),
         Column("done_at", "timestamp", "When it was answered.", nullable=False),
     ),
     key=("job", "cluster_id"),

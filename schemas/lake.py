@@ -2,17 +2,23 @@
 
 import re
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
-from schemas import bronze, gold, silver
+from schemas import bronze, gold, quality, silver
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View
 
-TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES
+TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES + quality.TABLES
 VIEWS: tuple[View, ...] = silver.VIEWS + gold.VIEWS
+
+
+_T = TypeVar("_T")
 
 
 class LakeError(ValueError):
@@ -67,23 +73,32 @@ def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> N
     """
     tables = list(tables)
     # Every table that is there is looked at before the first one is written.
-    found = {table: _found(spark, lake, table) for table in tables if table_exists(spark, lake, table)}
-    for table in tables:
-        if table in found:
-            _upgrade(spark, lake, table, found[table])
-        else:
+    found = _side_by_side(partial(_look, spark, lake), tables)
+    for table, there in zip(tables, found, strict=True):
+        if there is None:
             _create(spark, lake, table)
+        else:
+            _upgrade(spark, lake, table, there)
 
 
 def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
     """Raise LakeError unless each of `tables` exists and fits; writes nothing."""
-    for table in tables:
-        if not table_exists(spark, lake, table):
+
+    def check(table: Table) -> None:
+        there = _look(spark, lake, table)
+        if there is None:
             raise LakeError(f"{table.full_name}: no such table in {lake}; run the job that writes it first")
-        missing = _found(spark, lake, table).missing
-        if missing:
-            names = ", ".join(column.name for column in missing)
+        if there.missing:
+            names = ", ".join(column.name for column in there.missing)
             raise LakeError(f"{table.full_name} in {lake} lacks {names}: made by an older version; run its job once")
+
+    _side_by_side(check, tables)
+
+
+def _side_by_side(look: Callable[[Table], _T], tables: Iterable[Table]) -> list[_T]:
+    """What `look` says of each table, or the error of the first. Looking waits for files and Spark more than it works."""
+    with ThreadPoolExecutor(4, "lake") as pool:
+        return list(pool.map(look, tables))
 
 
 def table_exists(spark: SparkSession, lake: Lake, table: Table) -> bool:
@@ -179,6 +194,11 @@ def _upgrade(spark: SparkSession, lake: Lake, table: Table, found: _Found) -> No
 def properties(spark: SparkSession, identifier: str) -> dict[str, str]:
     """The properties of a table."""
     return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
+
+
+def _look(spark: SparkSession, lake: Lake, table: Table) -> _Found | None:
+    """What stands in a table's place, None where nothing does. Raises LakeError when it is not ours."""
+    return _found(spark, lake, table) if table_exists(spark, lake, table) else None
 
 
 def _found(spark: SparkSession, lake: Lake, table: Table) -> _Found:

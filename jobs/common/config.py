@@ -14,9 +14,10 @@ import yaml
 from metadata_source.options import duration_ms, parse
 from schemas.lake import Lake
 
-_KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds")
+_KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds", "validation")
 _RETENTION_KEYS = ("bronze",)
 _THRESHOLD_KEYS = ("flaps", "flapWindow")
+_VALIDATION_KEYS = ("docs",)
 _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 FIRST_VERSION_WITH_CLUSTER_ID = 2
@@ -40,7 +41,8 @@ class Config:
     """A checked configuration.
 
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
-    the names that the data source gives them. Secrets are still references.
+    the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None where
+    nothing says it.
     """
 
     lake: Lake
@@ -49,6 +51,7 @@ class Config:
     poll: Mapping[str, str]
     bronze_retention: timedelta
     thresholds: Thresholds = field(default_factory=Thresholds)
+    docs: str | None = None
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -114,6 +117,7 @@ def _config(content: Mapping[str, Any]) -> Config:
         poll,
         _retention(content.get("retention") or {}),
         _thresholds(content.get("thresholds") or {}),
+        _docs(content.get("validation") or {}, lake),
     )
     # The data source knows its options; a mistake should show here, not in the first batch.
     for cluster in parse(config.source_options({}), "stream").clusters:
@@ -157,6 +161,19 @@ def _thresholds(value: Any) -> Thresholds:
     if "flapWindow" not in thresholds:
         return Thresholds(flaps)
     return Thresholds(flaps, _duration("thresholds.flapWindow", thresholds["flapWindow"]))
+
+
+def _docs(value: Any, lake: Lake) -> str | None:
+    validation = _mapping("validation", value)
+    _known_keys(validation, _VALIDATION_KEYS, "validation.")
+    if "docs" in validation:
+        docs = _place("validation.docs", validation["docs"])
+        if _URI.match(docs):
+            raise ValueError(
+                f"validation.docs: {docs} is not a folder of this machine, the only place that data docs can be"
+            )
+        return docs
+    return f"{lake.root}/quality/data_docs" if lake.root is not None and not _URI.match(lake.root) else None
 
 
 def duration(text: str) -> timedelta:

@@ -70,6 +70,10 @@ class Window:
         """Those of `rows` (of a gold table) whose poll was done when the window began."""
         return self._where(rows, F.col("poll") <= F.col("done_poll"))
 
+    def beginning(self, rows: DataFrame) -> DataFrame:
+        """Those of `rows` (as of a gold table) whose poll is in the window."""
+        return self._where(rows, _within("poll"))
+
     def with_clusters(self, rows: DataFrame) -> DataFrame:
         """`rows` of the window's clusters, with done_poll, done_at, settled_poll and settled_at."""
         return rows.join(F.broadcast(self.clusters.drop("cluster")), "cluster_id")
@@ -158,18 +162,24 @@ def _not_before(since: int | None, *times: str, open_too: bool, of: str = "") ->
 
 
 def new_window(spark: SparkSession, lake: Lake, job: str) -> Window | None:
-    """What `job` has to do; None when there is nothing new. `spark`: a session of the job's own."""
+    """What `job` has to do; None when there is nothing new. `spark`: a session of the job's own, for what it writes."""
     version = _version_of(spark, lake, silver.PROGRESS)
     # A run that has been overtaken by a later one must not write what it knew: Delta passes over a write of an older
     # version. The table's id is in the name: a silver that was made anew counts from zero again.
     spark.conf.set("spark.databricks.delta.write.txnAppId", f"{job} {version.table_id}")
     spark.conf.set("spark.databricks.delta.write.txnVersion", str(version.number))
+    return window_of(version.rows, lake, job)
+
+
+def window_of(progress: DataFrame, lake: Lake, job: str) -> Window | None:
+    """What is new to `job` by `progress`, rows of silver.progress; None when nothing is."""
+    spark = progress.sparkSession
     done = lake.read(spark, gold.PROGRESS).where(F.col("job") == job).select("cluster_id", "done_poll", "done_at")
     settled_at = F.when(F.col("settled_poll") == F.col("applied_poll"), F.col("applied_at")).otherwise(
         F.col("before_at")
     )
     clusters = (
-        version.rows.where("settled_poll IS NOT NULL")
+        progress.where("settled_poll IS NOT NULL")
         .join(F.broadcast(done), "cluster_id", "left")
         .where("done_poll IS NULL OR done_poll < settled_poll")
         .select(

@@ -79,6 +79,12 @@ def test_a_question_of_an_incident_review(lake: Lake) -> None:
     assert re.search(r"Z +orders +broker_listed ", printed)
 
 
+def test_validation_finds_nothing_critical(spark, lake: Lake) -> None:
+    printed = run(r"spark-submit .* jobs/validate\.py .*", Path(str(lake)).parent)
+    assert re.search(r"^known_partitions_complete +silver topics +critical +\d+ +0$", printed, re.MULTILINE)
+    assert "Great Expectations" in (Path(str(lake)) / "quality" / "data_docs" / "index.html").read_text()
+
+
 def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:
     section = README.split("\n## Tables\n")[1].split("\n## ")[0]
     names = {

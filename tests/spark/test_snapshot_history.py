@@ -15,8 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs import snapshot_history
+from jobs.common.progress import window_of
+from jobs.rules import validity
 from jobs.snapshot_history import apply_polls
-from schemas import bronze, silver
+from schemas import bronze, gold, silver
 from schemas.lake import Lake, ensure_tables, read_view
 from schemas.table import Table
 from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, enrichment_intervals, views
@@ -355,6 +357,19 @@ def test_batches_cut_differently_repeated_and_cut_off_give_the_same_tables(
     apply_polls(frames[2], lake)
     for table in (*COMPARED, silver.PENDING):
         assert rows_of(spark, lake, table) == rows_of(spark, whole, table), table.full_name
+
+
+def test_validation_finds_nothing_wrong(spark: SparkSession, whole: Lake) -> None:
+    ensure_tables(spark, whole, gold.TABLES)
+    window = window_of(whole.read(spark, silver.PROGRESS), whole, "validate")
+    assert window is not None
+    for subject in validity.SUBJECTS:
+        rows = subject.rows(window).localCheckpoint()
+        for rule in subject.rules:
+            assert rule.severity == "warning" or rows.where(rule.broken).isEmpty(), rule.name
+    # What silver believes after five polls is worth a warning.
+    (epochs_rise,) = (rule for subject in validity.SUBJECTS for rule in subject.rules if rule.name == "epochs_rise")
+    assert not validity.new_states(window).where(epochs_rise.broken).isEmpty()
 
 
 def test_views_for_now(spark: SparkSession, whole: Lake, histories: dict[str, list[Answer]]) -> None:

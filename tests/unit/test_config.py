@@ -46,6 +46,20 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert "gone" not in options["clusters"]
 
 
+@pytest.mark.parametrize(
+    ("lake", "docs", "expected"),
+    [
+        ("/data/lake", "", "/data/lake/quality/data_docs"),
+        ("/data/lake", "validation: {docs: /var/www/docs}", "/var/www/docs"),
+        ("s3a://data/lake", "", None),
+        ("s3a://data/lake", "validation: {docs: /var/www/docs}", "/var/www/docs"),
+    ],
+)
+def test_data_docs_are_a_folder_of_this_machine(tmp_path: Path, lake: str, docs: str, expected: str | None) -> None:
+    text = GOOD.replace("lake: /data/lake", f"lake: {lake}\n{docs}")
+    assert load(str(config(tmp_path, text))).docs == expected
+
+
 def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
     text = GOOD.replace("  prod:\n", "  prod:\n    clusterId: configured\n")
     assert (
@@ -58,6 +72,11 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
     [
         ("lake: /data/lake", "lakes: /data/lake", "unknown key lakes; did you mean lake?"),
         ("lake: /data/lake", "", "lake is missing"),
+        (
+            "lake: /data/lake",
+            "lake: /data/lake\nvalidation: {docs: 's3a://docs'}",
+            "validation.docs: s3a://docs is not a folder of this machine, the only place that data docs can be",
+        ),
         ("lake: /data/lake", "lake: {catalog: main}", "checkpoints is missing"),
         ("lake: /data/lake", "lake: {catalogue: main}", "unknown key lake.catalogue; did you mean lake.catalog?"),
         ("lake: /data/lake", "lake: 3", "lake is neither a folder or URI nor {catalog: NAME}"),

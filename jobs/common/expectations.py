@@ -1,0 +1,87 @@
+"""Great Expectations, as validation uses it: rules and rows in, findings and data docs out."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+# It reports its use to its makers unless told otherwise before it is imported.
+os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+
+try:
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+except ModuleNotFoundError as error:
+    raise RuntimeError(f"{error.name} is not installed: pip install 'kafka-metadata-history[validation]'") from error
+
+from jobs.rules.validity import Batch, Finding, Rule
+
+SITE = "data_docs"
+
+
+class ValidationError(RuntimeError):
+    """Raised when a rule cannot be tried. One line."""
+
+
+def validate(batches: Sequence[Batch], docs: Path) -> list[Finding]:
+    """Try every rule of every batch, write what came of it to the folder `docs` as HTML, and return it in their order.
+
+    The rows belong to the session that `SparkSession.builder.getOrCreate` gives, which is the one that Great Expectations
+    takes. Raises ValidationError when a rule cannot be tried; `docs` is replaced whole, or left as it is.
+    """
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    source = context.data_sources.add_spark("lake")
+    findings = [finding for batch in batches for finding in _validated(context, source, batch)]
+    _write_docs(context, docs)
+    return findings
+
+
+def _validated(context: Any, source: Any, batch: Batch) -> list[Finding]:
+    asset = source.add_dataframe_asset(batch.subject)
+    suite = context.suites.add(
+        gx.ExpectationSuite(batch.subject, expectations=[_expectation(rule) for rule in batch.rules])
+    )
+    definition = context.validation_definitions.add(
+        gx.ValidationDefinition(
+            name=batch.subject, data=asset.add_batch_definition_whole_dataframe("new rows"), suite=suite
+        )
+    )
+    results = definition.run(batch_parameters={"dataframe": batch.rows}, result_format="COMPLETE").results
+    by_rule = {result.expectation_config.meta["rule"]: result for result in results}
+    checked = batch.rows.count()
+    return [_finding(batch.subject, rule, by_rule[rule.name], checked) for rule in batch.rules]
+
+
+def _expectation(rule: Rule) -> gx.expectations.UnexpectedRowsExpectation:
+    shown = f"to_json(struct({', '.join(rule.shows)}), map('ignoreNullFields', 'false'))"
+    return gx.expectations.UnexpectedRowsExpectation(
+        unexpected_rows_query=f"SELECT {shown} AS violating FROM {{batch}} WHERE {rule.broken}",
+        description=rule.says,
+        severity=rule.severity,
+        meta={"rule": rule.name},
+    )
+
+
+def _finding(subject: str, rule: Rule, result: Any, checked: int) -> Finding:
+    if result.exception_info.get("raised_exception", True):
+        raise ValidationError(f"{rule.name}: cannot be tried on {subject}: {result.exception_info}")
+    violating = [row["violating"] for row in result.result["details"]["unexpected_rows"]]
+    return Finding(subject, rule, checked, result.result["observed_value"], violating)
+
+
+def _write_docs(context: Any, docs: Path) -> None:
+    """Build the site beside its place, and put it there when it is whole."""
+    docs.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{docs.name}-", dir=docs.parent))
+    try:
+        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(work / "new")}
+        context.add_data_docs_site(SITE, {"class_name": "SiteBuilder", "store_backend": store})
+        context.build_data_docs(site_names=[SITE])
+        if docs.exists():
+            docs.rename(work / "old")
+        (work / "new").rename(docs)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,280 @@
+"""Validation finds what is planted, names it, and looks only at what is new."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from jobs import validate
+from jobs.common import expectations
+from jobs.common.config import Config, load
+from jobs.common.expectations import ValidationError
+from jobs.rules import validity
+from jobs.rules.validity import Batch, Finding, Rule
+from jobs.snapshot_history import apply_polls
+from schemas import bronze, gold, quality, silver
+from schemas.lake import Lake, LakeError
+from tests.spark.histories import Answer, bronze_rows
+from tests.spark.test_snapshot_history import bronze_frame, new_lake
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+STREAM = "20261101T110000Z-00000000"
+
+
+def partition(
+    leader: int, epoch: int, replicas: list[int], isr: list[int], offline: list[int] | None = None
+) -> dict[str, Any]:
+    return {
+        "error_code": 0,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "replicas": replicas,
+        "isr": isr,
+        "offline_replicas": offline or [],
+    }
+
+
+def answer(n: int, batch: int, topics: dict[str, list[dict[str, Any]]], late_s: int = 0) -> Answer:
+    at = NOON + timedelta(seconds=10 * n + late_s)
+    return Answer(
+        poll_id=f"{STREAM}/{n:012d}",
+        stream=STREAM,
+        n=n,
+        batch=batch,
+        scheduled_at=at,
+        interval_ms=10_000,
+        ok=True,
+        sent_at=at,
+        received_at=at + timedelta(milliseconds=100),
+        api_version=12,
+        cluster_id="id-prod",
+        levels=(25, 0),
+        brokers={broker: (f"host{broker}", 9092, None) for broker in (1, 2, 3)},
+        topics={
+            name: {"topic_id": f"id-{name}", "error_code": 0, "is_internal": False, "partitions": partitions}
+            for name, partitions in topics.items()
+        },
+    )
+
+
+GOOD = {
+    "orders": [partition(1, 5, [1, 2, 3], [1, 2, 3]), partition(2, 5, [2, 3, 1], [1, 2, 3])],
+    "clicks": [partition(-1, 3, [1, 2], [1]), partition(2, 3, [2, 3], [2, 3])],
+    "logs": [partition(3, 7, [3], [3])],
+}
+ODD = {
+    "orders": [partition(9, 5, [1, 2, 3], [1, 2, 3]), partition(2, 5, [2, 3, 1], [1, 2, 4])],
+    "clicks": [partition(-1, 3, [1, 2], [1], offline=[7]), partition(2, 3, [2, 3, 3], [2, 3])],
+    "logs": [partition(3, 7, [3], [3])],
+}
+FALLEN = {**ODD, "logs": [partition(3, 6, [3], [3])]}
+
+
+def poll(n: int) -> str:
+    return f"{STREAM}/{n:012d}"
+
+
+def keep(spark: SparkSession, lake: Lake, rows: list[dict[str, Any]]) -> None:
+    """Take polls into bronze and silver."""
+    frame = bronze_frame(spark, rows)
+    frame.write.format("delta").mode("append").save(lake.path(bronze.METADATA_POLLS))
+    apply_polls(frame, lake)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    folder = tmp_path_factory.mktemp("validated")
+    file = folder / "config.yaml"
+    clusters = {alias: {"kafka.bootstrap.servers": "127.0.0.1:1"} for alias in ("prod", "new")}
+    file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters}))
+    return load(str(file))
+
+
+@pytest.fixture(scope="module")
+def good(spark: SparkSession, config: Config) -> list[Finding]:
+    """What is found in a lake where all is well, but that cluster `new` has not been polled yet."""
+    lake = new_lake(spark, Path(str(config.lake)))
+    keep(spark, lake, bronze_rows("prod", [answer(n, 1, GOOD) for n in range(3)]))
+    return validate.apply(spark, config, NOON + timedelta(seconds=30))
+
+
+@pytest.fixture(scope="module")
+def nothing_new(spark: SparkSession, good: list[Finding], config: Config) -> list[Finding]:
+    return validate.apply(spark, config, NOON + timedelta(seconds=31))
+
+
+@pytest.fixture(scope="module")
+def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> list[Finding]:
+    """What is found after a row was planted for each rule, where it can be by odd answers to polls."""
+    answers = [answer(3, 2, ODD), *(answer(n, 2, FALLEN, late_s=60 if n == 12 else 0) for n in range(4, 13))]
+    holes = {**answers[0].topics["orders"], "topic_id": "id-holes", "partitions": [GOOD["orders"][0]] * 3}
+    answers = [replace(each, topics={**each.topics, "holes": holes}) for each in answers]
+    rows = bronze_rows("prod", answers)
+    for row in rows:
+        n, is_header = row["n"], row["record"] == "poll"
+        if row.get("topic") == "holes":
+            row["partitions"] = [each for each in row["partitions"] if each["partition"] != 1]
+        if is_header and n == 3:
+            row["topic_count"] += 1
+        if is_header and n == 5:
+            row["scheduled_at"] = row["sent_at"] = NOON + timedelta(seconds=39)
+        if is_header and n == 6:
+            row["received_at"] = row["sent_at"] - timedelta(milliseconds=1)
+        if is_header and n == 7:
+            row["latency_ms"] = 5_000.0
+    keep(spark, config.lake, rows)
+    brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)
+    names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)
+    again = names.replace("first_poll", f"'{poll(4)}' AS first_poll")
+    spark.sql(f"INSERT INTO {brokers} ({names}) SELECT {again} FROM {brokers} WHERE broker_id = 1")
+    return validate.apply(spark, config, NOON + timedelta(hours=1))
+
+
+def broken(findings: list[Finding]) -> dict[str, list[dict[str, Any]]]:
+    return {each.rule.name: [json.loads(row) for row in each.violating] for each in findings if each.violations}
+
+
+def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
+    assert broken(good) == {
+        "polled_now": [
+            {
+                "cluster": "new",
+                "last_good_at": None,
+                "now": "2026-11-01T12:00:30.000Z",
+                "interval_ms": None,
+                "failed_polls": 0,
+                "error_kinds": [],
+            }
+        ]
+    }
+    checked = {each.rule.name: each.checked for each in good}
+    assert checked == {
+        "polled_now": 2,
+        **dict.fromkeys(("key_frame_complete", "polls_sent_in_order", "clocks_in_order", "clock_steady"), 3),
+        "answered_partitions_complete": 3,
+        **dict.fromkeys(
+            ("leader_is_replica", "isr_within_replicas", "offline_within_replicas", "replicas_distinct", "epochs_rise"),
+            5,
+        ),
+        "known_partitions_complete": 3,
+        **dict.fromkeys(("one_current_row", "intervals_apart"), 3 + 3 + 5 + 1),
+        "polled_without_gaps": 0,
+    }
+
+
+def test_what_is_not_new_is_not_looked_at_again(nothing_new: list[Finding]) -> None:
+    assert [each.rule.name for each in nothing_new] == ["polled_now"]
+
+
+def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None:
+    found = broken(planted)
+    assert set(found) == {rule.name for subject in validity.SUBJECTS for rule in subject.rules} | {"polled_now"}
+    orders, clicks = ({"cluster": "prod", "topic": topic, "first_poll": poll(3)} for topic in ("orders", "clicks"))
+    assert found["leader_is_replica"] == [{**orders, "partition": 0, "leader": 9, "replicas": [1, 2, 3]}]
+    assert found["isr_within_replicas"] == [{**orders, "partition": 1, "isr": [1, 2, 4], "replicas": [2, 3, 1]}]
+    assert found["offline_within_replicas"] == [{**clicks, "partition": 0, "offline_replicas": [7], "replicas": [1, 2]}]
+    assert [(row["topic"], row["partition"], row["replicas"]) for row in found["replicas_distinct"]] == [
+        ("clicks", 1, [2, 3, 3])
+    ]
+    assert [
+        (row["topic_id"], row["first_poll"], row["prev_leader_epoch"], row["leader_epoch"])
+        for row in found["epochs_rise"]
+    ] == [("id-logs", poll(4), 7, 6)]
+    hole = {"cluster": "prod", "topic": "holes", "partition_count": 3, "partitions": 2, "missing": [1]}
+    assert found["answered_partitions_complete"] == [{**hole, "poll_id": poll(3)}]
+    assert found["known_partitions_complete"] == [hole]
+    assert found["key_frame_complete"] == [{"cluster": "prod", "poll_id": poll(3), "topic_count": 5, "topics": 4}]
+    assert [row["poll_id"] for row in found["polls_sent_in_order"]] == [poll(5)]
+    assert [row["poll_id"] for row in found["clocks_in_order"]] == [poll(6)]
+    assert [row["poll_id"] for row in found["clock_steady"]] == [poll(7)]
+    assert [(row["key"], row["first_poll"], row["current_rows"]) for row in found["one_current_row"]] == [
+        ('{"cluster_id":"id-prod","broker_id":1}', first, 2) for first in (poll(0), poll(4))
+    ]
+    assert [(row["table"], row["first_poll"], row["next_first_poll"]) for row in found["intervals_apart"]] == [
+        ("silver.broker_snapshots", poll(0), poll(4))
+    ]
+    assert [(row["after_at"], row["until_at"], row["reason"]) for row in found["polled_without_gaps"]] == [
+        ("2026-11-01T12:01:50.100Z", "2026-11-01T12:03:00.100Z", "not_polled")
+    ]
+    assert [(row["cluster"], row["last_good_at"]) for row in found["polled_now"]] == [
+        ("new", None),
+        ("prod", "2026-11-01T12:03:00.100Z"),
+    ]
+
+
+def test_what_was_found_is_kept_in_the_lake(spark: SparkSession, planted: list[Finding], config: Config) -> None:
+    rows = config.lake.read(spark, quality.VALIDATIONS).orderBy("run").collect()
+    assert len({row.run for row in rows}) == 3
+    last = {row.rule: row for row in rows if row.ran_at.astimezone(UTC) == NOON + timedelta(hours=1)}
+    assert {name: (row.severity, row.violations, row.success) for name, row in last.items()} == {
+        each.rule.name: (each.rule.severity, each.violations, False) for each in planted
+    }
+    assert last["key_frame_complete"].violating == next(
+        each.violating for each in planted if each.rule.name == "key_frame_complete"
+    )
+    (done,) = config.lake.read(spark, gold.PROGRESS).collect()
+    assert (done.job, done.done_poll) == ("validate", poll(12))
+
+
+def test_what_was_found_is_there_as_data_docs(planted: list[Finding], config: Config) -> None:
+    assert config.docs is not None
+    docs = Path(config.docs)
+    pages = "\n".join(page.read_text() for page in docs.rglob("*.html"))
+    assert (docs / "index.html").is_file()
+    for finding in planted:
+        assert finding.rule.says in pages
+    # What the folder is made in is gone.
+    assert [each.name for each in docs.parent.iterdir() if each.name.startswith(".")] == []
+
+
+def test_a_rule_that_cannot_be_tried_is_an_error_and_leaves_the_docs(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.createDataFrame([(1,)], "x int")
+    fine, wrong = (Rule(name, "critical", f"x is {name}.", f"{name} > 1", ("x",)) for name in ("x", "y"))
+    assert [each.violations for each in expectations.validate([Batch("numbers", rows, [fine])], tmp_path / "docs")] == [
+        0
+    ]
+    with pytest.raises(ValidationError, match=r"y: cannot be tried on numbers: .*UNRESOLVED_COLUMN"):
+        expectations.validate([Batch("numbers", rows, [fine, wrong])], tmp_path / "docs")
+    assert [each.name for each in tmp_path.iterdir()] == ["docs"]
+    assert "x is x." in "\n".join(page.read_text() for page in (tmp_path / "docs").rglob("*.html"))
+
+
+def test_a_lake_without_silver_is_refused(spark: SparkSession, config: Config, tmp_path: Path) -> None:
+    with pytest.raises(
+        LakeError, match=r"bronze.metadata_polls: no such table in .*; run the job that writes it first"
+    ):
+        validate.apply(spark, replace(config, lake=replace(config.lake, root=str(tmp_path))), NOON)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("severities", "status"), [((), 0), (("warning",), 0), (("warning", "critical"), 2)])
+def test_the_exit_status_is_for_schedulers(
+    severities: tuple[validity.Severity, ...],
+    status: int,
+    config: Config,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    held = Finding("s", Rule("held", "critical", "It holds.", "x", ("x",)), 7, 0, [])
+    found = [
+        Finding("s", Rule(f"r_{each}", each, "Says.", "x", ("x",)), 7, 12, ['{"x":1}'] * 12) for each in severities
+    ]
+    monkeypatch.setattr(validate, "load", lambda _: config)
+    monkeypatch.setattr(validate, "spark_session", lambda _: None)
+    monkeypatch.setattr(validate, "apply", lambda *_: [held, *found])
+    assert validate.main(["--config", "x.yaml"]) == status
+    printed = capsys.readouterr().out
+    assert "held" in printed
+    for each in severities:
+        assert f"r_{each}: Says.\n  {{" in printed
+        assert "and 2 more" in printed
+
+
+def test_what_goes_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validate.main(["--config", str(tmp_path / "none.yaml")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
