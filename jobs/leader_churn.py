@@ -56,7 +56,7 @@ def _changes(window: Window, states: DataFrame, superseded: DataFrame) -> DataFr
     levels = window.read(silver.CLUSTER_SNAPSHOTS, None)
     with_levels = with_finalized_levels(states.withColumn("poll", F.col("first_poll")), levels)
     elr = window.read(silver.PARTITION_ELR, window.since, "superseded_at", open_too=True)
-    counted = _with_elr(leaders.seen_changes(with_levels, superseded), elr)
+    counted = _with_elr(leaders.with_reasons(leaders.seen_changes(with_levels, superseded)), elr)
     return counted.select(
         row_id("cluster_id", "topic", "topic_id", "partition", "poll").alias("id"),
         *PLACE,
@@ -72,7 +72,7 @@ def _changes(window: Window, states: DataFrame, superseded: DataFrame) -> DataFr
         "changes_max",
         "hidden",
         "epoch_semantics",
-        leaders.reason().alias("reason"),
+        "reason",
         leaders.unclean(F.col("elr")).alias("unclean"),
         leaders.last_known_leader(F.col("elr"), F.col("last_known_elr")).alias("last_known_leader"),
         "leaderless_ms_min",

@@ -20,11 +20,14 @@ from truth.events import (
     leader_transitions,
     raised_by_moves,
 )
-from truth.log import PartitionKey, Truth, at_time
+from truth.log import PartitionKey, Truth, at_time, during
 from truth.observed import Poll, Seen, Watch
 
 LEFT = "left"
 EXACT = "exact"
+UNKNOWN = "unknown"
+STAYED = ("leader_stalled", "lagging")
+"""Causes of departures of a broker that is there, and is a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class EventScore:
     """Rows whose reason, cause or certainty the log contradicts."""
     decided: int = 0
     """Rows whose reason or cause the log decides."""
+    open: int = 0
+    """Of these, rows that leave the reason open."""
     unclean: Counter[str] = field(default_factory=Counter)
     """What the rows of truly unclean elections say of that."""
     slack: list[int] = field(default_factory=list)
@@ -141,7 +146,7 @@ class EventScore:
             f"{self.precision:.1%} of {self.given}",
             str(len(self.outside)),
             f"{len(self.miscounted)}",
-            f"{len(self.misjudged)} of {self.decided}",
+            f"{len(self.misjudged)}, {self.open} open, of {self.decided}",
             f"{self.median_width:.2f} / {self.widest:.2f} s",
             f"{sum(self.slack) / len(self.slack):.2f}" if self.slack else "-",
             f"{self.longest_trail:.2f} s",
@@ -231,7 +236,9 @@ def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], t
     # With several transitions in a row of gold the reason is of what was seen, which the log does not have.
     if count == 1 and transitions[0].reason is not None:
         score.decided += 1
-        if row.reason not in (None, transitions[0].reason):
+        if row.reason in (None, UNKNOWN):
+            score.open += 1
+        elif row.reason != transitions[0].reason:
             score.misjudged.append(f"{row} was {transitions[0].reason}")
 
 
@@ -318,21 +325,24 @@ def _judge_cause(
     bounds: tuple[timedelta, timedelta],
     score: EventScore,
 ) -> None:
-    """The log decides for a reassignment, and whether the broker went, unless it did about when the look-ahead ended."""
+    """The log decides whether it was removed, and whether it went, unless it did about when the look-ahead ended.
+
+    Where it did both, both are true.
+    """
     tolerance, look_ahead = bounds
     held = [turn for turn in _events(row, turns) if _within(row, turn.since, tolerance)]
     if row.change != LEFT or row.cause is None or len(held) != 1:
         return
-    moved = held[0].cause == REASSIGNMENT
+    states = during(truth.partitions[row.key], row.began_after - tolerance, row.began_by)
+    removed = any(row.broker_id not in state.replicas for state in states)
     width = row.began_by - row.began_after
     went = broker_goes(truth, row.broker_id, row.began_after, row.began_by + look_ahead - width)
     might_have = broker_goes(truth, row.broker_id, row.began_after - width, row.began_by + look_ahead + width)
-    if moved or went == might_have:
+    if removed or went == might_have:
         score.decided += 1
-        right = row.cause == REASSIGNMENT if moved else (row.cause == BROKER_DOWN) == went
-        if not right:
-            because = "reassignment" if moved else "the broker went" if went else "the broker stayed"
-            score.misjudged.append(f"{row}: {because}")
+        true = [cause for cause, is_true in ((REASSIGNMENT, removed), (BROKER_DOWN, went)) if is_true]
+        if row.cause not in (true or STAYED):
+            score.misjudged.append(f"{row}: {' and '.join(true) or 'the broker stayed'}")
 
 
 def _judge_bounds(row: LeaderChange, transition: Transition, tolerance: timedelta, score: EventScore) -> None:

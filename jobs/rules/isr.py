@@ -176,16 +176,16 @@ def with_durations(rows: DataFrame) -> DataFrame:
     )
 
 
-def cause(gone: Column, offline: Column, back: Column, left_together: Column) -> Column:
+def cause(went: Column, back: Column, left_together: Column) -> Column:
     """Why a broker is out of an ISR, inferred.
 
-    `gone`, `offline`, `back`: what was seen of it within the look-ahead. `left_together`: how many brokers left ISRs of the
+    `went`, `back`: what was seen of it within the look-ahead. `left_together`: how many brokers left ISRs of the
     same leader in the same poll. A leader that was hung blames followers that did nothing: they leave at once, and are back.
     """
     alone = F.col("isr") == F.array("leader")
     return (
         F.when(~is_replica(), "reassignment")
-        .when(gone | offline, "broker_down")
+        .when(went, "broker_down")
         .when(alone & (left_together > 1) & back, "leader_stalled")
         .otherwise("lagging")
     )

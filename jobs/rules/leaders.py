@@ -91,22 +91,63 @@ def _with_leaderless(counted: DataFrame, before: DataFrame) -> DataFrame:
     ).drop("_none_after", "_none_by")
 
 
-def reason() -> Column:
-    """Why a leader changed, inferred.
+def with_reasons(changes: DataFrame) -> DataFrame:
+    """Add `reason`, why the leader changed, inferred. `changes`: all of their polls; rows of `seen_changes`.
 
     KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
-    (PartitionChangeBuilder): an old leader that is still in sync did not fail, whatever becomes of it a moment later.
+    (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So what a broker lost in the same poll counts
+    too: all that it led where it failed, and to preferred replicas alone where these were elected. Where a poll shows both,
+    which came first is not known.
     """
     leader, prev_leader = F.col("leader"), F.col("prev_leader")
+    to_preferred = leader == F.get("replicas", F.lit(0))
+    lost = _lost()
+    of_poll = Window.partitionBy("cluster_id", "first_poll")
+    of_broker = Window.partitionBy("cluster_id", "first_poll", "prev_leader")
+    has_failed = F.col("_has_failed")
+    failing = F.max(lost & (~to_preferred | ~F.array_contains("isr", prev_leader))).over(of_broker)
+    were_elected = F.max(lost & to_preferred & ~has_failed).over(of_poll)
     return (
-        F.when((leader == prev_leader) | hides_leader(), "unknown")
-        .when(leader == NO_LEADER, "offline")
-        .when(prev_leader == NO_LEADER, "recovery")
-        .when(~F.array_contains("replicas", prev_leader), "reassignment")
-        .when(~F.array_contains("isr", prev_leader), "failover")
-        .when(leader == F.get("replicas", F.lit(0)), "preferred")
-        .otherwise("unknown")
+        changes.withColumn("_has_failed", failing)
+        .withColumn("_were_elected", were_elected)
+        .withColumn(
+            "reason",
+            F.when((leader == prev_leader) | hides_leader(), "unknown")
+            .when(leader == NO_LEADER, "offline")
+            .when(prev_leader == NO_LEADER, "recovery")
+            .when(~F.array_contains("replicas", prev_leader), F.when(has_failed, "unknown").otherwise("reassignment"))
+            .when(~to_preferred, "failover")
+            .when(~has_failed, "preferred")
+            .when(F.col("_were_elected"), "unknown")
+            .otherwise("failover"),
+        )
+        .drop("_has_failed", "_were_elected")
     )
+
+
+def failed_leaders(states: DataFrame) -> DataFrame:
+    """cluster_id, broker_id, poll, at: the brokers that lost a leadership in a poll as only one that failed does.
+
+    `states`: rows of silver.partition_snapshots. Preferred replicas are elected, and reassignments done, with the old leader alive.
+    """
+    to_another = F.col("leader") != F.get("replicas", F.lit(0))
+    return (
+        states.where(_lost() & to_another)
+        .select(
+            "cluster_id",
+            F.col("prev_leader").alias("broker_id"),
+            F.col("first_poll").alias("poll"),
+            F.col("first_seen_at").alias("at"),
+        )
+        .distinct()
+    )
+
+
+def _lost() -> Column:
+    """Whether a leader lost the partition, though it is a replica still."""
+    leader, prev_leader = F.col("leader"), F.col("prev_leader")
+    moved = (leader != prev_leader) & (prev_leader != NO_LEADER) & ~hides_leader()
+    return F.coalesce(moved & F.array_contains("replicas", prev_leader), F.lit(False))
 
 
 def unclean(elr: Column) -> Column:

@@ -44,6 +44,22 @@ def gone_brokers(events: DataFrame, brokers: DataFrame) -> DataFrame:
     )
 
 
+def failed_within(events: DataFrame, failures: DataFrame) -> DataFrame:
+    """id, failed: the events whose broker failed as a leader, at the event's poll or within the look-ahead.
+
+    It may be back before it is missed in the list of brokers. `events`: as above. `failures`: as leaders.failed_leaders
+    returns, at least those from these polls on.
+    """
+    then = failures.select("cluster_id", "broker_id", F.col("poll").alias("_poll"), F.col("at").alias("_at"))
+    return (
+        events.select("id", "cluster_id", "broker_id", "poll", "until")
+        .join(then, ["cluster_id", "broker_id"])
+        .where("_poll >= poll AND _at <= until")
+        .select("id", F.lit(True).alias("failed"))
+        .distinct()
+    )
+
+
 def shown_within(events: DataFrame, partitions: DataFrame) -> DataFrame:
     """What the states of each event's partition say of its broker, from the event's poll to the end of the look-ahead.
 

@@ -141,7 +141,15 @@ def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
     ]
     broker = made["broker_id"]
     offline = any(broker in (row["offline_replicas"] or []) for row in shown)
-    if offline or is_gone(silver["broker_snapshots"], broker, made["poll"], made["cause_by"]):
+    failed = any(
+        row["prev_leader"] == broker
+        and lost(row)
+        and row["leader"] != row["replicas"][0]
+        and row["first_poll"] >= made["poll"]
+        and row["first_seen_at"] <= made["cause_by"]
+        for row in silver["partition_snapshots"]
+    )
+    if failed or offline or is_gone(silver["broker_snapshots"], broker, made["poll"], made["cause_by"]):
         return "broker_down"
     together = {
         c["broker_id"]
@@ -363,7 +371,9 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                     "changes_max": bounds[1],
                     "hidden": hidden,
                     "epoch_semantics": semantics,
-                    "reason": reason(row),
+                    "reason": reason(
+                        row, [r for r in silver["partition_snapshots"] if r["first_poll"] == row["first_poll"]]
+                    ),
                     "unclean": unclean(row, levels["elr_version_level"], known),
                     "last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
                     "leaderless_ms_min": leaderless[0],
@@ -387,7 +397,15 @@ def leaderless_bounds(row: Row, before: Row, changes_max: int | None) -> tuple[i
     return 0, ms(row["prev_sent_at"], row["first_seen_at"]) if changes_max is None or changes_max > 1 else 0
 
 
-def reason(row: Row) -> str:
+def lost(row: Row) -> bool:
+    """The leader lost the partition, and is a replica still."""
+    old, new = row["prev_leader"], row["leader"]
+    return (
+        old not in {None, -1, new} and 72 not in {row["error_code"], row["prev_error_code"]} and old in row["replicas"]
+    )
+
+
+def reason(row: Row, of_poll: list[Row]) -> str:
     old, new = row["prev_leader"], row["leader"]
     if old == new or 72 in {row["error_code"], row["prev_error_code"]}:
         return "unknown"
@@ -395,11 +413,15 @@ def reason(row: Row) -> str:
         return "offline"
     if old == -1:
         return "recovery"
+    moves = [r for r in of_poll if lost(r)]
+    failed = {r["prev_leader"] for r in moves if r["leader"] != r["replicas"][0] or r["prev_leader"] not in r["isr"]}
     if old not in row["replicas"]:
-        return "reassignment"
-    if old not in row["isr"]:
+        return "unknown" if old in failed else "reassignment"
+    if new != row["replicas"][0]:
         return "failover"
-    return "preferred" if new == row["replicas"][0] else "unknown"
+    if old not in failed:
+        return "preferred"
+    return "unknown" if any(r["prev_leader"] not in failed for r in moves) else "failover"
 
 
 def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] | None) -> str | None:
