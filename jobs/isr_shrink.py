@@ -18,14 +18,16 @@ from jobs.common.config import Config, Thresholds
 from jobs.common.progress import Window, keep_on, new_window, prepared
 from jobs.rules import isr
 from jobs.rules.events import PARTITION, held_at, is_replica
+from jobs.rules.leaders import failed_leaders
 from jobs.rules.levels import with_finalized_levels
-from jobs.rules.lookahead import gone_brokers, look_ahead_until, shown_within
+from jobs.rules.lookahead import failed_within, gone_brokers, look_ahead_until, shown_within
 from schemas import gold, silver
 from schemas.lake import Lake
 
 JOB = "isr_shrink"
 OUT = "change IN ('left', 'absent')"
 """The changes of gold.isr_changes after which a broker is out of an ISR."""
+BROKER = ("cluster_id", "broker_id")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,9 +66,9 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     came = _with_racks(isr.arrivals(began, absences), brokers).withColumn("closed_by", F.col("began_by"))
     changes = decided.unionByName(came, allowMissingColumns=True)
     window.write(changes, gold.ISR_CHANGES, since, "closed_by", open_too=True)
-    episodes = _episodes(window, states, began, ended, absences)
+    episodes = _episodes(window, states, began, ended, absences).localCheckpoint()
     window.write(episodes, gold.ISR_EPISODES, window.since, "ended_by", open_too=True)
-    _write_incidents(window, absences)
+    _write_incidents(window, absences.where(is_replica()), episodes)
     window.note_done()
 
 
@@ -134,13 +136,13 @@ def _with_causes(window: Window, absences: DataFrame, states: DataFrame, brokers
     )
     events = absences.where("cause IS NULL").withColumn("until", F.col("cause_by")).localCheckpoint()
     no, none = F.lit(False), F.lit(0)
-    inferred = isr.cause(
-        F.coalesce("gone", no), F.coalesce("offline", no), F.coalesce("back", no), F.coalesce("_together", none)
-    )
+    went = F.coalesce("gone", no) | F.coalesce("offline", no) | F.coalesce("failed", no)
+    inferred = isr.cause(went, F.coalesce("back", no), F.coalesce("_together", none))
     closed_by = F.when(F.col("ended_by").isNotNull() & F.col("cause").isNotNull(), F.greatest("ended_by", "cause_by"))
     return (
         window.with_clusters(absences)
         .join(gone_brokers(events, brokers), "id", "left")
+        .join(failed_within(events, failed_leaders(states)), "id", "left")
         .join(shown_within(events, states), "id", "left")
         .join(together, ["cluster_id", "poll", "leader"], "left")
         .withColumn("cause", F.coalesce("cause", F.when(_is_decided("settled_at"), inferred)))
@@ -193,25 +195,27 @@ def _with_out(states: DataFrame, absences: DataFrame) -> DataFrame:
     return states.join(out, key, "left").withColumn("out", F.coalesce("out", isr.nobody()))
 
 
-def _write_incidents(window: Window, absences: DataFrame) -> None:
-    """Make anew the incidents that go on, or are over for less than makes the next one another, each from its first departure on.
+def _write_incidents(window: Window, absences: DataFrame, episodes: DataFrame) -> None:
+    """Make anew the incidents of which something may be other than before, each from its first departure on.
 
-    What a run costs follows the incidents that are open in it.
+    What a run costs follows the length of these, not of those that only go on.
     """
-    of_brokers = absences.where(is_replica())
-    touched = of_brokers.groupBy("cluster_id", "broker_id").agg(F.min("began_by").alias("_from"))
     merged = isr.MERGED_WITHIN // timedelta(microseconds=1)
     back_to = None if window.since is None else window.since - merged
-    known = window.read_gold(gold.BROKER_INCIDENTS, back_to, "ended_by", open_too=True).localCheckpoint()
+    known = window.known(window.read_gold(gold.BROKER_INCIDENTS, back_to, "ended_by", open_too=True))
     going_on = (
-        window.with_clusters(window.known(known))
+        window.with_clusters(known)
         .where(F.col("ended_by").isNull() | (F.col("ended_by") > F.col("done_at") - F.lit(isr.MERGED_WITHIN)))
-        .groupBy("cluster_id", "broker_id")
-        .agg(F.min("began_by").alias("_since"))
+        .groupBy(*BROKER)
+        .agg(F.min("began_by").alias("_since"), F.min(_badness("lowest_level")).alias("_lowest"))
+        .localCheckpoint()
     )
+    touched = _touched(absences, window.beginning(episodes), going_on)
     spans = (
-        touched.join(going_on, ["cluster_id", "broker_id"], "left")
-        .select("cluster_id", "broker_id", F.least("_from", "_since").alias("_from"))
+        touched.groupBy(*BROKER)
+        .agg(F.min("began_by").alias("_from"))
+        .join(going_on, list(BROKER), "left")
+        .select(*BROKER, F.least("_from", "_since").alias("_from"))
         .localCheckpoint()
     )
     begin = spans.agg(F.min(F.unix_micros("_from"))).collect()[0][0]
@@ -221,7 +225,7 @@ def _write_incidents(window: Window, absences: DataFrame) -> None:
         window.read_gold(gold.ISR_CHANGES, begin, "began_by")
         .where(OUT)
         .where(is_replica())
-        .join(F.broadcast(spans), ["cluster_id", "broker_id"])
+        .join(F.broadcast(spans), list(BROKER))
         .where("began_by >= _from")
         .localCheckpoint()
     )
@@ -231,15 +235,34 @@ def _write_incidents(window: Window, absences: DataFrame) -> None:
     overlap = (F.col("_end").isNull() | (F.col("_end") > F.col("poll"))) & (
         F.col("ended_poll").isNull() | (F.col("_begin") < F.col("ended_poll"))
     )
-    order = F.array_position(F.array(*map(F.lit, gold.LEVELS)), F.col("_level")).cast("int") - 1
     reached = (
         of_then.select("id", *PARTITION, "poll", "ended_poll")
         .join(episodes, list(PARTITION))
         .where(overlap)
         .groupBy("id")
-        .agg(F.max(order).alias("level"))
+        .agg(F.max(_badness("_level")).alias("level"))
     )
     window.write(isr.incidents(of_then, reached), gold.BROKER_INCIDENTS, begin, "began_by")
+
+
+def _touched(absences: DataFrame, new_episodes: DataFrame, going_on: DataFrame) -> DataFrame:
+    """Those of `absences` by which an incident may be other than before the run.
+
+    A broker left, or the cause is decided; it is out of no ISR any more; a partition that lacks it is worse off than any was.
+    """
+    still_out = absences.where("ended_poll IS NULL").select(*BROKER).distinct()
+    worst = new_episodes.groupBy(*PARTITION).agg(F.max(_badness("level")).alias("_level"))
+    worse_off = absences.join(worst, list(PARTITION)).join(going_on, list(BROKER)).where("_level > _lowest")
+    return (
+        absences.where("cause IS NULL")
+        .unionByName(absences.where("ended_poll IS NOT NULL").join(still_out, list(BROKER), "left_anti"))
+        .unionByName(worse_off.select(*absences.columns))
+    )
+
+
+def _badness(level: str) -> Column:
+    """The place of a level in gold.LEVELS."""
+    return F.array_position(F.array(*map(F.lit, gold.LEVELS)), F.col(level)).cast("int") - 1
 
 
 if __name__ == "__main__":
