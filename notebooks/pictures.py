@@ -57,8 +57,12 @@ def bars(
     Lanes stand from the top in the order of their first rows.
     """
     lanes = [] if rows.empty else list(dict.fromkeys(rows["lane"]))
+    of = int(rows["of"].iloc[0]) if lanes and "of" in rows else len(lanes)
+    if len(lanes) > MOST_LANES:
+        lanes = lanes[:MOST_LANES]
+        rows = rows[rows["lane"].isin(lanes)]
+    title = capped(title, len(lanes), of)
     has_notes = "note" in rows and len(rows) <= MOST_NOTES
-    title = capped(title, len(lanes), int(rows["of"].iloc[0]) if "of" in rows and len(rows) else len(lanes))
     figure, (axes,) = _figure(title, 0.9 + (0.5 if has_notes else 0.3) * max(len(lanes), 2))
     parts: dict[tuple[str, int], list[Span]] = {}
     for row in rows.itertuples():
@@ -139,10 +143,10 @@ def events(
         places = [lanes.index(what) + _aside(broker, seen) for what in own["what"]]
         begins = own["began_after"].fillna(window.since).clip(lower=window.since)
         axes.hlines(places, begins, own["began_by"], color=colour, linewidth=1.5)
-        axes.plot(own["began_by"], places, color=colour, marker="o", markersize=5, linestyle="")
+        axes.plot(own["began_by"], places, color=colour, marker="o", markersize=5, linestyle="", zorder=4)
         for at, place, count in zip(own["began_by"], places, own["count"], strict=True):
             if len(rows) <= MOST_NOTES:
-                axes.annotate(f"{count:,}", (at, place), (4, 3), textcoords="offset points", fontsize=7.5)
+                axes.annotate(f"{count:,}", (at, place), (4, 3), textcoords="offset points", fontsize=7.5, zorder=4)
     _lanes(axes, lanes)
     handles = _broker_handles(seen, brokers, line=False)
     if lanes:
@@ -272,14 +276,16 @@ def seen_and_hidden(rows: pd.DataFrame, *, title: str) -> Figure:
         perhaps = (rows["changes_max"] - rows["changes_min"]).fillna(0).clip(lower=0)
         axes.barh(lanes, rows["seen"], color=COUNT, height=_SURE)
         axes.barh(lanes, hidden, left=rows["seen"], color=LIGHT_COUNT, height=_SURE)
+        some = perhaps[perhaps > 0]
         axes.barh(
-            lanes, perhaps, left=rows["changes_min"], facecolor="none", edgecolor=FRAME, linestyle=":", height=_SURE
-        )
+            [lanes[y] for y in range(len(rows)) if perhaps.iloc[y] > 0], some, left=rows["changes_min"][some.index],
+            facecolor="none", edgecolor=FRAME, linestyle=":", height=_SURE,
+        )  # fmt: skip
         for y, row in enumerate(rows.itertuples()):
             end = max(row.changes_min, perhaps.iloc[y] + row.changes_min)
             text = number_range(row.changes_min, row.changes_max)
             axes.annotate(text, (end, y), (4, 0), textcoords="offset points", va="center", fontsize=8)
-        axes.set_xmargin(0.1)
+        axes.set_xlim(0, (rows["changes_min"] + perhaps).max() * 1.1)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     _lanes(axes, [] if rows.empty else list(rows["topic"]))
     axes.set_xlabel("changes of leaders")

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from schemas.gold import LEVELS
+
 MOST_ROWS = 30
 
 
@@ -21,9 +23,19 @@ def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
             low, high, together, text = pair
             if name == low:
                 columns[together] = [text(*ends) for ends in zip(rows[low], rows[high], strict=True)]
+        elif "_ms_" in name:
+            columns[name.replace("_ms_", "_s_")] = [_text(value / 1000) for value in rows[name]]
         else:
             columns[name] = [_text(value) for value in rows[name]]
     return pd.DataFrame(columns, index=range(1, len(rows) + 1))
+
+
+def worst_first(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with level and seconds_min, the worst level and the longest first."""
+    if rows.empty:
+        return rows
+    worse = rows.assign(level=pd.Categorical(rows["level"], LEVELS, ordered=True))
+    return worse.sort_values(["level", "seconds_min"], ascending=False, kind="stable")
 
 
 def _partner(name: str, rows: pd.DataFrame) -> tuple[str, str, str, Any] | None:

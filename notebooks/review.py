@@ -1,0 +1,195 @@
+"""A window of one cluster's history, opened for a notebook: questions in SQL, answers as pandas frames.
+
+Questions are those of schemas/queries/ by name, or SQL, and take the same parameters: `:since`, `:until`, `:cluster`, `:topic`,
+`:broker`.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import chdir
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from jobs.common.config import load
+from jobs.common.session import spark_session
+from jobs.query import moment, text_of
+from notebooks import colours
+from notebooks.spans import Window
+from schemas import gold, silver
+from schemas.lake import Lake, attach
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_ROWS = 20_000
+"""More than a picture can show, and little for pandas."""
+_NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, gold.PROGRESS, silver.PARTITION_SNAPSHOTS, silver.PROGRESS)
+
+CLUSTERS = """
+WITH happened AS (
+  SELECT cluster, count(*) AS events FROM gold.incident_timeline
+  WHERE began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  GROUP BY cluster
+),
+
+made AS (SELECT cluster, min(done_at) AS known_until FROM gold.progress GROUP BY cluster),
+
+begun AS (SELECT cluster, min(first_seen_at) AS known_from FROM silver.cluster_snapshots GROUP BY cluster)
+
+SELECT cluster, coalesce(events, 0) AS events, known_from, known_until
+FROM made LEFT JOIN begun USING (cluster) LEFT JOIN happened USING (cluster)
+ORDER BY events DESC, cluster
+"""
+GAPS = """
+SELECT after_at, until_at, reason FROM silver.poll_gaps
+WHERE cluster = :cluster AND after_at <= CAST(:until AS TIMESTAMP) AND until_at >= CAST(:since AS TIMESTAMP)
+ORDER BY after_at
+"""
+BROKERS = """
+SELECT DISTINCT broker_id FROM silver.broker_snapshots WHERE cluster = :cluster
+UNION SELECT DISTINCT broker_id FROM gold.leader_balance WHERE cluster = :cluster
+"""
+
+
+class ReviewError(ValueError):
+    """Raised for parameters that cannot be meant as they are. One line."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """What notebooks ask and draw with. Without history (`window.known_until` is None) each answer is an empty frame."""
+
+    spark: SparkSession
+    window: Window
+    parameters: Mapping[str, object]
+    gaps: pd.DataFrame
+    """after_at, until_at, reason: where nothing is known; what lies beyond both ends of history too."""
+    brokers: Mapping[int, colours.Style]
+
+    def ask(self, query: str, **more: object) -> pd.DataFrame:
+        """The answer to a named question or SQL. Says so when it is cut off."""
+        if self.window.known_until is None:
+            return pd.DataFrame()
+        return _frame(self.spark, query, {**self.parameters, **more})
+
+
+def open_review(
+    lake: str | Mapping[str, str],
+    *,
+    since: str,
+    until: str | None = None,
+    cluster: str | None = None,
+    topic: str | None = None,
+    broker: int | None = None,
+) -> Review:
+    """Open a lake (a configuration file *.yaml, a folder or URI, or {"catalog": NAME}); print what is looked at.
+
+    Times as jobs/query.py takes them. Without `cluster` it is the one to which most happened. Raises ReviewError,
+    QueryError, ConfigError.
+    """
+    now = datetime.now(UTC)
+    end = moment(until, now) if until else now
+    begin = moment(since, end)
+    if begin >= end:
+        raise ReviewError(f"since {since!r} is not before until {until!r}")
+    # What a configuration names, and conf/spark-defaults.conf too, is relative to the repository's root, as for the jobs.
+    with chdir(ROOT):
+        opened = _lake(lake)
+        spark = _session()
+    parameters: dict[str, object] = {
+        "since": begin.isoformat(),
+        "until": end.isoformat(),
+        "cluster": cluster,
+        "topic": topic,
+        "broker": broker,
+    }
+    window = Window(_naive(begin), _naive(end))
+    tables = attach(spark, opened)
+    if opened.catalog is not None:
+        spark.catalog.setCurrentCatalog(opened.catalog)
+    print(f"Lake {opened}, from {_z(window.since)} to {_z(window.until)}.")
+    if missing := [table.full_name for table in _NEEDED if table.full_name not in tables]:
+        print(f"Nothing is known here: the lake has no {missing[0]}. Is it the right one, and did its jobs run?")
+        return _nothing(spark, window, parameters)
+    clusters = _frame(spark, CLUSTERS, parameters)
+    if clusters.empty:
+        print("Nothing is known here: the lake has no history yet.")
+        return _nothing(spark, window, parameters)
+    chosen = _chosen(clusters, cluster)
+    _say(clusters, chosen, window)
+    parameters["cluster"] = chosen.cluster
+    known = Window(window.since, window.until, chosen.known_until)
+    gaps = pd.concat([_frame(spark, GAPS, parameters), _beyond(known, chosen.known_from)], ignore_index=True)
+    styles = colours.of_brokers(_frame(spark, BROKERS, parameters)["broker_id"])
+    return Review(spark, known, parameters, gaps, styles)
+
+
+def _lake(lake: str | Mapping[str, str]) -> Lake:
+    if not isinstance(lake, str):
+        return Lake(catalog=lake["catalog"])
+    if lake.endswith((".yaml", ".yml")):
+        return load(lake).lake
+    return Lake(root=lake if ":" in lake else str(Path(lake).expanduser().resolve()))
+
+
+def _session() -> SparkSession:
+    """The session that there is (on Databricks always), or one as the jobs have it."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.conf.set("spark.sql.session.timeZone", "UTC")
+        return active
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--properties-file conf/spark-defaults.conf pyspark-shell")
+    return spark_session("notebook")
+
+
+def _frame(spark: SparkSession, query: str, parameters: Mapping[str, object]) -> pd.DataFrame:
+    rows = spark.sql(text_of(query), dict(parameters)).limit(MOST_ROWS + 1).toPandas()
+    if len(rows) > MOST_ROWS:
+        print(f"More than {MOST_ROWS} rows: the rest is left out. Take a shorter window, or one topic or broker.")
+    return rows.head(MOST_ROWS)
+
+
+def _nothing(spark: SparkSession, window: Window, parameters: Mapping[str, object]) -> Review:
+    return Review(spark, window, parameters, _beyond(window, None), {})
+
+
+def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:
+    if cluster is None:
+        return clusters.iloc[0]
+    if cluster not in set(clusters["cluster"]):
+        raise ReviewError(f"the lake has no cluster {cluster!r}; it has {', '.join(sorted(clusters['cluster'])[:20])}")
+    return clusters[clusters["cluster"] == cluster].iloc[0]
+
+
+def _say(clusters: pd.DataFrame, chosen: Any, window: Window) -> None:
+    print(
+        f"Cluster {chosen.cluster}: {chosen.events} events; history from {_z(chosen.known_from)} to {_z(chosen.known_until)}."
+    )
+    others = clusters[clusters["cluster"] != chosen.cluster]
+    if len(others):
+        named = ", ".join(f"{row.cluster} ({row.events} events)" for row in others.head(10).itertuples())
+        more = f" and {len(others) - 10} more" if len(others) > 10 else ""
+        print(f"Not shown: {named}{more}. The parameter cluster says which.")
+    if chosen.known_until <= window.since or chosen.known_from >= window.until:
+        print("Nothing is known of this window: history lies outside it.")
+    elif not chosen.events:
+        print("Nothing happened in this window, as far as polls saw.")
+
+
+def _beyond(window: Window, known_from: pd.Timestamp | None) -> pd.DataFrame:
+    """The ends of the window that history does not reach."""
+    begin = window.until if known_from is None else window.clip(known_from)
+    rows = [(window.since, begin, "not polled yet"), (window.known_end, window.until, "no history yet")]
+    return pd.DataFrame([row for row in rows if row[0] < row[1]], columns=["after_at", "until_at", "reason"])
+
+
+def _naive(at: datetime) -> pd.Timestamp:
+    """As toPandas hands times over: UTC, without saying so."""
+    return pd.Timestamp(at).tz_convert("UTC").tz_localize(None)
+
+
+def _z(at: pd.Timestamp) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}Z"
