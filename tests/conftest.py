@@ -69,3 +69,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "Lake":  # noqa: F821
+    """A lake whose history is known, made once: the questions are asked of it, and the notebooks draw it."""
+    from tests.spark.incident import write_lake
+
+    return write_lake(spark, str(tmp_path_factory.mktemp("incident")))

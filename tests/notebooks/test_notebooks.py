@@ -1,0 +1,250 @@
+"""The notebooks, run: by the README's command on a lake whose history is known, and where there is nothing to show."""
+
+import ast
+import base64
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from bs4 import BeautifulSoup
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from nbformat.v4 import new_code_cell, new_notebook
+
+from notebooks import colours, render
+from notebooks.__main__ import main
+from notebooks.render import names, with_parameters
+from notebooks.review import ReviewError, open_review
+from schemas.lake import Lake
+
+ROOT = Path(__file__).resolve().parents[2]
+UNTIL = "2026-11-01T12:01:40Z"
+AXIS = (205, 1075)
+"""Where the window begins and ends in a picture, in pixels."""
+SHELL = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+
+
+def test_the_notebooks_are_those_of_the_readme() -> None:
+    linked = re.findall(r"\(notebooks/(\w+)\.ipynb\)", (ROOT / "README.md").read_text())
+    assert sorted(set(linked)) == names() == ["isr_history", "leader_churn"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_stored_without_what_a_run_leaves(name: str) -> None:
+    text = (render.FOLDER / f"{name}.ipynb").read_text()
+    notebook = nbformat.reads(text, as_version=nbformat.NO_CONVERT)
+    nbformat.validate(notebook)
+    assert notebook.nbformat == 4
+    assert notebook.metadata.kernelspec.name == "python3"
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    assert len([cell for cell in code if "parameters" in cell.metadata.get("tags", [])]) == 1
+    assert not re.search(r"""["'](?:/|[A-Z]:\\)""", text.replace("\\n", "\n")), "an absolute path"
+
+
+@dataclass
+class Page:
+    """What a reader of the HTML file sees."""
+
+    html: str
+
+    def __post_init__(self) -> None:
+        self.soup = BeautifulSoup(self.html, "html.parser")
+        self.text = self.soup.get_text()
+        self.pictures = [
+            imread(io.BytesIO(base64.b64decode(image["src"].removeprefix("data:image/png;base64,"))))
+            for image in self.soup.find_all("img")
+        ]
+
+    def columns(self, *wanted: str) -> list[tuple[str, ...]]:
+        """The rows of the one table that has these columns."""
+        tables = [
+            [[cell.get_text() for cell in row.find_all(["th", "td"])][1:] for row in table.find_all("tr")]
+            for table in self.soup.find_all("table")
+        ]
+        ((header, *rows),) = (table for table in tables if set(wanted) <= set(table[0]))
+        return [tuple(row[header.index(name)] for name in wanted) for row in rows]
+
+    def has(self, picture: int, colour: str, *, at: float | None = None) -> bool:
+        """Whether a patch of that colour is in a picture; `at`: about there in the window, from 0 to 1."""
+        pixels = self.pictures[picture][:, :, :3]
+        if at is not None:
+            left, right = AXIS
+            middle = int(left + at * (right - left))
+            pixels = pixels[:, middle - 3 : middle + 3]
+        return int((np.abs(pixels - to_rgb(colour)) < 0.004).all(axis=2).sum()) > 100
+
+
+@pytest.fixture(scope="module")
+def pages(incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
+    """What the README's command makes of the known history, from 12:00:05 to 12:01:40."""
+    folder = tmp_path_factory.mktemp("pages")
+    config = folder / "clusters.yaml"
+    config.write_text(f"lake: {incident_lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n")
+    (command,) = re.findall(r"^\$ (python -m notebooks .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    command = command.replace("clusters.yaml", str(config)).replace("2 hours", "95 seconds")
+    activate = Path(sys.executable).with_name("activate")
+    done = subprocess.run(
+        ["bash", "-c", f". {activate} && {command} --until {UNTIL} --to {folder}"],
+        env=SHELL,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [str(folder / f"{name}.html") for name in names()]
+    return {name: Page((folder / f"{name}.html").read_text()) for name in names()}
+
+
+def test_a_page_is_whole_in_itself(pages: dict[str, Page]) -> None:
+    for page in pages.values():
+        assert not re.search(
+            r"""<script|<link|@import|(?:src|href)\s*=\s*["']?https?:|url\(\s*["']?https?:""", page.html
+        )
+        assert str(ROOT) not in page.html
+        assert "stderr" not in {
+            name
+            for tag in page.soup.find_all(attrs={"data-mime-type": True})
+            for name in tag["data-mime-type"].split(".")
+        }
+
+
+def test_isr_history(pages: dict[str, Page]) -> None:
+    page = pages["isr_history"]
+    assert "Cluster prod: " in page.text
+    assert "from 2026-11-01 12:00:05Z to 2026-11-01 12:01:40Z" in page.text
+    assert page.columns("broker_id", "began", "duration_s", "lowest_level") == [
+        ("2", "11-01 12:00:00.0Z to 11-01 12:00:10.1Z", "19.9 to 40.1", "offline"),
+        ("3", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z", "29.9 to 50.1", "under_min_isr"),
+    ]
+    assert page.columns("broker_id", "partitions", "causes", "flapping") == [
+        ("2", "3", "broker_down", "0"),
+        ("3", "2", "broker_down", "0"),
+        ("3", "1", "lagging", "0"),
+    ]
+    assert ("orders", "under_min_isr", "19.8 to 60.2") in page.columns("topic", "level", "seconds")
+    brokers, levels, left, partitions, happened = range(5)
+    assert len(page.pictures) == 5
+    assert [level for level, colour in colours.LEVEL.items() if page.has(brokers, colour)] == [
+        "under_min_isr",
+        "offline",
+    ]
+    assert all(page.has(levels, colour) and page.has(partitions, colour) for colour in colours.LEVEL.values())
+    # From 12:00:20.1 to 12:00:30 two polls said the same; logs-0 needs its one replica in sync, all the time.
+    assert page.has(levels, colours.LEVEL["offline"], at=20 / 95)
+    assert not page.has(levels, colours.LEVEL["offline"], at=50 / 95)
+    assert page.has(levels, colours.LEVEL["at_min_isr"], at=90 / 95)
+    assert [kind for kind, colour in colours.LEFT.items() if page.has(left, colour)] == ["none in sync", "one", "two"]
+    styles = colours.of_brokers([1, 2, 3])
+    assert all(page.has(happened, style.colour) for style in styles.values())
+
+
+def test_leader_churn(pages: dict[str, Page]) -> None:
+    page = pages["leader_churn"]
+    assert page.columns("reason", "seen", "changes", "partitions", "longest_leaderless_s") == [
+        ("failover", "3", "3", "2", "0"),
+        ("offline", "2", "2", "2", "0"),
+        ("recovery", "2", "2", "2", "9.9 to 30.1"),
+        ("preferred", "1", "1", "1", "0"),
+    ]
+    assert page.columns("topic", "partition", "began", "unclean") == [
+        ("clicks", "0", "11-01 12:00:30.0Z to 11-01 12:00:40.1Z", "proven")
+    ]
+    assert [row[:2] for row in page.columns("topic", "changes", "failover")] == [
+        ("clicks", "3"),
+        ("orders", "3"),
+        ("logs", "2"),
+    ]
+    reasons, balance, led, heat, imbalance, hidden = range(6)
+    assert len(page.pictures) == 6
+    found = [reason for reason, colour in colours.REASON.items() if page.has(reasons, colour) and reason != "unknown"]
+    assert found == ["failover", "offline", "recovery", "preferred"]
+    styles = colours.of_brokers([1, 2, 3])
+    for picture in (balance, led, imbalance):
+        assert all(page.has(picture, style.colour) for style in styles.values()), picture
+    assert page.has(led, colours.NONE, at=20 / 95)
+    assert not page.has(led, colours.NONE, at=50 / 95)
+    assert page.has(hidden, colours.COUNT)
+    assert not any(page.has(heat, colour) for colour in colours.LEVEL.values() if colour != colours.NONE)
+
+
+def shown(name: str, **parameters: object) -> list[object]:
+    """What the cells of a notebook show, run here: the tests' session is there as one is on Databricks."""
+    found = []
+    names_there: dict[str, object] = {}
+    notebook = with_parameters(nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4), parameters)
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        *lines, last = ast.parse(re.sub(r"^%.*", "pass", cell.source, flags=re.MULTILINE)).body
+        exec(compile(ast.Module(lines, []), name, "exec"), names_there)  # noqa: S102 - our own notebook
+        if isinstance(last, ast.Expr):
+            found.append(eval(compile(ast.Expression(last.value), name, "eval"), names_there))  # noqa: S307
+        else:
+            exec(compile(ast.Module([last], []), name, "exec"), names_there)  # noqa: S102
+    return found
+
+
+def is_blank(picture: object) -> bool:
+    return isinstance(picture, Figure) and "nothing of this in the window" in {
+        text.get_text() for axes in picture.axes for text in axes.texts
+    }
+
+
+@pytest.mark.usefixtures("spark")
+class TestNothing:
+    @pytest.mark.parametrize(("name", "pictures"), [("isr_history", 5), ("leader_churn", 6)])
+    def test_a_lake_without_tables(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, pictures: int
+    ) -> None:
+        found = shown(name, lake=str(tmp_path / "empty"))
+        assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
+        assert sum(map(is_blank, found)) == pictures
+
+    def test_a_window_before_history(self, capsys: pytest.CaptureFixture[str], incident_lake: Lake) -> None:
+        found = shown("isr_history", lake=str(incident_lake), since="2026-10-01", until="2026-10-02")
+        said = capsys.readouterr().out
+        assert "history from 2026-11-01 12:00:00Z to 2026-11-01 12:02:00Z" in said
+        assert "Nothing is known of this window: history lies outside it." in said
+        assert sum(map(is_blank, found)) == 5
+
+    def test_a_quiet_window(self, capsys: pytest.CaptureFixture[str], incident_lake: Lake) -> None:
+        found = shown("leader_churn", lake=str(incident_lake), since="30 seconds", until=UNTIL, cluster="prod")
+        assert "Nothing happened in this window, as far as polls saw." in capsys.readouterr().out
+        # Who led what is known; that it changed is not.
+        assert sum(map(is_blank, found)) == 4
+
+    @pytest.mark.parametrize(
+        ("parameters", "says"),
+        [
+            ({"since": "1 hour", "cluster": "prd"}, "the lake has no cluster 'prd'; it has prod"),
+            ({"since": "2026-11-02"}, "since '2026-11-02' is not before until '2026-11-01T12:01:40Z'"),
+        ],
+    )
+    def test_parameters_that_cannot_be_meant(self, incident_lake: Lake, parameters: dict[str, str], says: str) -> None:
+        with pytest.raises(ReviewError) as caught:
+            open_review(str(incident_lake), until=UNTIL, **parameters)
+        assert str(caught.value) == says
+
+
+def test_a_cell_that_fails_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = [
+        new_code_cell("lake = None", metadata={"tags": ["parameters"]}),
+        new_code_cell("raise ValueError(lake + '\\n2')"),
+    ]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "broken.ipynb")
+    monkeypatch.setattr(render, "FOLDER", tmp_path)
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dleft.as=it.was")
+    assert main(["broken", "--config", "/etc/x.yaml", "--to", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "notebooks: broken: ValueError: /etc/x.yaml\n"
+    assert not (tmp_path / "broken.html").exists()

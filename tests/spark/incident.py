@@ -1,0 +1,109 @@
+"""A history that is known: two brokers fail within 20 s and come back; one election is unclean."""
+
+import copy
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from jobs import isr_shrink, leader_churn
+from jobs.common.config import Thresholds
+from jobs.snapshot_history import apply_polls
+from schemas.lake import TABLES, Lake, ensure_tables
+from tests.spark.histories import Answer, bronze_rows
+from tests.spark.test_snapshot_history import bronze_frame
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+STREAM = "20261101T110000Z-00000000"
+RACKS = {1: "a", 2: "b", 3: "b"}
+
+
+def partition(replicas: list[int], leader: int, epoch: int, isr: list[int]) -> dict[str, Any]:
+    return {
+        "error_code": 5 if leader == -1 else 0,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "replicas": replicas,
+        "isr": isr,
+        "offline_replicas": [],
+    }
+
+
+def answers() -> list[Answer]:
+    """A poll each 10 s: broker 2 is gone at 10 s, broker 3 too at 20 s, both are back at 40 s."""
+    topics = {
+        "orders": [partition([1, 2, 3], 1, 5, [1, 2, 3]), partition([2, 3, 1], 2, 5, [1, 2, 3])],
+        "logs": [partition([3], 3, 1, [3])],
+        "clicks": [partition([2, 3], 2, 7, [2, 3])],
+    }
+    changes: dict[int, dict[tuple[str, int], dict[str, Any]]] = {
+        10: {
+            ("orders", 0): {"isr": [1, 3]},
+            ("orders", 1): {"leader": 3, "leader_epoch": 6, "isr": [1, 3]},
+            ("clicks", 0): {"leader": 3, "leader_epoch": 8, "isr": [3]},
+        },
+        20: {
+            ("orders", 0): {"isr": [1]},
+            ("orders", 1): {"leader": 1, "leader_epoch": 7, "isr": [1]},
+            ("logs", 0): {"leader": -1, "leader_epoch": 2, "error_code": 5},
+            ("clicks", 0): {"leader": -1, "leader_epoch": 9, "error_code": 5},
+        },
+        40: {
+            ("orders", 0): {"isr": [1, 2, 3]},
+            ("orders", 1): {"isr": [1, 2, 3]},
+            ("logs", 0): {"leader": 3, "leader_epoch": 3, "error_code": 0},
+            # Broker 3 was the last in sync: this one is unclean.
+            ("clicks", 0): {"leader": 2, "leader_epoch": 10, "error_code": 0, "isr": [2]},
+        },
+        50: {("orders", 1): {"leader": 2, "leader_epoch": 8}},
+        60: {("clicks", 0): {"isr": [2, 3]}},
+    }
+    brokers = {10: [1, 3], 20: [1], 40: [1, 2, 3]}
+    listed, found = [1, 2, 3], []
+    for n in range(13):
+        seconds = 10 * n
+        for (topic, number), state in changes.get(seconds, {}).items():
+            topics[topic][number] |= state
+        listed = brokers.get(seconds, listed)
+        at = NOON + timedelta(seconds=seconds)
+        found.append(
+            Answer(
+                poll_id=f"{STREAM}/{n:012d}",
+                stream=STREAM,
+                n=n,
+                batch=1,
+                scheduled_at=at,
+                interval_ms=10_000,
+                ok=True,
+                sent_at=at,
+                received_at=at + timedelta(milliseconds=100),
+                api_version=12,
+                cluster_id="id-prod",
+                levels=(25, 0),
+                brokers={b: (f"host{b}", 9092, RACKS[b]) for b in listed},
+                topics={
+                    name: {
+                        "topic_id": f"id-{name}",
+                        "error_code": 0,
+                        "is_internal": False,
+                        "partitions": copy.deepcopy(states),
+                    }
+                    for name, states in topics.items()
+                },
+                enriched={} if n else {"configs": "ok"},
+                enrichments={}
+                if n
+                else {"configs": {("orders",): (2, False), ("logs",): (1, False), ("clicks",): (1, True)}},
+            )
+        )
+    return found
+
+
+def write_lake(spark: SparkSession, folder: str) -> Lake:
+    """A lake in `folder` with all tables made from it."""
+    lake = Lake(root=folder)
+    ensure_tables(spark, lake, TABLES)
+    apply_polls(bronze_frame(spark, bronze_rows("prod", answers())), lake)
+    isr_shrink.apply(lake, Thresholds(), spark.newSession())
+    leader_churn.apply(lake, spark.newSession())
+    return lake
