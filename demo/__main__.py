@@ -45,7 +45,9 @@ def main() -> int:
     try:
         pipeline = record(FOLDER, say)
         say("read the tables")
-        print(f"\n{pipeline.summary()}{MORE}")
+        print(f"\n{pipeline.summary()}")
+        say("draw the pictures")
+        print(f"\nThe same with pictures, for a browser: {pipeline.pictures()}{MORE}")
     except KeyboardInterrupt:
         print("\nstopped; nothing is left running", file=sys.stderr)
         return 130

@@ -1,9 +1,11 @@
 """The pipeline as a user runs it: spark-submit, a configuration file, a log."""
 
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from signal import SIGTERM
 from typing import Self
@@ -55,6 +57,7 @@ class Pipeline:
         self._commits = folder / "checkpoints" / "poll_metadata" / "commits"
         self._scratch = folder / "scratch"
         self._process: NodeProcess | None = None
+        self.began_at = self.ended_at = datetime.now(UTC)
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +72,7 @@ class Pipeline:
 
     def start(self) -> None:
         """Start polling; returns at once."""
+        self.began_at = datetime.now(UTC)
         self._process = NodeProcess.supervised(self.command, self.log, remove=self._scratch)
 
     def stop(self) -> None:
@@ -90,10 +94,19 @@ class Pipeline:
     def run_once(self) -> None:
         """Poll once more and make history of all of bronze. Raises PipelineError when that fails."""
         self._run([*self.command, "--once"])
+        self.ended_at = datetime.now(UTC)
 
     def summary(self) -> str:
         """What the tables say (demo/summary.py). Raises PipelineError when they cannot be read."""
         return self._run(submit_command("demo/summary.py", _relative(self.config)))
+
+    def pictures(self) -> str:
+        """Draw the notebook isr_history of the time in which it ran; return the HTML file's path. Raises PipelineError when that fails."""
+        window = ["--since", self.began_at.isoformat(), "--until", self.ended_at.isoformat()]
+        notebook = [sys.executable, "-m", "notebooks", "isr_history"]
+        return self._run(
+            [*notebook, "--config", _relative(self.config), *window, "--to", _relative(self.config.parent)]
+        )
 
     def await_batches(self, count: int) -> None:
         """Wait until `count` more batches of polls are in bronze. Raises PipelineError when they do not come."""
