@@ -144,9 +144,12 @@ def events(
         begins = own["began_after"].fillna(window.since).clip(lower=window.since)
         axes.hlines(places, begins, own["began_by"], color=colour, linewidth=1.5)
         axes.plot(own["began_by"], places, color=colour, marker="o", markersize=5, linestyle="", zorder=4)
-        for at, place, count in zip(own["began_by"], places, own["count"], strict=True):
-            if len(rows) <= MOST_NOTES:
-                axes.annotate(f"{count:,}", (at, place), (4, 3), textcoords="offset points", fontsize=7.5, zorder=4)
+        if len(rows) <= MOST_NOTES:
+            # By turns above and below the line: those of neighbours would read as one number.
+            aside = own.groupby("what").cumcount() % 2
+            for at, place, count, below in zip(own["began_by"], places, own["count"], aside, strict=True):
+                offset = (4, -8 if below else 3)
+                axes.annotate(f"{count:,}", (at, place), offset, textcoords="offset points", fontsize=7.5, zorder=4)
     _lanes(axes, lanes)
     handles = _broker_handles(seen, brokers, line=False)
     if lanes:
