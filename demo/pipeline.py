@@ -23,6 +23,8 @@ _STOP_SECONDS = 20.0
 _BATCH_SECONDS = 180.0
 """The first batch comes after Spark's start."""
 _LOG_LINES = 25
+_QUIET_SECONDS = 10.0
+"""So much of the time before the first commit is drawn, too: its polls are older, and all was well."""
 
 
 class PipelineError(RuntimeError):
@@ -57,7 +59,6 @@ class Pipeline:
         self._commits = folder / "checkpoints" / "poll_metadata" / "commits"
         self._scratch = folder / "scratch"
         self._process: NodeProcess | None = None
-        self.began_at = self.ended_at = datetime.now(UTC)
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +73,6 @@ class Pipeline:
 
     def start(self) -> None:
         """Start polling; returns at once."""
-        self.began_at = datetime.now(UTC)
         self._process = NodeProcess.supervised(self.command, self.log, remove=self._scratch)
 
     def stop(self) -> None:
@@ -94,15 +94,16 @@ class Pipeline:
     def run_once(self) -> None:
         """Poll once more and make history of all of bronze. Raises PipelineError when that fails."""
         self._run([*self.command, "--once"])
-        self.ended_at = datetime.now(UTC)
 
     def summary(self) -> str:
         """What the tables say (demo/summary.py). Raises PipelineError when they cannot be read."""
         return self._run(submit_command("demo/summary.py", _relative(self.config)))
 
     def pictures(self) -> str:
-        """Draw the notebook isr_history of the time in which it ran; return the HTML file's path. Raises PipelineError when that fails."""
-        window = ["--since", self.began_at.isoformat(), "--until", self.ended_at.isoformat()]
+        """Draw the notebook isr_history of the time that was polled; return the HTML file's path. Raises PipelineError when that fails."""
+        polled = sorted(file.stat().st_mtime for file in self._commits.iterdir() if file.name.isdigit())
+        since, until = (datetime.fromtimestamp(at, UTC).isoformat() for at in (polled[0] - _QUIET_SECONDS, polled[-1]))
+        window = ["--since", since, "--until", until]
         notebook = [sys.executable, "-m", "notebooks", "isr_history"]
         return self._run(
             [*notebook, "--config", _relative(self.config), *window, "--to", _relative(self.config.parent)]

@@ -145,8 +145,8 @@ def events(
         axes.hlines(places, begins, own["began_by"], color=colour, linewidth=1.5)
         axes.plot(own["began_by"], places, color=colour, marker="o", markersize=5, linestyle="", zorder=4)
         if len(rows) <= MOST_NOTES:
-            # By turns above and below the line: those of neighbours would read as one number.
-            aside = own.groupby("what").cumcount() % 2
+            # Below the line where the number of the one before would run into it.
+            aside = own.groupby("what")["began_by"].diff() < (window.until - window.since) * 0.03
             for at, place, count, below in zip(own["began_by"], places, own["count"], aside, strict=True):
                 offset = (4, -8 if below else 3)
                 axes.annotate(f"{count:,}", (at, place), offset, textcoords="offset points", fontsize=7.5, zorder=4)
