@@ -3,6 +3,9 @@
 spark-submit jobs/poll_metadata.py --config FILE [--once]
 """
 
+import math
+import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -13,7 +16,8 @@ from pyspark.sql.streaming import StreamingQuery
 import metadata_source
 from jobs.common.cli import run_job
 from jobs.common.config import Config
-from jobs.common.session import check_slots
+from jobs.common.session import SessionError
+from metadata_source.datasource import CLUSTERS_PER_TASK
 from schemas import bronze, silver
 from schemas.lake import Lake, check_tables, ensure_tables, table_exists
 
@@ -46,6 +50,19 @@ def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
         if lake.root is not None
         else writer.toTable(lake.identifier(bronze.METADATA_POLLS))
     )
+
+
+def check_slots(spark: SparkSession, clusters: int) -> None:
+    """Refuse `local[n]` with too few slots: polling holds tasks, and one slot must stay free for the rest."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", spark.conf.get("spark.master", "") or "")
+    if not local:
+        return
+    slots = (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+    tasks = math.ceil(clusters / CLUSTERS_PER_TASK)
+    if slots <= tasks:
+        raise SessionError(
+            f"{local[0]} has {slots} task slot(s), and polling {clusters} cluster(s) holds {tasks}: start with --master 'local[{tasks + 1}]' or more"
+        )
 
 
 def known_ids(spark: SparkSession, lake: Lake) -> dict[str, str]:

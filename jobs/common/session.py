@@ -1,14 +1,10 @@
 """The Spark session of a job, with Delta, in UTC."""
 
-import math
 import os
-import re
 import sys
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-
-from metadata_source.datasource import CLUSTERS_PER_TASK
 
 
 class SessionError(RuntimeError):
@@ -31,16 +27,3 @@ def spark_session(name: str) -> SparkSession:
 
 
 _NO_DELTA = "this Spark session has no Delta: start it with --properties-file conf/spark-defaults.conf, or see there what to set"
-
-
-def check_slots(spark: SparkSession, clusters: int) -> None:
-    """Refuse `local[n]` with too few slots: polling holds tasks, and one slot must stay free for the rest."""
-    local = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", spark.conf.get("spark.master", "") or "")
-    if not local:
-        return
-    slots = (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
-    tasks = math.ceil(clusters / CLUSTERS_PER_TASK)
-    if slots <= tasks:
-        raise SessionError(
-            f"{local[0]} has {slots} task slot(s), and polling {clusters} cluster(s) holds {tasks}: start with --master 'local[{tasks + 1}]' or more"
-        )

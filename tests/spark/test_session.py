@@ -3,7 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.common.session import SessionError, check_slots, spark_session
+from jobs.common.session import SessionError, spark_session
+from jobs.poll_metadata import check_slots
 
 
 def test_polling_leaves_a_slot_free(spark: SparkSession) -> None:
