@@ -1,6 +1,6 @@
 """``python -m benchmarks [--quick]``: every benchmark, one after the other."""
 
-from benchmarks import decode, memory, poll
+from benchmarks import decode, increment, memory, poll
 
 if __name__ == "__main__":
     decode.main()
@@ -8,3 +8,5 @@ if __name__ == "__main__":
     poll.main()
     print()
     memory.main()
+    print()
+    increment.main()

@@ -3,10 +3,9 @@
 import copy
 import shutil
 from collections import defaultdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pytest
 from pyspark import InheritableThread
@@ -222,41 +221,3 @@ def test_a_run_that_was_overtaken_undoes_nothing(spark: SparkSession, backfilled
     wrong = lake.read(overtaken, gold.LEADER_CHANGES).withColumn("reason", F.lit("unknown"))
     window.put(wrong, gold.LEADER_CHANGES)
     assert sorted(map(repr, rows_of(spark, lake, gold.LEADER_CHANGES))) == sorted(map(repr, before))
-
-
-def test_a_run_reads_no_history(spark: SparkSession, tmp_path: Path) -> None:
-    """Files of what had ended before anything that still goes on are taken away for good: a run must not miss them."""
-    lake = Lake(root=str(tmp_path))
-    ensure_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, *gold.TABLES))
-    answers = [a for a in RandomCluster("long", 5).answers(60) if a.ok and a.cluster_id == "id-long"]
-    no_flaps = Thresholds(flap_window=timedelta(0))
-    for part in answers[:15], answers[15:30], answers[30:35]:
-        apply_polls(bronze_frame(spark, bronze_rows("long", part)), lake)
-        isr_shrink.apply(lake, no_flaps, spark.newSession())
-        leader_churn.apply(lake, spark.newSession())
-    done = lake.read(spark, gold.PROGRESS).agg(F.min("done_at")).collect()[0][0]
-    open_since = (
-        lake.read(spark, gold.BROKER_INCIDENTS).where("ended_by IS NULL").agg(F.min("began_by")).collect()[0][0]
-    )
-    # What began since the oldest incident that goes on is looked at again; the levels of clusters always are.
-    taken = {
-        silver.PARTITION_SNAPSHOTS: ("superseded_at", done),
-        silver.BROKER_SNAPSHOTS: ("superseded_at", done),
-        silver.TOPIC_CONFIGS: ("superseded_at", done),
-        gold.ISR_CHANGES: ("closed_by", min(done, open_since or done)),
-        gold.ISR_EPISODES: ("ended_by", min(done, open_since or done)),
-        gold.LEADER_CHANGES: ("began_by", done),
-        gold.LEADER_BALANCE: ("superseded_at", done),
-    }
-    for table, (time, before) in taken.items():
-        newest = F.max(F.coalesce(time, F.lit("9999-12-31").cast("timestamp")))
-        files = lake.read(spark, table).groupBy(F.col("_metadata.file_path")).agg(newest).collect()
-        old = [unquote(urlparse(file).path) for file, at in files if at < before - timedelta(seconds=60)]
-        for file in old:
-            Path(file).unlink()
-        assert old, table.full_name
-    apply_polls(bronze_frame(spark, bronze_rows("long", answers[35:])), lake)
-    isr_shrink.apply(lake, no_flaps, spark.newSession())
-    leader_churn.apply(lake, spark.newSession())
-    settled = lake.read(spark, silver.PROGRESS).collect()[0].settled_poll
-    assert {row.done_poll for row in lake.read(spark, gold.PROGRESS).collect()} == {settled}
