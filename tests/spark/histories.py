@@ -132,6 +132,7 @@ class RandomCluster:
             gone = p["replicas"].pop(0)
             p["replicas"] = p["replicas"] or others[:1]
             p["isr"] = [b for b in p["isr"] if b != gone] or p["replicas"][:1]
+            p["offline_replicas"] = [b for b in p["offline_replicas"] if b != gone]
             if p["leader"] == gone:
                 p["leader"] = self.random.choice([-1, *p["isr"]])
             p["error_code"] = 5 if p["leader"] == -1 else 0
