@@ -100,8 +100,7 @@ def with_reasons(changes: DataFrame) -> DataFrame:
     which came first is not known.
     """
     leader, prev_leader = F.col("leader"), F.col("prev_leader")
-    to_preferred = leader == F.get("replicas", F.lit(0))
-    lost = _lost()
+    to_preferred, lost = _is_preferred(), _lost()
     of_poll = Window.partitionBy("cluster_id", "first_poll")
     of_broker = Window.partitionBy("cluster_id", "first_poll", "prev_leader")
     has_failed = F.col("_has_failed")
@@ -130,9 +129,8 @@ def failed_leaders(states: DataFrame) -> DataFrame:
 
     `states`: rows of silver.partition_snapshots. Preferred replicas are elected, and reassignments done, with the old leader alive.
     """
-    to_another = F.col("leader") != F.get("replicas", F.lit(0))
     return (
-        states.where(_lost() & to_another)
+        states.where(_lost() & ~_is_preferred())
         .select(
             "cluster_id",
             F.col("prev_leader").alias("broker_id"),
@@ -140,6 +138,14 @@ def failed_leaders(states: DataFrame) -> DataFrame:
             F.col("first_seen_at").alias("at"),
         )
         .distinct()
+    )
+
+
+def _is_preferred() -> Column:
+    """Whether the leader is the preferred replica, or was before a reassignment that came between the polls."""
+    leader, first = F.col("leader"), F.lit(0)
+    return F.coalesce(leader == F.get("replicas", first), F.lit(False)) | F.coalesce(
+        leader == F.get("prev_replicas", first), F.lit(False)
     )
 
 

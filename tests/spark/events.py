@@ -144,7 +144,7 @@ def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
     failed = any(
         row["prev_leader"] == broker
         and lost(row)
-        and row["leader"] != row["replicas"][0]
+        and not is_preferred(row)
         and row["first_poll"] >= made["poll"]
         and row["first_seen_at"] <= made["cause_by"]
         for row in silver["partition_snapshots"]
@@ -405,6 +405,10 @@ def lost(row: Row) -> bool:
     )
 
 
+def is_preferred(row: Row) -> bool:
+    return row["leader"] in {row["replicas"][0], row["prev_replicas"][0]}
+
+
 def reason(row: Row, of_poll: list[Row]) -> str:
     old, new = row["prev_leader"], row["leader"]
     if old == new or 72 in {row["error_code"], row["prev_error_code"]}:
@@ -414,10 +418,10 @@ def reason(row: Row, of_poll: list[Row]) -> str:
     if old == -1:
         return "recovery"
     moves = [r for r in of_poll if lost(r)]
-    failed = {r["prev_leader"] for r in moves if r["leader"] != r["replicas"][0] or r["prev_leader"] not in r["isr"]}
+    failed = {r["prev_leader"] for r in moves if not is_preferred(r) or r["prev_leader"] not in r["isr"]}
     if old not in row["replicas"]:
         return "unknown" if old in failed else "reassignment"
-    if new != row["replicas"][0]:
+    if not is_preferred(row):
         return "failover"
     if old not in failed:
         return "preferred"
