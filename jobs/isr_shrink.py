@@ -210,7 +210,7 @@ def _write_incidents(window: Window, absences: DataFrame, episodes: DataFrame) -
         .agg(F.min("began_by").alias("_since"), F.min(_badness("lowest_level")).alias("_lowest"))
         .localCheckpoint()
     )
-    touched = _touched(absences, window.beginning(episodes), going_on)
+    touched = _touched(absences, window.within(episodes, "poll"), going_on)
     spans = (
         touched.groupBy(*BROKER)
         .agg(F.min("began_by").alias("_from"))

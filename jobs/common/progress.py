@@ -51,7 +51,7 @@ class Window:
 
     def new(self, rows: DataFrame) -> DataFrame:
         """Those of `rows` (of a snapshot table) that began in the window."""
-        return self._where(rows, _within("first_poll"))
+        return self.within(rows, "first_poll")
 
     def ended(self, rows: DataFrame) -> DataFrame:
         """Those of `rows` whose thing ended in the window."""
@@ -59,7 +59,7 @@ class Window:
 
     def superseded(self, rows: DataFrame) -> DataFrame:
         """Those of `rows` that another state, or their end, superseded in the window."""
-        return self._where(rows, _within("superseded_poll"))
+        return self.within(rows, "superseded_poll")
 
     def before(self, rows: DataFrame) -> DataFrame:
         """Those of `rows` that held when the window began."""
@@ -70,9 +70,9 @@ class Window:
         """Those of `rows` (of a gold table) whose poll was done when the window began."""
         return self._where(rows, F.col("poll") <= F.col("done_poll"))
 
-    def beginning(self, rows: DataFrame) -> DataFrame:
-        """Those of `rows` (as of a gold table) whose poll is in the window."""
-        return self._where(rows, _within("poll"))
+    def within(self, rows: DataFrame, poll: str) -> DataFrame:
+        """Those of `rows` of which the poll that the column `poll` names is in the window."""
+        return self._where(rows, _within(poll))
 
     def with_clusters(self, rows: DataFrame) -> DataFrame:
         """`rows` of the window's clusters, with done_poll, done_at, settled_poll and settled_at."""

@@ -182,8 +182,7 @@ def _intervals_of(table: Table, window: Window) -> DataFrame:
 
 def new_gaps(window: Window) -> DataFrame:
     """Gaps in polling that ended in the window."""
-    rows = window.read_gold(silver.POLL_GAPS, window.since, "until_at")
-    return window.with_clusters(rows).where("until_poll > coalesce(done_poll, '') AND until_poll <= settled_poll")
+    return window.within(window.read_gold(silver.POLL_GAPS, window.since, "until_at"), "until_poll")
 
 
 def clusters_now(progress: DataFrame, configured: DataFrame, now: Column) -> DataFrame:

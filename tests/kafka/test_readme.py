@@ -1,9 +1,6 @@
 """The README's commands and queries, run as they stand there, but for where the cluster and the lake are."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +8,7 @@ import yaml
 
 from local_cluster import LocalCluster
 from schemas.lake import Lake, attach
+from tests.commands import run_in_new_shell
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -40,21 +38,7 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
 def run(command: str, folder: Path) -> str:
     """What the README's command that looks so prints, with the configuration in `folder`."""
     (found,) = re.findall(rf"^\$ ({command})$", README, re.MULTILINE)
-    found = found.replace("clusters.yaml", str(folder / "clusters.yaml"))
-    activate = Path(sys.executable).with_name("activate")
-    # What a shell has that was opened just now: the tests' own PYSPARK_PYTHON would hide a command that lacks it.
-    login = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
-    done = subprocess.run(
-        ["bash", "-c", f". {activate} && {found}"],
-        env=login,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_in_new_shell(found.replace("clusters.yaml", str(folder / "clusters.yaml")))
 
 
 def test_queries_run(spark, lake: Lake, capsys) -> None:

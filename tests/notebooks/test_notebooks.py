@@ -3,10 +3,7 @@
 import ast
 import base64
 import io
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +21,12 @@ from notebooks.__main__ import main
 from notebooks.render import names, with_parameters
 from notebooks.review import ReviewError, open_review
 from schemas.lake import Lake
+from tests.commands import run_in_new_shell
 
 ROOT = Path(__file__).resolve().parents[2]
 UNTIL = "2026-11-01T12:01:40Z"
 AXIS = (205, 1075)
 """Where the window begins and ends in a picture, in pixels."""
-SHELL = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
 
 
 def test_the_notebooks_are_those_of_the_readme() -> None:
@@ -91,18 +88,8 @@ def pages(incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> dict
     config.write_text(f"lake: {incident_lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n")
     (command,) = re.findall(r"^\$ (python -m notebooks .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     command = command.replace("clusters.yaml", str(config)).replace("2 hours", "95 seconds")
-    activate = Path(sys.executable).with_name("activate")
-    done = subprocess.run(
-        ["bash", "-c", f". {activate} && {command} --until {UNTIL} --to {folder}"],
-        env=SHELL,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [str(folder / f"{name}.html") for name in names()]
+    printed = run_in_new_shell(f"{command} --until {UNTIL} --to {folder}")
+    assert printed.splitlines() == [str(folder / f"{name}.html") for name in names()]
     return {name: Page((folder / f"{name}.html").read_text()) for name in names()}
 
 

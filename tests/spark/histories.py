@@ -42,6 +42,41 @@ class Answer:
     enrichments: dict[str, dict[Any, tuple]] = field(default_factory=dict)  # kind -> key -> state, of those that are ok
 
 
+def good_answer(
+    stream: str,
+    n: int,
+    at: datetime,
+    brokers: dict[int, str | None],
+    topics: dict[str, list[dict[str, Any]]],
+    **more: Any,
+) -> Answer:
+    """A good answer of cluster id-prod, 100 ms after it was due and sent. `brokers`: their racks. `topics`: their partitions."""
+    return Answer(
+        poll_id=f"{stream}/{n:012d}",
+        stream=stream,
+        n=n,
+        scheduled_at=at,
+        interval_ms=10_000,
+        ok=True,
+        sent_at=at,
+        received_at=at + timedelta(milliseconds=100),
+        api_version=12,
+        cluster_id="id-prod",
+        levels=(25, 0),
+        brokers={broker: (f"host{broker}", 9092, rack) for broker, rack in brokers.items()},
+        topics={
+            name: {
+                "topic_id": f"id-{name}",
+                "error_code": 0,
+                "is_internal": False,
+                "partitions": copy.deepcopy(partitions),
+            }
+            for name, partitions in topics.items()
+        },
+        **more,
+    )
+
+
 class RandomCluster:
     """A cluster that lives a random life, and is polled meanwhile."""
 

@@ -1,6 +1,5 @@
 """A history that is known: two brokers fail within 20 s and come back; one election is unclean."""
 
-import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ from jobs import isr_shrink, leader_churn
 from jobs.common.config import Thresholds
 from jobs.snapshot_history import apply_polls
 from schemas.lake import TABLES, Lake, ensure_tables
-from tests.spark.histories import Answer, bronze_rows
+from tests.spark.histories import Answer, bronze_rows, good_answer
 from tests.spark.test_snapshot_history import bronze_frame
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -67,29 +66,13 @@ def answers() -> list[Answer]:
         listed = brokers.get(seconds, listed)
         at = NOON + timedelta(seconds=seconds)
         found.append(
-            Answer(
-                poll_id=f"{STREAM}/{n:012d}",
-                stream=STREAM,
-                n=n,
+            good_answer(
+                STREAM,
+                n,
+                at,
+                {broker: RACKS[broker] for broker in listed},
+                topics,
                 batch=1,
-                scheduled_at=at,
-                interval_ms=10_000,
-                ok=True,
-                sent_at=at,
-                received_at=at + timedelta(milliseconds=100),
-                api_version=12,
-                cluster_id="id-prod",
-                levels=(25, 0),
-                brokers={b: (f"host{b}", 9092, RACKS[b]) for b in listed},
-                topics={
-                    name: {
-                        "topic_id": f"id-{name}",
-                        "error_code": 0,
-                        "is_internal": False,
-                        "partitions": copy.deepcopy(states),
-                    }
-                    for name, states in topics.items()
-                },
                 enriched={} if n else {"configs": "ok"},
                 enrichments={}
                 if n

@@ -19,7 +19,7 @@ from jobs.rules.validity import Batch, Finding, Rule
 from jobs.snapshot_history import apply_polls
 from schemas import bronze, gold, quality, silver
 from schemas.lake import Lake
-from tests.spark.histories import Answer, bronze_rows
+from tests.spark.histories import Answer, bronze_rows, good_answer
 from tests.spark.test_snapshot_history import bronze_frame, new_lake
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -41,25 +41,7 @@ def partition(
 
 def answer(n: int, batch: int, topics: dict[str, list[dict[str, Any]]], late_s: int = 0) -> Answer:
     at = NOON + timedelta(seconds=10 * n + late_s)
-    return Answer(
-        poll_id=f"{STREAM}/{n:012d}",
-        stream=STREAM,
-        n=n,
-        batch=batch,
-        scheduled_at=at,
-        interval_ms=10_000,
-        ok=True,
-        sent_at=at,
-        received_at=at + timedelta(milliseconds=100),
-        api_version=12,
-        cluster_id="id-prod",
-        levels=(25, 0),
-        brokers={broker: (f"host{broker}", 9092, None) for broker in (1, 2, 3)},
-        topics={
-            name: {"topic_id": f"id-{name}", "error_code": 0, "is_internal": False, "partitions": partitions}
-            for name, partitions in topics.items()
-        },
-    )
+    return good_answer(STREAM, n, at, dict.fromkeys((1, 2, 3)), topics, batch=batch)
 
 
 GOOD = {

@@ -1,0 +1,26 @@
+"""Commands of the documents, as a newcomer's shell runs them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_in_new_shell(command: str) -> str:
+    """What a command prints that is run in the repository's root with the environment activated; it must succeed."""
+    activate = Path(sys.executable).with_name("activate")
+    # What a shell has that was opened just now: the tests' own PYSPARK_PYTHON would hide a command that lacks it.
+    login = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    done = subprocess.run(
+        ["bash", "-c", f". {activate} && {command}"],
+        env=login,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
