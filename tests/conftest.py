@@ -43,8 +43,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        "spark.driver.memory": "4g",
-        # Delta remembers a table's log for an hour, two megabytes each, and every test makes tables.
+        "spark.driver.memory": "8g",
+        # Delta remembers the logs of tables, and with each the plans that read it; every test makes tables.
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
