@@ -26,8 +26,9 @@ try: setup
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
 	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
 
+# Two at a time: one has the Spark session and all tests that share it, the other everything else.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 unit: setup
 	$(BIN)/python -m pytest tests/unit

@@ -21,6 +21,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         if folder in KINDS:
             item.add_marker(folder)
+        # A machine has room for one shared session; what a file's tests share stays in one process too.
+        shares_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if shares_spark else item.path.stem))
     if "soak" not in config.option.markexpr:
         kept = [item for item in items if "soak" not in item.keywords]
         config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
