@@ -28,7 +28,7 @@ try: setup
 
 # Two at a time: one has the Spark session and all tests that share it, the other everything else.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2
 
 unit: setup
 	$(BIN)/python -m pytest tests/unit

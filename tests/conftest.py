@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # Far from UTC, where the sessions are: a time that lost its zone on the way shows.
 os.environ["TZ"] = "Asia/Tokyo"
@@ -16,15 +18,24 @@ ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+class SchedulingWithOneSession(LoadScopeScheduling):
+    """Two processes share the files between them, and all that use the one shared Spark session go to the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        uses_spark = not file.startswith("tests/unit/") and "spark" in (ROOT / file).read_text()
+        return "spark" if uses_spark else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SchedulingWithOneSession:
+    return SchedulingWithOneSession(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         if folder in KINDS:
             item.add_marker(folder)
-        # A machine has room for one shared session; what a file's tests share stays in one process too.
-        shares_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if shares_spark else item.path.stem))
     if "soak" not in config.option.markexpr:
         kept = [item for item in items if "soak" not in item.keywords]
         config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
