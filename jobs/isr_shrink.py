@@ -135,6 +135,8 @@ def _with_causes(window: Window, absences: DataFrame, states: DataFrame, brokers
         .agg(F.count_distinct("broker_id").alias("_together"))
     )
     events = absences.where("cause IS NULL").withColumn("until", F.col("cause_by")).localCheckpoint()
+    clusters = window.read(silver.CLUSTER_SNAPSHOTS, None)
+    with_levels = with_finalized_levels(states.withColumn("poll", F.col("first_poll")), clusters)
     no, none = F.lit(False), F.lit(0)
     went = F.coalesce("gone", no) | F.coalesce("offline", no) | F.coalesce("failed", no)
     inferred = isr.cause(went, F.coalesce("back", no), F.coalesce("_together", none))
@@ -142,7 +144,7 @@ def _with_causes(window: Window, absences: DataFrame, states: DataFrame, brokers
     return (
         window.with_clusters(absences)
         .join(gone_brokers(events, brokers), "id", "left")
-        .join(failed_within(events, failed_leaders(states)), "id", "left")
+        .join(failed_within(events, failed_leaders(with_levels)), "id", "left")
         .join(shown_within(events, states), "id", "left")
         .join(together, ["cluster_id", "poll", "leader"], "left")
         .withColumn("cause", F.coalesce("cause", F.when(_is_decided("settled_at"), inferred)))

@@ -97,40 +97,48 @@ def with_reasons(changes: DataFrame) -> DataFrame:
     KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
     (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So what a broker lost in the same poll counts
     too: all that it led where it failed, and to preferred replicas alone where these were elected. Where a poll shows both,
-    which came first is not known.
+    which came first is not known. A failed broker that an election has brought back leads what it is preferred for as before,
+    in a later epoch.
     """
     leader, prev_leader = F.col("leader"), F.col("prev_leader")
-    to_preferred, lost = _is_preferred(), _lost()
+    to_preferred, lost, came_back = _is_preferred(), _lost(), _came_back()
     of_poll = Window.partitionBy("cluster_id", "first_poll")
     of_broker = Window.partitionBy("cluster_id", "first_poll", "prev_leader")
-    has_failed = F.col("_has_failed")
+    has_failed, may_be_back = F.col("_has_failed"), F.col("_may_be_back")
     failing = F.max(lost & (~to_preferred | ~F.array_contains("isr", prev_leader))).over(of_broker)
-    were_elected = F.max(lost & to_preferred & ~has_failed).over(of_poll)
+    is_exact = F.col("epoch_semantics") == EXACT
+    were_elected = F.max((lost & to_preferred & ~has_failed) | (came_back & is_exact)).over(of_poll)
     return (
-        changes.withColumn("_has_failed", failing)
+        changes.withColumns({"_has_failed": failing, "_may_be_back": F.max(came_back).over(of_broker)})
         .withColumn("_were_elected", were_elected)
         .withColumn(
             "reason",
             F.when((leader == prev_leader) | hides_leader(), "unknown")
             .when(leader == NO_LEADER, "offline")
             .when(prev_leader == NO_LEADER, "recovery")
-            .when(~F.array_contains("replicas", prev_leader), F.when(has_failed, "unknown").otherwise("reassignment"))
+            .when(
+                ~F.array_contains("replicas", prev_leader),
+                F.when(has_failed | may_be_back, "unknown").otherwise("reassignment"),
+            )
             .when(~to_preferred, "failover")
+            .when(may_be_back, "unknown")
             .when(~has_failed, "preferred")
             .when(F.col("_were_elected"), "unknown")
             .otherwise("failover"),
         )
-        .drop("_has_failed", "_were_elected")
+        .drop("_has_failed", "_may_be_back", "_were_elected")
     )
 
 
 def failed_leaders(states: DataFrame) -> DataFrame:
     """cluster_id, broker_id, poll, at: the brokers that lost a leadership in a poll as only one that failed does.
 
-    `states`: rows of silver.partition_snapshots. Preferred replicas are elected, and reassignments done, with the old leader alive.
+    `states`: rows of silver.partition_snapshots with the levels of levels.with_finalized_levels. Preferred replicas are elected, and
+    reassignments done, with the old leader alive.
     """
+    surely_back = _came_back() & (epoch_semantics() == EXACT)
     return (
-        states.where(_lost() & ~_is_preferred())
+        states.where((_lost() & ~_is_preferred()) | surely_back)
         .select(
             "cluster_id",
             F.col("prev_leader").alias("broker_id"),
@@ -147,6 +155,17 @@ def _is_preferred() -> Column:
     return F.coalesce(leader == F.get("replicas", first), F.lit(False)) | F.coalesce(
         leader == F.get("prev_replicas", first), F.lit(False)
     )
+
+
+def _came_back() -> Column:
+    """Whether the preferred replica leads as before, but in an epoch two or more later: it lost the partition and got it back.
+
+    Only a broker that failed loses what it is preferred for. Where epochs are upper bounds, shrinks may have raised them too.
+    """
+    leader, first = F.col("leader"), F.lit(0)
+    as_before = (leader == F.col("prev_leader")) & (leader != NO_LEADER) & ~hides_leader()
+    of_its_own = (leader == F.get("replicas", first)) & (leader == F.get("prev_replicas", first))
+    return F.coalesce(as_before & of_its_own & (F.col("leader_epoch") - F.col("prev_leader_epoch") >= 2), F.lit(False))
 
 
 def _lost() -> Column:

@@ -143,8 +143,7 @@ def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
     offline = any(broker in (row["offline_replicas"] or []) for row in shown)
     failed = any(
         row["prev_leader"] == broker
-        and lost(row)
-        and not is_preferred(row)
+        and ((lost(row) and not is_preferred(row)) or (came_back(row) and is_exact(row, silver["cluster_snapshots"])))
         and row["first_poll"] >= made["poll"]
         and row["first_seen_at"] <= made["cause_by"]
         for row in silver["partition_snapshots"]
@@ -327,13 +326,9 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
             if not visible and not (raised or 0) > 0:
                 continue
             (levels,) = held_at(silver["cluster_snapshots"], row["first_poll"])
-            level = levels["metadata_version_level"]
-            if levels["first_poll"] == row["first_poll"]:
-                pair = level, levels["prev_metadata_version_level"]
-                level = None if None in pair else min(pair)
             if raised is None or raised < 0 or (old != new and raised == 0):
                 semantics, bounds, hidden = "unreliable", (visible, None), None
-            elif level is not None and level >= 12 and row["replicas"] == row["prev_replicas"]:
+            elif is_exact(row, silver["cluster_snapshots"]):
                 count = 0 if old == new and raised == 1 and not hidden_listener else raised
                 semantics, bounds, hidden = "exact", (count, count), count - visible
             else:
@@ -372,7 +367,9 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                     "hidden": hidden,
                     "epoch_semantics": semantics,
                     "reason": reason(
-                        row, [r for r in silver["partition_snapshots"] if r["first_poll"] == row["first_poll"]]
+                        row,
+                        [r for r in silver["partition_snapshots"] if r["first_poll"] == row["first_poll"]],
+                        silver["cluster_snapshots"],
                     ),
                     "unclean": unclean(row, levels["elr_version_level"], known),
                     "last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
@@ -409,7 +406,27 @@ def is_preferred(row: Row) -> bool:
     return row["leader"] in {row["replicas"][0], row["prev_replicas"][0]}
 
 
-def reason(row: Row, of_poll: list[Row]) -> str:
+def is_exact(row: Row, clusters: list[Row]) -> bool:
+    """Every step of the epoch is a change of the leader, where it rose at all."""
+    (levels,) = held_at(clusters, row["first_poll"])
+    level = levels["metadata_version_level"]
+    if levels["first_poll"] == row["first_poll"]:
+        pair = level, levels["prev_metadata_version_level"]
+        level = None if None in pair else min(pair)
+    return level is not None and level >= 12 and row["replicas"] == row["prev_replicas"]
+
+
+def came_back(row: Row) -> bool:
+    """The preferred replica leads as before, but has lost the partition in between."""
+    old, new = row["prev_leader"], row["leader"]
+    if old != new or new == -1 or 72 in {row["error_code"], row["prev_error_code"]}:
+        return False
+    epochs = row["prev_leader_epoch"], row["leader_epoch"]
+    is_its_own = row["replicas"][0] == row["prev_replicas"][0] == new
+    return is_its_own and None not in epochs and epochs[1] - epochs[0] >= 2
+
+
+def reason(row: Row, of_poll: list[Row], clusters: list[Row]) -> str:
     old, new = row["prev_leader"], row["leader"]
     if old == new or 72 in {row["error_code"], row["prev_error_code"]}:
         return "unknown"
@@ -419,13 +436,18 @@ def reason(row: Row, of_poll: list[Row]) -> str:
         return "recovery"
     moves = [r for r in of_poll if lost(r)]
     failed = {r["prev_leader"] for r in moves if not is_preferred(r) or r["prev_leader"] not in r["isr"]}
+    returned = [r for r in of_poll if came_back(r)]
+    back = {r["leader"] for r in returned}
     if old not in row["replicas"]:
-        return "unknown" if old in failed else "reassignment"
+        return "unknown" if old in failed | back else "reassignment"
     if not is_preferred(row):
         return "failover"
+    if old in back:
+        return "unknown"
     if old not in failed:
         return "preferred"
-    return "unknown" if any(r["prev_leader"] not in failed for r in moves) else "failover"
+    elected = any(r["prev_leader"] not in failed for r in moves) or any(is_exact(r, clusters) for r in returned)
+    return "unknown" if elected else "failover"
 
 
 def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] | None) -> str | None:
