@@ -96,21 +96,18 @@ def with_reasons(changes: DataFrame) -> DataFrame:
 
     KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
     (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So what a broker lost in the same poll counts
-    too: all that it led where it failed, and to preferred replicas alone where these were elected. Where a poll shows both,
-    which came first is not known. A failed broker that an election has brought back leads what it is preferred for as before,
-    in a later epoch.
+    too: only one that failed loses what it leads to another than the preferred replica. What it lost to preferred ones it may have
+    lost by its failure, or to an election before or after: that is not known. A failed broker that an election has brought back
+    leads what it is preferred for as before, in a later epoch.
     """
     leader, prev_leader = F.col("leader"), F.col("prev_leader")
-    to_preferred, lost, came_back = _is_preferred(), _lost(), _came_back()
-    of_poll = Window.partitionBy("cluster_id", "first_poll")
+    to_preferred = _is_preferred()
     of_broker = Window.partitionBy("cluster_id", "first_poll", "prev_leader")
-    has_failed, may_be_back = F.col("_has_failed"), F.col("_may_be_back")
-    failing = F.max(lost & (~to_preferred | ~F.array_contains("isr", prev_leader))).over(of_broker)
-    is_exact = F.col("epoch_semantics") == EXACT
-    were_elected = F.max((lost & to_preferred & ~has_failed) | (came_back & is_exact)).over(of_poll)
+    failed = _came_back() | (_lost() & (~to_preferred | ~F.array_contains("isr", prev_leader)))
+    may_have_failed = F.col("_may_have_failed")
+    is_one_step = F.coalesce(F.col("changes_max") == 1, F.lit(False))
     return (
-        changes.withColumns({"_has_failed": failing, "_may_be_back": F.max(came_back).over(of_broker)})
-        .withColumn("_were_elected", were_elected)
+        changes.withColumn("_may_have_failed", F.max(failed).over(of_broker))
         .withColumn(
             "reason",
             F.when((leader == prev_leader) | hides_leader(), "unknown")
@@ -118,15 +115,13 @@ def with_reasons(changes: DataFrame) -> DataFrame:
             .when(prev_leader == NO_LEADER, "recovery")
             .when(
                 ~F.array_contains("replicas", prev_leader),
-                F.when(has_failed | may_be_back, "unknown").otherwise("reassignment"),
+                F.when(may_have_failed | (to_preferred & ~is_one_step), "unknown").otherwise("reassignment"),
             )
             .when(~to_preferred, "failover")
-            .when(may_be_back, "unknown")
-            .when(~has_failed, "preferred")
-            .when(F.col("_were_elected"), "unknown")
-            .otherwise("failover"),
+            .when(may_have_failed, "unknown")
+            .otherwise("preferred"),
         )
-        .drop("_has_failed", "_may_be_back", "_were_elected")
+        .drop("_may_have_failed")
     )
 
 

@@ -369,7 +369,7 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                     "reason": reason(
                         row,
                         [r for r in silver["partition_snapshots"] if r["first_poll"] == row["first_poll"]],
-                        silver["cluster_snapshots"],
+                        bounds[1],
                     ),
                     "unclean": unclean(row, levels["elr_version_level"], known),
                     "last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
@@ -426,7 +426,7 @@ def came_back(row: Row) -> bool:
     return is_its_own and None not in epochs and epochs[1] - epochs[0] >= 2
 
 
-def reason(row: Row, of_poll: list[Row], clusters: list[Row]) -> str:
+def reason(row: Row, of_poll: list[Row], changes_max: int | None) -> str:
     old, new = row["prev_leader"], row["leader"]
     if old == new or 72 in {row["error_code"], row["prev_error_code"]}:
         return "unknown"
@@ -436,18 +436,12 @@ def reason(row: Row, of_poll: list[Row], clusters: list[Row]) -> str:
         return "recovery"
     moves = [r for r in of_poll if lost(r)]
     failed = {r["prev_leader"] for r in moves if not is_preferred(r) or r["prev_leader"] not in r["isr"]}
-    returned = [r for r in of_poll if came_back(r)]
-    back = {r["leader"] for r in returned}
+    failed |= {r["leader"] for r in of_poll if came_back(r)}
     if old not in row["replicas"]:
-        return "unknown" if old in failed | back else "reassignment"
+        return "unknown" if old in failed or (is_preferred(row) and changes_max != 1) else "reassignment"
     if not is_preferred(row):
         return "failover"
-    if old in back:
-        return "unknown"
-    if old not in failed:
-        return "preferred"
-    elected = any(r["prev_leader"] not in failed for r in moves) or any(is_exact(r, clusters) for r in returned)
-    return "unknown" if elected else "failover"
+    return "unknown" if old in failed else "preferred"
 
 
 def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] | None) -> str | None:
