@@ -146,10 +146,8 @@ def failed_leaders(states: DataFrame) -> DataFrame:
 
 def _is_preferred() -> Column:
     """Whether the leader is the preferred replica, or was before a reassignment that came between the polls."""
-    leader, first = F.col("leader"), F.lit(0)
-    return F.coalesce(leader == F.get("replicas", first), F.lit(False)) | F.coalesce(
-        leader == F.get("prev_replicas", first), F.lit(False)
-    )
+    leader, no = F.col("leader"), F.lit(False)
+    return F.coalesce(leader == _first("replicas"), no) | F.coalesce(leader == _first("prev_replicas"), no)
 
 
 def _came_back() -> Column:
@@ -157,10 +155,15 @@ def _came_back() -> Column:
 
     Only a broker that failed loses what it is preferred for. Where epochs are upper bounds, shrinks may have raised them too.
     """
-    leader, first = F.col("leader"), F.lit(0)
+    leader = F.col("leader")
     as_before = (leader == F.col("prev_leader")) & (leader != NO_LEADER) & ~hides_leader()
-    of_its_own = (leader == F.get("replicas", first)) & (leader == F.get("prev_replicas", first))
+    of_its_own = (leader == _first("replicas")) & (leader == _first("prev_replicas"))
     return F.coalesce(as_before & of_its_own & (F.col("leader_epoch") - F.col("prev_leader_epoch") >= 2), F.lit(False))
+
+
+def _first(replicas: str) -> Column:
+    """The preferred one of a list of replicas; null where there is none."""
+    return F.get(replicas, F.lit(0))
 
 
 def _lost() -> Column:
@@ -221,7 +224,7 @@ def balance(states: DataFrame, superseded: DataFrame, so_far: DataFrame) -> Data
         *_PARTS, F.col("superseded_poll").alias("poll"), F.col("superseded_at").alias("at"), F.lit(-1).alias("_by")
     )
     rows = began.unionByName(over)
-    preferred = F.get("replicas", F.lit(0))
+    preferred = _first("replicas")
     # Of a leader that hides behind a missing listener nothing is known.
     elsewhere = (F.col("leader") != preferred) & (F.col("error_code") != LISTENER_NOT_FOUND)
     none = F.lit(0)
