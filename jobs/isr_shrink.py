@@ -55,6 +55,7 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     states = window.read(silver.PARTITION_SNAPSHOTS, since, "first_seen_at", "superseded_at").localCheckpoint()
     brokers = window.read(silver.BROKER_SNAPSHOTS, since, "superseded_at", open_too=True).localCheckpoint()
     began, ended = window.new(states).localCheckpoint(), window.ended(states).localCheckpoint()
+    clusters = window.read(silver.CLUSTER_SNAPSHOTS, None).localCheckpoint()
 
     reassignments = window.read(silver.REASSIGNMENTS, window.since, "superseded_at", open_too=True)
     left = isr.departures(began, reassignments).localCheckpoint()
@@ -62,11 +63,11 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
         _described(left, window, brokers, thresholds).unionByName(going_on, allowMissingColumns=True),
         isr.returns(began, ended),
     ).localCheckpoint()
-    decided = _with_causes(window, absences, states, brokers)
+    decided = _with_causes(window, absences, states, brokers, clusters)
     came = _with_racks(isr.arrivals(began, absences), brokers).withColumn("closed_by", F.col("began_by"))
     changes = decided.unionByName(came, allowMissingColumns=True)
     window.write(changes, gold.ISR_CHANGES, since, "closed_by", open_too=True)
-    episodes = _episodes(window, states, began, ended, absences).localCheckpoint()
+    episodes = _episodes(window, states, began, ended, absences=absences, clusters=clusters).localCheckpoint()
     window.write(episodes, gold.ISR_EPISODES, window.since, "ended_by", open_too=True)
     _write_incidents(window, absences.where(is_replica()), episodes)
     window.note_done()
@@ -127,7 +128,9 @@ def _with_racks(changes: DataFrame, brokers: DataFrame) -> DataFrame:
     return changes.join(racks, "id", "left")
 
 
-def _with_causes(window: Window, absences: DataFrame, states: DataFrame, brokers: DataFrame) -> DataFrame:
+def _with_causes(
+    window: Window, absences: DataFrame, states: DataFrame, brokers: DataFrame, clusters: DataFrame
+) -> DataFrame:
     """Decide the causes of absences whose look-ahead is over, and say from when on a row changes no more."""
     together = (
         absences.where(is_replica() & (F.col("change") == isr.LEFT))
@@ -135,7 +138,6 @@ def _with_causes(window: Window, absences: DataFrame, states: DataFrame, brokers
         .agg(F.count_distinct("broker_id").alias("_together"))
     )
     events = absences.where("cause IS NULL").withColumn("until", F.col("cause_by")).localCheckpoint()
-    clusters = window.read(silver.CLUSTER_SNAPSHOTS, None)
     with_levels = with_finalized_levels(states.withColumn("poll", F.col("first_poll")), clusters)
     no, none = F.lit(False), F.lit(0)
     went = F.coalesce("gone", no) | F.coalesce("offline", no) | F.coalesce("failed", no)
@@ -152,7 +154,9 @@ def _with_causes(window: Window, absences: DataFrame, states: DataFrame, brokers
     )
 
 
-def _episodes(window: Window, states: DataFrame, began: DataFrame, ended: DataFrame, absences: DataFrame) -> DataFrame:
+def _episodes(
+    window: Window, states: DataFrame, began: DataFrame, ended: DataFrame, *, absences: DataFrame, clusters: DataFrame
+) -> DataFrame:
     """Rows of gold.isr_episodes that are new, or may say more than before."""
     configs = window.read(silver.TOPIC_CONFIGS, window.since, "superseded_at", open_too=True).localCheckpoint()
     changed = window.new(configs).unionByName(window.ended(configs)).select("cluster_id", "topic").distinct()
@@ -168,7 +172,6 @@ def _episodes(window: Window, states: DataFrame, began: DataFrame, ended: DataFr
     relevant = _with_out(before.unionByName(began), absences).localCheckpoint()
     settings = window.before(configs).unionByName(window.new(configs))
     settings = settings.unionByName(window.ended(configs)).dropDuplicates(["cluster_id", "topic", "first_poll"])
-    clusters = window.read(silver.CLUSTER_SNAPSHOTS, None)
     levels = isr.with_levels(
         with_finalized_levels(isr.marks(relevant, ended), clusters), ("under_replicated", "offline")
     ).unionByName(

@@ -79,13 +79,12 @@ def _with_leaderless(counted: DataFrame, before: DataFrame) -> DataFrame:
     )
     joined = counted.join(since, [*PARTITION, "first_poll"], "left")
     was_seen = (F.col("prev_leader") == NO_LEADER) & (F.col("prev_error_code") != LISTENER_NOT_FOUND)
-    # Where two changes or more were counted, it may have been without a leader for all of the time between the polls.
-    may_be_hidden = F.coalesce(F.col("changes_max") > 1, F.lit(True))
     return joined.withColumns(
         {
             "leaderless_ms_min": F.when(was_seen, F.greatest(F.lit(0), ms("_none_by", "prev_sent_at"))).otherwise(0),
             "leaderless_ms_max": F.when(was_seen, ms("_none_after", "first_seen_at"))
-            .when(may_be_hidden, ms("prev_sent_at", "first_seen_at"))
+            # With changes between the polls it may have been without a leader for all of the time.
+            .when(_may_be_several(), ms("prev_sent_at", "first_seen_at"))
             .otherwise(0),
         }
     ).drop("_none_after", "_none_by")
@@ -105,7 +104,6 @@ def with_reasons(changes: DataFrame) -> DataFrame:
     of_broker = Window.partitionBy("cluster_id", "first_poll", "prev_leader")
     failed = _came_back() | (_lost() & (~to_preferred | ~F.array_contains("isr", prev_leader)))
     may_have_failed = F.col("_may_have_failed")
-    is_one_step = F.coalesce(F.col("changes_max") == 1, F.lit(False))
     return (
         changes.withColumn("_may_have_failed", F.max(failed).over(of_broker))
         .withColumn(
@@ -115,7 +113,7 @@ def with_reasons(changes: DataFrame) -> DataFrame:
             .when(prev_leader == NO_LEADER, "recovery")
             .when(
                 ~F.array_contains("replicas", prev_leader),
-                F.when(may_have_failed | (to_preferred & ~is_one_step), "unknown").otherwise("reassignment"),
+                F.when(may_have_failed | (to_preferred & _may_be_several()), "unknown").otherwise("reassignment"),
             )
             .when(~to_preferred, "failover")
             .when(may_have_failed, "unknown")
@@ -142,6 +140,11 @@ def failed_leaders(states: DataFrame) -> DataFrame:
         )
         .distinct()
     )
+
+
+def _may_be_several() -> Column:
+    """Whether there may have been more changes than the one that shows: also where nothing bounds how many."""
+    return F.coalesce(F.col("changes_max") > 1, F.lit(True))
 
 
 def _is_preferred() -> Column:
