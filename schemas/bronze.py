@@ -8,6 +8,19 @@ PARTITION_STRUCT = (
 )
 BROKER_STRUCT = "struct<broker_id: int, host: string, port: int, rack: string>"
 
+_ASSIGNED = "array<struct<topic_id: string, topic: string, partitions: array<int>>>"
+_POLLED_TASKS = "array<struct<subtopology_id: string, partitions: array<int>>>"
+GROUP_MEMBER_STRUCT = (
+    "struct<member_id: string, instance_id: string, rack: string, client_id: string, client_host: string, epoch: int, "
+    f"topics: array<string>, regex: string, assigned: {_ASSIGNED}, target: {_ASSIGNED}, active_tasks: {_POLLED_TASKS}, "
+    f"standby_tasks: {_POLLED_TASKS}, warmup_tasks: {_POLLED_TASKS}, target_active_tasks: {_POLLED_TASKS}, "
+    f"target_standby_tasks: {_POLLED_TASKS}, target_warmup_tasks: {_POLLED_TASKS}>"
+)
+GROUP_STRUCT = (
+    "struct<group_id: string, group_type: string, protocol_type: string, state: string, error: string, group_epoch: int, "
+    f"target_epoch: int, topology_epoch: int, assignor: string, members: array<{GROUP_MEMBER_STRUCT}>>"
+)
+
 POLL_KEY = (
     Column("poll_id", "string", "<stream>/<n, 12 digits>. Sorts as text in the order of polling.", nullable=False),
     Column("stream", "string", "<start, UTC>-<random>: minted once for each checkpoint.", nullable=False),
@@ -90,6 +103,11 @@ ENRICHMENT_COLUMNS = (
         "On elr rows: the topic's partitions with eligible, or last known, leaders, where the ISR lacks a replica (KIP-966).",
     ),
     Column("fenced", f"array<{BROKER_STRUCT}>", "On fenced rows: brokers that are registered and fenced."),
+    Column(
+        "groups",
+        f"array<{GROUP_STRUCT}>",
+        "On groups rows, at most 100 each: groups of every type, each described by its type's own request.",
+    ),
 )
 
 METADATA_POLLS = Table(
@@ -99,8 +117,8 @@ METADATA_POLLS = Table(
     columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
     key=("poll_id", "cluster", "record", "topic", "chunk"),
     constraints={
-        "record_known": "record IN ('poll', 'topic', 'configs', 'reassignments', 'quorum', 'elr', 'fenced')",
-        "topic_named": "(record IN ('poll', 'quorum', 'fenced')) = (topic IS NULL)",
+        "record_known": "record IN ('poll', 'topic', 'configs', 'reassignments', 'quorum', 'elr', 'fenced', 'groups')",
+        "topic_named": "(record IN ('poll', 'quorum', 'fenced', 'groups')) = (topic IS NULL)",
         "outcome_known": "record <> 'poll' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))",
         "failure_explained": "record <> 'poll' OR (outcome = 'ok') = (error_kind IS NULL)",
         "enrichment_of_good_polls": "enriched IS NULL OR (record = 'poll' AND outcome = 'ok')",
@@ -109,4 +127,147 @@ METADATA_POLLS = Table(
     cluster_by=("poll_id", "cluster"),
 )
 
-TABLES = (METADATA_POLLS,)
+# --- the coordinators' log ---
+
+_PARTITIONS_BY_NAME = "array<struct<topic: string, partitions: array<int>>>"
+_PARTITIONS_BY_ID = "array<struct<topic_id: string, partitions: array<int>>>"
+_PARTITIONS_OWNED = "array<struct<topic_id: string, partitions: array<int>, assignment_epochs: array<int>>>"
+_TASKS = "array<struct<subtopology_id: string, partitions: array<int>>>"
+_TASKS_OWNED = "array<struct<subtopology_id: string, partitions: array<int>, assignment_epochs: array<int>>>"
+SUBSCRIPTION_STRUCT = (
+    f"struct<version: int, topics: array<string>, user_data: binary, owned_partitions: {_PARTITIONS_BY_NAME}, "
+    "generation: int, rack: string>"
+)
+ASSIGNMENT_STRUCT = f"struct<version: int, partitions: {_PARTITIONS_BY_NAME}, user_data: binary>"
+_CLASSIC_MEMBER = (
+    "struct<member_id: string, instance_id: string, client_id: string, client_host: string, rebalance_timeout_ms: int, "
+    f"session_timeout_ms: int, subscription: {SUBSCRIPTION_STRUCT}, assignment: {ASSIGNMENT_STRUCT}, "
+    "subscription_bytes: binary, assignment_bytes: binary>"
+)
+_CLASSIC_PROTOCOL = f"struct<name: string, subscription: {SUBSCRIPTION_STRUCT}, metadata_bytes: binary>"
+_TOPOLOGY_TOPIC = (
+    "struct<name: string, partitions: int, replication_factor: int, configs: array<struct<key: string, value: string>>>"
+)
+_SUBTOPOLOGY = (
+    "struct<subtopology_id: string, source_topics: array<string>, source_topic_regex: array<string>, "
+    f"state_changelog_topics: array<{_TOPOLOGY_TOPIC}>, repartition_sink_topics: array<string>, "
+    f"repartition_source_topics: array<{_TOPOLOGY_TOPIC}>, copartition_groups: array<struct<source_topics: array<int>, "
+    "source_topic_regex: array<int>, repartition_source_topics: array<int>>>>"
+)
+
+GROUP_LOG_KEY = (
+    Column("cluster", "string", "Alias of the cluster.", nullable=False),
+    Column("log_partition", "int", "Partition of __consumer_offsets.", nullable=False),
+    Column("offset", "bigint", "Offset of the record; of other rows where their span begins.", nullable=False),
+    Column(
+        "record",
+        "string",
+        "record | read (what a batch went through: offset up to next_offset) | lost (offset up to next_offset was gone before it "
+        "could be read: the log begins later) | truncated (the log ended before offset, which had been read: an unclean election, "
+        "or the topic was made again; reading goes on at next_offset).",
+        nullable=False,
+    ),
+    Column("cluster_id", "string", "Kafka's id of the cluster; null where the brokers did not say."),
+    Column("read_at", "timestamp", "Reader's clock when it was read.", nullable=False),
+)
+
+GROUP_LOG_SPAN = (
+    Column("next_offset", "bigint", "Of rows other than records: the offset to go on at."),
+    Column("commits", "bigint", "On read rows: offset commits (types 0 and 1), passed over."),
+    Column("records", "bigint", "On read rows: rows of records."),
+    Column("holes", "bigint", "On read rows: offsets without a record: compacted away, or transaction markers."),
+)
+
+GROUP_LOG_RECORD = (
+    Column("timestamp", "timestamp", "Of the record: the coordinator's clock."),
+    Column("leader_epoch", "int", "Leader epoch that wrote the record; null before message format 2."),
+    Column("type", "int", "Record type: the key's first two bytes; null where there is no such key."),
+    Column("version", "int", "Version of the value; null for a tombstone."),
+    Column("group_id", "string", "Group; null where the key could not be read."),
+    Column("member_id", "string", "Member that the key names; null for records of a whole group."),
+    Column("tombstone", "boolean", "The value is null: what the key names is gone."),
+    Column("error", "string", "Why it was not decoded, one line; null when it was."),
+    Column("key", "binary", "Raw, of records that were not decoded."),
+    Column("value", "binary", "Raw, of records that were not decoded."),
+)
+
+GROUP_LOG_DECODED = (
+    Column(
+        "classic",
+        "struct<protocol_type: string, generation: int, protocol: string, leader: string, state_timestamp: timestamp, "
+        f"members: array<{_CLASSIC_MEMBER}>>",
+        "Type 2: a classic group. Bytes of subscriptions and assignments stay where they are not the consumer protocol's.",
+    ),
+    Column(
+        "group_epoch",
+        "struct<epoch: int, metadata_hash: bigint, validated_topology_epoch: int, "
+        "last_assignment_configs: array<struct<key: string, value: string>>, stored_description_topology_epoch: int, "
+        "failed_description_topology_epoch: int>",
+        "Types 3, 11, 17: the group's epoch.",
+    ),
+    Column(
+        "partition_metadata",
+        "array<struct<topic_id: string, topic: string, partitions: int, "
+        "racks: array<struct<partition: int, racks: array<string>>>>>",
+        "Type 4, written as a tombstone only since 4.1.",
+    ),
+    Column(
+        "member",
+        "struct<instance_id: string, rack: string, client_id: string, client_host: string, topics: array<string>, "
+        "regex: string, rebalance_timeout_ms: int, assignor: string, session_timeout_ms: int, "
+        f"protocols: array<{_CLASSIC_PROTOCOL}>, topology_epoch: int, process_id: string, "
+        "user_endpoint: struct<host: string, port: int>, client_tags: array<struct<key: string, value: string>>>",
+        "Types 5, 10, 19: a member. session_timeout_ms and protocols are of members that speak the classic protocol.",
+    ),
+    Column(
+        "target_epoch",
+        "struct<epoch: int, assigned_at: timestamp>",
+        "Types 6, 12, 20: the epoch of the target assignment; assigned_at is null before 4.3.0 and in conversions.",
+    ),
+    Column(
+        "target",
+        f"struct<partitions: {_PARTITIONS_BY_ID}, active_tasks: {_TASKS}, standby_tasks: {_TASKS}, warmup_tasks: {_TASKS}>",
+        "Types 7, 13, 21: what a member is to have.",
+    ),
+    Column(
+        "current",
+        f"struct<epoch: int, prev_epoch: int, state: int, assigned: {_PARTITIONS_OWNED}, pending_revocation: {_PARTITIONS_OWNED}, "
+        f"active_tasks: {_TASKS_OWNED}, standby_tasks: {_TASKS_OWNED}, warmup_tasks: {_TASKS_OWNED}, "
+        f"active_tasks_pending_revocation: {_TASKS_OWNED}, standby_tasks_pending_revocation: {_TASKS_OWNED}, "
+        f"warmup_tasks_pending_revocation: {_TASKS_OWNED}>",
+        "Types 8, 14, 22: what a member has.",
+    ),
+    Column(
+        "regular_expression",
+        "struct<regex: string, topics: array<string>, metadata_version: bigint, resolved_at: timestamp>",
+        "Type 16: the topics that a subscribed pattern matched; the pattern is of the key.",
+    ),
+    Column(
+        "share_state",
+        "struct<initializing: array<struct<topic_id: string, topic: string, partitions: array<int>>>, "
+        "initialized: array<struct<topic_id: string, topic: string, partitions: array<int>>>, "
+        "deleting: array<struct<topic_id: string, topic: string>>>",
+        "Type 15: the partitions that a share group has state of.",
+    ),
+    Column(
+        "topology",
+        f"struct<epoch: int, subtopologies: array<{_SUBTOPOLOGY}>>",
+        "Type 23: the topology of a streams group.",
+    ),
+)
+
+GROUP_LOG = Table(
+    schema="bronze",
+    name="group_log",
+    comment="What the group coordinators wrote to __consumer_offsets, offset commits counted only; by offset, each record once.",
+    columns=GROUP_LOG_KEY + GROUP_LOG_SPAN + GROUP_LOG_RECORD + GROUP_LOG_DECODED,
+    key=("cluster", "log_partition", "offset", "record"),
+    constraints={
+        "record_known": "record IN ('record', 'read', 'lost', 'truncated')",
+        "span_is_whole": "(record = 'record') = (next_offset IS NULL)",
+        "undecoded_kept": "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record'",
+    },
+    cluster_by=("cluster", "log_partition", "offset"),
+)
+
+TABLES = (METADATA_POLLS, GROUP_LOG)

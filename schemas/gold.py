@@ -3,7 +3,7 @@
 Times are bounds: `*_after` is when the last poll without it was sent, `*_by` when the first poll with it was answered.
 """
 
-from schemas.silver import CLUSTER_COLUMNS, PARTITION, TOPIC, TOPIC_ID
+from schemas.silver import CLUSTER_COLUMNS, GROUP_ID, PARTITION, TOPIC, TOPIC_ID
 from schemas.table import Column, Table, View
 
 ID = Column("id", "string", "Hash of the row's key and its opening poll.", nullable=False)
@@ -275,9 +275,283 @@ PROGRESS = Table(
     cluster_by=("job", "cluster_id"),
 )
 
+# --- groups ---
+
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+REASONS = (
+    "member_joined",
+    "member_left",
+    "static_member_timed_out",
+    "subscription_changed",
+    "partitions_changed",
+    "assignor_changed",
+    "group_emptied",
+    "converted",
+    "same_members",
+)
+"""Why a group rebalanced, inferred from what changed; in the order in which they are told."""
+
+_LOG_PARTITION = Column(
+    "log_partition", "int", "Partition of __consumer_offsets that the group is kept in; null where it is not known."
+)
+_GROUP_TYPE = Column("group_type", "string", "classic | consumer | share | streams.", nullable=False)
+_SOURCE = Column(
+    "source",
+    "string",
+    "log (what the coordinator wrote: exact) | polls (what changed between two descriptions: bounded, and several in a row are one).",
+    nullable=False,
+)
+
+REBALANCES = Table(
+    schema="gold",
+    name="rebalances",
+    comment="One row for each rebalance of a group. Static restarts, creation and moves of the coordinator are gold.group_events.",
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        _GROUP_TYPE,
+        Column("prev_group_type", "string", "Type before, where this is the rebalance of a conversion; else null."),
+        Column("protocol_type", "string", "Of classic groups: consumer, connect, ...; null of the others."),
+        _SOURCE,
+        Column("generation", "int", "Generation, or group epoch, that it led to; null for classic groups of polls."),
+        Column("prev_generation", "int", "The one before it; null where nothing is known from before."),
+        Column(
+            "incomplete",
+            "int",
+            "Generations or epochs between the two that never completed; null where that is not known.",
+        ),
+        _LOG_PARTITION,
+        Column("first_offset", "bigint", "Its first record in that partition; null of polls."),
+        Column("last_offset", "bigint", "Its last record so far; null of polls."),
+        Column("poll", "string", "Of polls: the first accepted poll that showed it; else null."),
+        Column(
+            "began_after", "timestamp", "It began after this; null where nothing bounds it. Equal to began_by: exact."
+        ),
+        Column("began_by", "timestamp", "It had begun by this.", nullable=False),
+        Column("ended_after", "timestamp", "It ended after this; null while it goes on, or where nothing bounds it."),
+        Column("ended_by", "timestamp", "It had ended by this; null while it goes on. Equal to ended_after: exact."),
+        Column("duration_ms_min", "bigint", "It took at least this, ms; null while it goes on."),
+        Column("duration_ms_max", "bigint", "At most, ms; null while it goes on, or where its begin has no bound."),
+        Column(
+            "ended_as",
+            "string",
+            "completed | emptied | deleted | converted (before it completed) | unknown (records were lost meanwhile); null while it goes on.",
+        ),
+        Column("assignor", "string", "Assignor that the group agreed on, or the server's; null where none is told."),
+        Column(
+            "mode", "string", "eager | cooperative; null where it is not known (other protocol types, share groups)."
+        ),
+        Column(
+            "phases",
+            "int",
+            "2: partitions were given up in one generation and taken over in the next. Else 1; null of polls.",
+        ),
+        Column("group_leader", "string", "Member that led a classic group, and assigned; null of the others."),
+        Column("members", "int", "Members after it.", nullable=False),
+        Column("prev_members", "int", "Members before it; null where nothing is known from before."),
+        Column("joined", "int", "Members that are new; null where nothing is known from before."),
+        Column("left", "int", "Members that are gone; null where nothing is known from before."),
+        Column("restarted", "int", "Static members that came back under another member id; null as joined."),
+        Column("kept", "int", "Partitions (streams: active tasks) that stayed with their member."),
+        Column("moved", "int", "That another member has than before."),
+        Column("added", "int", "That a member has and none had before."),
+        Column(
+            "lost", "int", "That a member had and that are no more the group's: unsubscribed, or the topic is gone."
+        ),
+        Column(
+            "unassigned",
+            "int",
+            "Of subscribed topics, that no member has; null where it is not known how many there are.",
+        ),
+        Column("stickiness", "double", "kept / (kept + moved + lost); null where nothing was assigned before."),
+        Column(
+            "reasons", "array<string>", f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before."
+        ),
+        Column(
+            "since_previous_ms", "bigint", "From the end of the group's rebalance before to this one's began_by, ms."
+        ),
+        Column("coordinator", "int", "Broker that led log_partition when it began; null where the polls do not say."),
+        Column(
+            "followed_move",
+            "boolean",
+            "The coordinator had moved within the look-ahead (two poll intervals or 15 s) before it began, or while it went on; "
+            "context, rarely the reason. Null where the polls do not say.",
+        ),
+        Column("move_id", "string", "That move in gold.group_events; null where there was none."),
+        UPDATED_AT,
+        _is_open("ended_by IS NULL"),
+    ),
+    key=("id",),
+    constraints={
+        "type_known": f"group_type IN ({', '.join(map(repr, GROUP_TYPES))})",
+        "source_known": "source IN ('log', 'polls')",
+        "began_in_order": "began_after IS NULL OR began_after <= began_by",
+        "end_is_whole": "(ended_by IS NULL) = (ended_as IS NULL)",
+        "end_known": "ended_as IS NULL OR ended_as IN ('completed', 'emptied', 'deleted', 'converted', 'unknown')",
+        "mode_known": "mode IS NULL OR mode IN ('eager', 'cooperative')",
+    },
+    partition_by=("is_open",),
+)
+
+_PARTITIONS_OF_MEMBER = "array<struct<topic: string, topic_id: string, partitions: array<int>>>"
+
+REBALANCE_MEMBERS = Table(
+    schema="gold",
+    name="rebalance_members",
+    comment="Who had what before and after each rebalance.",
+    columns=(
+        Column("rebalance_id", "string", "The rebalance, gold.rebalances.id.", nullable=False),
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column(
+            "member_id", "string", "Member, under the id that it has afterwards, or had if it left.", nullable=False
+        ),
+        Column("prev_member_id", "string", "Its id before, where a static member came back under another; else null."),
+        Column("instance_id", "string", "group.instance.id of a static member; null of a dynamic one."),
+        Column("client_id", "string", "client.id."),
+        Column("client_host", "string", "Address that it came from."),
+        Column(
+            "change",
+            "string",
+            "stayed | joined | left | restarted | unknown (nothing is known from before).",
+            nullable=False,
+        ),
+        Column(
+            "before",
+            _PARTITIONS_OF_MEMBER,
+            "What it had; null where nothing is known from before. Of streams groups: active tasks, the topic is the subtopology.",
+        ),
+        Column(
+            "after", _PARTITIONS_OF_MEMBER, "What it has, or is to have while the rebalance goes on; empty if it left."
+        ),
+        Column("began_by", "timestamp", "As in gold.rebalances.", nullable=False),
+        UPDATED_AT,
+    ),
+    key=("rebalance_id", "member_id"),
+    constraints={"change_known": "change IN ('stayed', 'joined', 'left', 'restarted', 'unknown')"},
+    cluster_by=("cluster_id", "began_by"),
+)
+
+GROUP_EVENTS = Table(
+    schema="gold",
+    name="group_events",
+    comment="What happened to groups that is no rebalance: made, deleted, converted, static restarts, moves of the coordinator, gaps of the log.",
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column(
+            "event",
+            "string",
+            "created | deleted | converted | static_restart | coordinator_moved | records_lost (some records of the group's partition "
+            "were gone before they could be read) | undecoded (a record of it could not be decoded).",
+            nullable=False,
+        ),
+        Column(
+            "group_type", "string", "Type afterwards: classic | consumer | share | streams; null where it is not known."
+        ),
+        Column("prev_group_type", "string", "Type before a conversion; else null."),
+        _SOURCE,
+        Column("began_after", "timestamp", "It happened after this; null where nothing bounds it."),
+        Column("began_by", "timestamp", "It had happened by this. Equal to began_after: exact.", nullable=False),
+        _LOG_PARTITION,
+        Column("offset", "bigint", "The record, or where the gap begins; null of polls."),
+        Column("poll", "string", "Of polls: the first accepted poll that showed it; else null."),
+        Column("generation", "int", "Generation or epoch of the group then; null where it is not known."),
+        Column("member_id", "string", "Of a static restart: the id afterwards."),
+        Column("prev_member_id", "string", "Of a static restart: the id before."),
+        Column("instance_id", "string", "Of a static restart: its group.instance.id."),
+        Column("client_id", "string", "Of a static restart: its client.id."),
+        Column("client_host", "string", "Of a static restart: the address that it came from."),
+        Column("broker_id", "int", "Of a move: coordinator afterwards; -1 none."),
+        Column("prev_broker_id", "int", "Of a move: coordinator before; -1 none."),
+        Column("detail", "string", "One line: how many offsets were lost, why a record was not decoded; else null."),
+        UPDATED_AT,
+    ),
+    key=("id",),
+    constraints={
+        "event_known": "event IN ('created', 'deleted', 'converted', 'static_restart', 'coordinator_moved', 'records_lost', 'undecoded')",
+        "source_known": "source IN ('log', 'polls')",
+        "bounds_in_order": "began_after IS NULL OR began_after <= began_by",
+    },
+    cluster_by=("cluster_id", "began_by"),
+)
+
+REBALANCE_STORMS = Table(
+    schema="gold",
+    name="rebalance_storms",
+    comment="Stretches in which a group rebalanced again and again, and members that joined again and again (crash loops); limits in thresholds.",
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column(
+            "kind",
+            "string",
+            "storm (thresholds.storm rebalances or more within thresholds.stormWindow) | crash_loop (the same client id and host "
+            "joined under new member ids thresholds.crashLoop times or more within thresholds.crashLoopWindow).",
+            nullable=False,
+        ),
+        Column("client_id", "string", "Of a crash loop: its client.id; null of a storm."),
+        Column("client_host", "string", "Of a crash loop: the address that it came from; null of a storm."),
+        Column("began_by", "timestamp", "When the first of them had begun.", nullable=False),
+        Column("last_by", "timestamp", "When the last of them had begun.", nullable=False),
+        Column("rebalances", "int", "Rebalances in it; of a crash loop, those with such a join.", nullable=False),
+        Column("per_hour", "double", "rebalances / (last_by - began_by), an hour; null where both are the same."),
+        UPDATED_AT,
+    ),
+    key=("id",),
+    constraints={"kind_known": "kind IN ('storm', 'crash_loop')"},
+    cluster_by=("cluster_id", "last_by"),
+)
+
+GROUP_STATES = Table(
+    schema="gold",
+    name="group_states",
+    comment="What the next run must know of each group: its state at the last record that was read, and the rebalance that goes on.",
+    columns=(
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column("group_type", "string", "Type; null once the group is gone."),
+        _LOG_PARTITION,
+        Column("known_since", "timestamp", "From then on its records, or descriptions, are known."),
+        Column(
+            "state",
+            "string",
+            "JSON, of the job's own: members, epochs, assignments, the rebalance that goes on.",
+            nullable=False,
+        ),
+        UPDATED_AT,
+    ),
+    key=("cluster_id", "group_id"),
+    cluster_by=("cluster_id", "group_id"),
+)
+
+GROUP_PROGRESS = Table(
+    schema="gold",
+    name="group_progress",
+    comment="How far rebalance_history has come with the log and with silver. Written last in a run.",
+    columns=(
+        *CLUSTER_COLUMNS,
+        Column(
+            "next_offsets",
+            "map<int, bigint>",
+            "Partition of __consumer_offsets -> the offset to go on at; null before any.",
+        ),
+        Column("log_table", "string", "Delta's id of bronze.group_log as it was read."),
+        Column("log_version", "bigint", "Version of it up to which its rows are done."),
+        Column("done_poll", "string", "What silver has up to this poll is done; null before any."),
+        Column("done_at", "timestamp", "When it was answered."),
+    ),
+    key=("cluster_id",),
+    cluster_by=("cluster_id",),
+)
+
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
-TABLES = (*ISR_TABLES, *LEADER_TABLES, PROGRESS)
+GROUP_TABLES = (REBALANCES, REBALANCE_MEMBERS, GROUP_EVENTS, REBALANCE_STORMS, GROUP_STATES, GROUP_PROGRESS)
+TABLES = (*ISR_TABLES, *LEADER_TABLES, PROGRESS, *GROUP_TABLES)
 
 _TIMELINE = (
     """
@@ -323,4 +597,14 @@ INCIDENT_TIMELINE = View(
     query="\nUNION ALL".join(_TIMELINE).strip(),
 )
 
-VIEWS = (INCIDENT_TIMELINE,)
+GROUP_COORDINATORS = View(
+    schema="gold",
+    name="group_coordinators",
+    comment="The coordinator of each group at each time: the leader of its partition of __consumer_offsets. From first_seen_at to superseded_at (null: now).",
+    query="""SELECT g.cluster_id, g.cluster, g.group_id, g.log_partition, p.leader AS broker_id, p.prev_sent_at, p.first_seen_at,
+  p.superseded_at
+FROM {gold.group_states} g JOIN {silver.partition_snapshots} p
+  ON p.cluster_id = g.cluster_id AND p.topic = '__consumer_offsets' AND p.partition = g.log_partition""",
+)
+
+VIEWS = (INCIDENT_TIMELINE, GROUP_COORDINATORS)

@@ -1,6 +1,6 @@
 """Silver: state over time. A row is one distinct accepted state, from the first poll that showed it to the first that did not."""
 
-from schemas.bronze import METADATA_POLLS
+from schemas.bronze import GROUP_MEMBER_STRUCT, METADATA_POLLS
 from schemas.table import Column, Table, View
 
 CLUSTER_COLUMNS = (
@@ -183,12 +183,47 @@ FENCED_BROKERS = _interval_table(
     ),
 )
 
+GROUP_ID = Column("group_id", "string", "Consumer, share or streams group.", nullable=False)
+
+GROUP_SNAPSHOTS = _interval_table(
+    "group_snapshots",
+    "Groups over time, as their coordinators described them: a row is there while a group exists (enrichment groups).",
+    key=(GROUP_ID,),
+    state=(
+        Column(
+            "group_type",
+            "string",
+            "classic | consumer (KIP-848) | share (KIP-932) | streams (KIP-1071); null before 3.8.",
+        ),
+        Column("protocol_type", "string", "Of classic groups: consumer, connect, ...; null of the others."),
+        Column(
+            "state",
+            "string",
+            "As Kafka spells it: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, NotReady, Dead.",
+        ),
+        Column(
+            "group_epoch", "int", "Epoch of the group; null for classic groups, which do not tell their generation."
+        ),
+        Column("target_epoch", "int", "Epoch of the target assignment; null for classic groups."),
+        Column("topology_epoch", "int", "Epoch of a streams group's topology; null of the others."),
+        Column(
+            "assignor", "string", "Assignor, or the protocol that a classic group agreed on; null where none is told."
+        ),
+        Column(
+            "members",
+            f"array<{GROUP_MEMBER_STRUCT}>",
+            "Members, sorted by member_id, each with what it has and what it is to have; null where the group may not be described.",
+        ),
+    ),
+)
+
 ENRICHMENTS = {
     "configs": TOPIC_CONFIGS,
     "reassignments": REASSIGNMENTS,
     "quorum": QUORUM,
     "elr": PARTITION_ELR,
     "fenced": FENCED_BROKERS,
+    "groups": GROUP_SNAPSHOTS,
 }
 """Kind of enrichment -> its table."""
 
