@@ -100,7 +100,8 @@ def _tagged_fields(struct: Struct, version: int) -> dict[int, Field]:
 class Message:
     """A request or response body, or another message of this encoding: versions 0 to `last_version`.
 
-    It is flexible (KIP-482) from version `flexible_since` on, never where that is None.
+    It is flexible (KIP-482) from version `flexible_since` on, never where that is None. `api_key` is as in Kafka's classes: of a
+    coordinator's record its type, -1 of what is neither that nor a request.
     """
 
     name: str
