@@ -217,7 +217,7 @@ class TestPictures:
             {"began_by": [at(11), at(12), at(51)], "reason": ["failover", "offline", "preferred"],
              "changes_min": [2, 1, 4], "changes_max": [2, 5, None]}
         )  # fmt: skip
-        figure = pictures.changes(rows, WINDOW, NO_GAPS, title="Changes")
+        figure = pictures.changes(rows, WINDOW, NO_GAPS, title="Changes", colour_of=colours.REASON)
         tops = {round(bar.get_y() + bar.get_height(), 1) for bar in figure.axes[0].patches if bar.get_height()}
         assert tops == {2, 3, 7, 4}
         assert legend(figure)[-1] == "perhaps, hidden between polls"
@@ -251,7 +251,7 @@ class TestPictures:
             lambda *where: pictures.stack(*where, title="", colour_of=colours.LEFT),
             lambda *where: pictures.events(*where, title="", brokers={}),
             lambda *where: pictures.balance(*where, title="", brokers={}),
-            lambda *where: pictures.changes(*where, title=""),
+            lambda *where: pictures.changes(*where, title="", colour_of=colours.REASON),
             lambda *where: pictures.heat(*where, title=""),
             lambda rows, *_: pictures.before_and_after(rows, title="", brokers={}),
             lambda rows, *_: pictures.seen_and_hidden(rows, title=""),
