@@ -1,6 +1,6 @@
 """Run notebooks on a lake and write what they show: an HTML file each, whole in itself.
 
-python -m notebooks isr_history [leader_churn] --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID] [--group G]
+python -m notebooks incident [isr_history ...] --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID] [--group G]
 """
 
 import argparse

@@ -41,13 +41,12 @@ REBALANCE = {
 """Why a group rebalanced: the first of its reasons; unknown: nothing is known from before."""
 
 MEMBER = {
-    "joined": REBALANCE["member_joined"],
     "static_restart": "#e6b8c8",
     "partitions_changed_hands": "#8fa3ad",
     "as_before": "#eceff1",
     "not_known_from_before": UNKNOWN,
 }
-"""What the rebalance that a stretch began with made of a member."""
+"""What the rebalance that a stretch began with made of a member; who joined has the colour of the reason."""
 
 STORM = {"storm": "#b3005a", "crash_loop": "#ff4f8b"}
 

@@ -554,19 +554,20 @@ GROUP_TABLES = (REBALANCES, REBALANCE_MEMBERS, GROUP_EVENTS, REBALANCE_STORMS, G
 TABLES = (*ISR_TABLES, *LEADER_TABLES, PROGRESS, *GROUP_TABLES)
 
 _TIMELINE = (
+    # The first one, without which there is no view, is of a gold table: where it is, there is a schema for the view.
     """
-SELECT 'broker_listed' AS what, cluster_id, cluster, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition,
-  CAST(NULL AS STRING) AS group_id, broker_id, CAST(NULL AS STRING) AS before, concat(host, ':', port) AS after,
-  CAST(NULL AS STRING) AS inferred, prev_sent_at AS began_after, first_seen_at AS began_by
+SELECT concat('isr_', change) AS what, cluster_id, cluster, topic, partition, CAST(NULL AS STRING) AS group_id, broker_id,
+  concat('{', array_join(prev_isr, ','), '}') AS before, concat('{', array_join(isr, ','), '}') AS after, cause AS inferred,
+  began_after, began_by
+FROM {gold.isr_changes}""",
+    """
+SELECT 'broker_listed', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, concat(host, ':', port), NULL,
+  prev_sent_at, first_seen_at
 FROM {silver.broker_snapshots} WHERE prev_host IS NULL""",
     """
 SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, NULL, broker_id, concat(host, ':', port), NULL, NULL,
   last_seen_sent_at, superseded_at
 FROM {silver.broker_snapshots} WHERE ended_as IS NOT NULL""",
-    """
-SELECT concat('isr_', change), cluster_id, cluster, topic, partition, NULL, broker_id,
-  concat('{', array_join(prev_isr, ','), '}'), concat('{', array_join(isr, ','), '}'), cause, began_after, began_by
-FROM {gold.isr_changes}""",
     """
 SELECT 'leader_changed', cluster_id, cluster, topic, partition, NULL, leader, CAST(prev_leader AS STRING), CAST(leader AS STRING),
   concat_ws(', ', reason, CASE WHEN unclean <> 'none' THEN concat('unclean ', unclean) END), began_after, began_by

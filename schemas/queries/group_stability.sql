@@ -1,5 +1,5 @@
 -- How often did each group rebalance within [:since, :until], and for which share of the time was it not stable?
--- Shares are of the part of the window in which the group is known, both ends; what goes on counts up to :until.
+-- Percents are of the part of the window in which the group is known, both ends; what goes on counts up to :until.
 WITH spans AS (
   SELECT *,
     greatest(began_by, CAST(:since AS TIMESTAMP)) AS surely_from,
@@ -52,8 +52,8 @@ SELECT cluster, group_id, group_type,
   coalesce(rebalances, 0) * 3600 / seconds AS per_hour,
   coalesce(seconds_min, 0) AS seconds_min,
   CASE WHEN rebalances IS NULL THEN 0 ELSE seconds_max END AS seconds_max,
-  coalesce(seconds_min, 0) / seconds AS share_min,
-  CASE WHEN rebalances IS NULL THEN 0 ELSE seconds_max END / seconds AS share_max,
+  100 * coalesce(seconds_min, 0) / seconds AS percent_min,
+  100 * CASE WHEN rebalances IS NULL THEN 0 ELSE seconds_max END / seconds AS percent_max,
   coalesce(reasons, array()) AS reasons,
   coalesce(followed_moves, 0) AS followed_moves,
   coalesce(storms, 0) AS storms,
@@ -61,4 +61,4 @@ SELECT cluster, group_id, group_type,
 FROM known LEFT JOIN rebalanced USING (cluster_id, group_id) LEFT JOIN stormy USING (cluster_id, group_id)
 WHERE (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
-ORDER BY rebalances DESC, share_min DESC, cluster, group_id
+ORDER BY rebalances DESC, percent_min DESC, cluster, group_id

@@ -31,7 +31,7 @@ AXIS = (205, 1075)
 
 def test_the_notebooks_are_those_of_the_readme() -> None:
     linked = re.findall(r"\(notebooks/(\w+)\.ipynb\)", (ROOT / "README.md").read_text())
-    assert sorted(set(linked)) == names() == ["isr_history", "leader_churn"]
+    assert sorted(set(linked)) == names() == ["incident", "isr_history", "leader_churn", "rebalance_history"]
 
 
 @pytest.mark.parametrize("name", names())

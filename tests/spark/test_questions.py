@@ -212,13 +212,13 @@ class TestGroups:
             ("reports", 0, 0, 0.0, 0.0),
         ]
         billing, *_ = rows
-        assert (billing["per_hour"], billing["share_min"], billing["share_max"]) == pytest.approx(
-            (8 * 3600 / 95, 14 / 95, 40.8 / 95)
+        assert (billing["per_hour"], billing["percent_min"], billing["percent_max"]) == pytest.approx(
+            (8 * 3600 / 95, 1400 / 95, 4080 / 95)
         )
         assert columns([billing], "reasons", "followed_moves", "storms", "crash_loops", "incomplete") == [
             (["member_joined", "member_left"], 1, 1, 1, 0)
         ]
-        assert columns(ask(spark, "group_stability", group="audit"), "share_max", "storms") == [(None, 0)]
+        assert columns(ask(spark, "group_stability", group="audit"), "percent_max", "storms") == [(None, 0)]
         # Not made yet: it was not stable either.
         before = ask(spark, "group_stability", until="2026-11-01T12:00:50Z")
         assert "fresh" not in {row["group_id"] for row in before}
