@@ -103,7 +103,7 @@ WHERE cluster = :cluster
 GROUP BY 1, 2, 3, 4
 ORDER BY array_position({order}, what) = 0, array_position({order}, what), what, began_by
 """.format(
-    order="""array('broker_gone', 'isr_left', 'leader_changed', 'coordinator_moved', 'rebalance_began', 'rebalance_ended',
-  'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_absent')"""
+    order="""array('broker_gone', 'isr_left', 'leader_changed', 'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_absent',
+  'coordinator_moved', 'rebalance_began', 'rebalance_ended', 'storm', 'crash_loop', 'group_static_restart')"""
 )
 """For pictures.events: the timeline, counted. Takes :with_groups."""
