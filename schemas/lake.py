@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from schemas import bronze, gold, quality, silver
-from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View
+from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View, union_all
 
 TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES + quality.TABLES
 VIEWS: tuple[View, ...] = silver.VIEWS + gold.VIEWS
@@ -121,7 +121,8 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
     """Put the lake's tables and views under their names (bronze.metadata_polls, silver.partitions_now, ...).
 
     Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
-    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too.
+    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too. A view of
+    several parts goes without those of such tables, all but the first: what has never been written holds no rows.
     """
     names = []
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
@@ -134,8 +135,9 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
             spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
         names.append(table.full_name)
     for view in VIEWS:
-        if all(name in names for name in _REFERENCE.findall(view.query)):
-            query = _resolve(view.query, lambda name: f"{prefix}{name}")
+        parts = [part for part in view.parts if set(names).issuperset(_REFERENCE.findall(part))]
+        if view.parts[0] in parts:
+            query = _resolve(union_all(parts), lambda name: f"{prefix}{name}")
             spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
             names.append(view.full_name)
     return names
