@@ -539,6 +539,11 @@ GROUP_PROGRESS = Table(
             "map<int, bigint>",
             "Partition of __consumer_offsets -> the offset to go on at; null before any.",
         ),
+        Column(
+            "truncated_at",
+            "map<int, timestamp>",
+            "Partition -> when its log was last found to have been truncated (reader's clock); null while none was.",
+        ),
         Column("log_table", "string", "Delta's id of bronze.group_log as it was read."),
         Column("log_version", "bigint", "Version of it up to which its rows are done."),
         Column("done_poll", "string", "What silver has up to this poll is done; null before any."),

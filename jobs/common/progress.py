@@ -163,7 +163,7 @@ def _not_before(since: int | None, *times: str, open_too: bool, of: str = "") ->
 
 def new_window(spark: SparkSession, lake: Lake, job: str) -> Window | None:
     """What `job` has to do; None when there is nothing new. `spark`: a session of the job's own, for what it writes."""
-    version = _version_of(spark, lake, silver.PROGRESS)
+    version = version_of(spark, lake, silver.PROGRESS)
     # A run that has been overtaken by a later one must not write what it knew: Delta passes over a write of an older
     # version. The table's id is in the name: a silver that was made anew counts from zero again.
     spark.conf.set("spark.databricks.delta.write.txnAppId", f"{job} {version.table_id}")
@@ -203,18 +203,19 @@ def window_of(progress: DataFrame, lake: Lake, job: str) -> Window | None:
 
 
 @dataclass(frozen=True)
-class _Version:
+class Version:
+    """A version of a table: Delta's id of the table, the number, and the rows then."""
+
     table_id: str
     number: int
     rows: DataFrame
 
 
-def _version_of(spark: SparkSession, lake: Lake, table: Table) -> _Version:
+def version_of(spark: SparkSession, lake: Lake, table: Table) -> Version:
     """The newest version of a table, and its rows in it."""
     detail = spark.sql(f"DESCRIBE DETAIL {lake.identifier(table)}").collect()[0]
     newest = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0].version
-    rows = spark.sql(f"SELECT * FROM {lake.identifier(table)} VERSION AS OF {newest}")
-    return _Version(detail.id, newest, rows)
+    return Version(detail.id, newest, lake.read_version(spark, table, newest))
 
 
 def prepared(
