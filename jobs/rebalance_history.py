@@ -229,7 +229,8 @@ def _write_events(window: Window, told: DataFrame, moves: DataFrame) -> None:
     of_log = told.select(*GROUP, "cluster", "log_partition", F.inline("events")).withColumns(
         {
             "source": F.lit("log"),
-            "id": row_id(*GROUP, "event", "log_partition", "offset", "member_id", F.unix_micros("began_by")),
+            # What a record turns out to say when the rest of its batch is read takes the place of what it said alone.
+            "id": row_id(*GROUP, "log_partition", "offset", "instance_id", F.unix_micros("began_by")),
         }
     )
     # Of other groups, earlier moves were told before.
