@@ -173,8 +173,9 @@ def _begin(state: State, row: Mapping[str, Any], before: Standing | None, after:
     now, rebalance = state.now, state.rebalance
     state = replace(state, now=after, known=before is not None or state.known)
     if rebalance is not None and not rebalance.ended:
-        # Of share groups: one that every member reached, and that only waited for state of partitions, did complete.
-        overtaken = (after.generation or 0) - (now.generation or 0) - int(now.converged)
+        # Of share groups: an epoch that every member reached, and that only waited for state of partitions, did complete.
+        reached = state.began.converged and state.began.generation == now.generation
+        overtaken = (after.generation or 0) - (now.generation or 0) - int(reached)
         rebalance = replace(
             rebalance,
             incomplete=None if rebalance.incomplete is None else rebalance.incomplete + overtaken,
@@ -238,7 +239,7 @@ def _blank(now: Standing) -> Member:
     return Member(by_id=now.group_type != STREAMS)
 
 
-def _with_member(state: State, row: Mapping[str, Any], **changed: Any) -> State:
+def _with_member(state: State, row: Mapping[str, Any], /, **changed: Any) -> State:
     member = replace(state.now.members.get(row["member_id"]) or _blank(state.now), **changed)
     return replace(state, now=_with(state.now, state.now.members | {row["member_id"]: member}))
 
