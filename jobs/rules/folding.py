@@ -1,7 +1,7 @@
 """Folds what the log has new of each group into its state, group by group, on executors; the rules are of jobs/rules/groups."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,8 @@ from jobs.common.group_log import PLACE
 from jobs.rules.groups import Folded, fold
 from schemas import gold
 from schemas.table import Table
+
+Row = dict[str, Any]
 
 GROUP = ("cluster_id", "group_id")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +41,7 @@ def _told(table: Table, *more: str) -> str:
     return f"array<struct<{', '.join([*columns, *more])}>>"
 
 
-_SCHEMA = StructType.fromDDL(
+_SCHEMA = (
     "cluster_id string, cluster string, group_id string, log_partition int, group_type string, known_since timestamp, "
     f"first_at timestamp, state string, rebalances {_told(gold.REBALANCES)}, "
     f"members {_told(gold.REBALANCE_MEMBERS, 'first_offset: bigint')}, events {_told(gold.GROUP_EVENTS)}"
@@ -60,7 +62,12 @@ def folded(new: DataFrame, states: DataFrame) -> DataFrame:
         known = records.select(*GROUP, "log_partition").union(states.select(*GROUP, "log_partition")).distinct()
         records = records.unionByName(gaps.join(known, ["cluster_id", "log_partition"]))
     states = states.join(records.select(*GROUP).distinct(), list(GROUP), "left_semi")
-    return records.groupBy(*GROUP).cogroup(states.groupBy(*GROUP)).applyInArrow(_fold, _SCHEMA)
+    arrow = to_arrow_schema(StructType.fromDDL(_SCHEMA), timezone="UTC")
+
+    def of_group(rows: pa.Table, states: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist(list(_folded(rows.to_pylist(), states.to_pylist())), arrow)
+
+    return records.groupBy(*GROUP).cogroup(states.groupBy(*GROUP)).applyInArrow(of_group, _SCHEMA)
 
 
 def nothing(spark: SparkSession) -> DataFrame:
@@ -82,33 +89,26 @@ def lives(states: DataFrame) -> DataFrame:
     )
 
 
-def _fold(rows: pa.Table, states: pa.Table) -> pa.Table:
-    """The row of one group."""
-    before = states.to_pylist()[0] if states.num_rows else None
-    kept = json.loads(before["state"]) if before else {}
-    ordered = sorted(rows.to_pylist(), key=_place)
+def _folded(rows: list[Row], states: list[Row]) -> Iterator[Row]:
+    """The row of one group; none where nothing is new to it."""
+    kept = json.loads(states[0]["state"]) if states else {}
+    ordered = sorted(rows, key=_place)
     todo = list(_beyond(ordered, tuple(kept["place"])) if "place" in kept else _from_first_record(ordered))
-    schema = to_arrow_schema(_SCHEMA, timezone="UTC")
     if not todo:
-        return schema.empty_table()
+        return
     told = fold(kept.get("group"), todo)
     first_at = min((row["timestamp"] for row in todo if row["is_record"]), default=None)
     state = {"place": _place(todo[-1]), "lives": _lives(kept.get("lives", []), first_at, told), "group": told.state}
-    return pa.Table.from_pylist(
-        [
-            {
-                **{name: ordered[0][name] for name in ("cluster_id", "cluster", "group_id", "log_partition")},
-                "group_type": told.group_type,
-                "known_since": before["known_since"] if before else first_at,
-                "first_at": first_at,
-                "state": json.dumps(state, separators=(",", ":")),
-                "rebalances": told.rebalances,
-                "members": told.members,
-                "events": told.events,
-            }
-        ],
-        schema,
-    )
+    yield {
+        **{name: ordered[0][name] for name in ("cluster_id", "cluster", "group_id", "log_partition")},
+        "group_type": told.group_type,
+        "known_since": told.known_since,
+        "first_at": first_at,
+        "state": json.dumps(state, separators=(",", ":")),
+        "rebalances": told.rebalances,
+        "members": told.members,
+        "events": told.events,
+    }
 
 
 def _lives(before: list[list[int | None]], first_at: datetime | None, told: Folded) -> list[list[int | None]]:
@@ -128,15 +128,15 @@ def _micros(time: datetime | None) -> int | None:
     return None if time is None else (time - EPOCH) // timedelta(microseconds=1)
 
 
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _place(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in PLACE)
 
 
-def _beyond(rows: Iterable[Mapping[str, Any]], place: tuple[Any, ...]) -> Iterable[Mapping[str, Any]]:
+def _beyond(rows: Iterable[Row], place: tuple[Any, ...]) -> Iterable[Row]:
     return (row for row in rows if _place(row) > place)
 
 
-def _from_first_record(rows: list[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def _from_first_record(rows: list[Row]) -> Iterable[Row]:
     """What came before a group was heard of says nothing of it."""
     first = next((number for number, row in enumerate(rows) if row["is_record"]), len(rows))
     return rows[first:]
