@@ -268,6 +268,7 @@ GROUP_LOG = Table(
         "undecoded_kept": "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record'",
     },
     cluster_by=("cluster", "log_partition", "offset"),
+    keeps_changes=True,
 )
 
 TABLES = (METADATA_POLLS, GROUP_LOG)

@@ -364,6 +364,7 @@ REBALANCES = Table(
             "int",
             "Of subscribed topics, that no member has; null where it is not known how many there are.",
         ),
+        Column("subscribed", "array<string>", "Topics that its members subscribe to, sorted; null where that is not known."),
         Column("stickiness", "double", "kept / (kept + moved + lost); null where nothing was assigned before."),
         Column(
             "reasons", "array<string>", f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before."
@@ -538,6 +539,11 @@ GROUP_PROGRESS = Table(
             "next_offsets",
             "map<int, bigint>",
             "Partition of __consumer_offsets -> the offset to go on at; null before any.",
+        ),
+        Column(
+            "truncated_at",
+            "map<int, timestamp>",
+            "Partition -> when its log was last found to have been truncated (reader's clock); null while none was.",
         ),
         Column("log_table", "string", "Delta's id of bronze.group_log as it was read."),
         Column("log_version", "bigint", "Version of it up to which its rows are done."),
