@@ -139,9 +139,9 @@ def streams(settings: dict[str, Any], journal: Journal, commands: Commands, runn
     """
     with java_machine(settings["class_path"], settings["java"]) as jvm:
         package = jvm.org.apache.kafka.streams
-        topology = package.Topology()
-        topology.addSource("source", _java_array(jvm, settings["topics"]))
-        client = package.KafkaStreams(topology, java_properties(jvm, settings["config"]))
+        builder = package.StreamsBuilder()
+        builder.stream(_java_list(jvm, settings["topics"]))
+        client = package.KafkaStreams(builder.build(), java_properties(jvm, settings["config"]))
         client.start()
         try:
             while running():
@@ -162,8 +162,7 @@ def streams(settings: dict[str, Any], journal: Journal, commands: Commands, runn
                 time.sleep(POLL_SECONDS)
         finally:
             options = package.CloseOptions
-            leave = getattr(options.GroupMembershipOperation, "LEAVE_GROUP")  # noqa: B009 - a Java enum's
-            client.close(options.groupMembershipOperation(leave))
+            client.close(options.groupMembershipOperation(options.GroupMembershipOperation.LEAVE_GROUP))
 
 
 @contextmanager
@@ -221,10 +220,6 @@ def _java_list(jvm: JVMView, texts: Sequence[str]) -> Any:
     for text in texts:
         found.add(text)
     return found
-
-
-def _java_array(jvm: JVMView, texts: Sequence[str]) -> Any:
-    return _java_list(jvm, texts).toArray(jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.String().getClass(), 0))
 
 
 if __name__ == "__main__":
