@@ -82,6 +82,11 @@ class Member:
         """`running`, `paused` or `down`."""
         return self._process.state
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.java.pid
+
     def subscribe(self, *topics: str) -> None:
         """Subscribe to these topics instead. Not for streams, whose topics are of the topology."""
         with _commands(self._files).open("a") as commands:
@@ -89,7 +94,8 @@ class Member:
 
     def stop(self) -> None:
         """Let it close its client and end: a dynamic member leaves its group, a static one only goes away."""
-        self._send(signal.SIGTERM, signal.SIGCONT, tree=False)
+        self.resume()
+        self._process.send(signal.SIGTERM)
         if not self._process.wait(STOP_TIMEOUT):
             raise LocalClusterError(f"{self} still runs {STOP_TIMEOUT:.0f} s after SIGTERM: crash it\n{self.log_end}")
 
@@ -114,11 +120,11 @@ class Member:
     def __str__(self) -> str:
         return f"{self.client_id} of {self.group}"
 
-    def _send(self, *signals: signal.Signals, tree: bool = True) -> None:
-        """Signal the process, and with `tree` the JVM that it may have too."""
-        started = self._process.java.children(recursive=True) if tree and self._process.is_running else []
+    def _send(self, which: signal.Signals) -> None:
+        """Signal the process, and the JVM that it may have."""
+        started = self._process.java.children() if self._process.is_running else []
         for each in [*started, self._process.java]:
-            NodeProcess(each).send(*signals)
+            NodeProcess(each).send(which)
 
 
 class Members:

@@ -1,22 +1,18 @@
-"""The coordinators' own log, read whole and plainly, and history folded from it: the rule book without Spark."""
+"""The coordinators' own log, read whole and plainly."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from jobs.rules.groups import fold
 from metadata_source.protocol.group_records import decode_records
-from truth.groups.history import History, history_of
+from truth.groups.history import Row
 
 LOG: Final = "__consumer_offsets"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS: Final = 10.0
-
-Row = Mapping[str, Any]
 
 
 def read_log(bootstrap_servers: str) -> list[Row]:
@@ -71,16 +67,3 @@ def topic_names(bootstrap_servers: str, topics: Sequence[str]) -> dict[str, str]
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_SECONDS)
     return {str(found.result(_SECONDS).topic_id): topic for topic, found in described.items()}
-
-
-def fold_log(rows: Sequence[Row], topics: Mapping[str, str]) -> History:
-    """History of each group of the log."""
-    rebalances: list[Row] = []
-    members: list[Row] = []
-    events: list[Row] = []
-    of_groups = sorted((row for row in rows if row["group_id"]), key=lambda row: (row["group_id"], row["offset"]))
-    for group, records in groupby(of_groups, key=lambda row: row["group_id"]):
-        folded = fold(None, list(records))
-        for found, given in ((rebalances, folded.rebalances), (members, folded.members), (events, folded.events)):
-            found += [{**row, "group_id": group, "rebalance_id": (group, row.get("first_offset"))} for row in given]
-    return history_of(rebalances, members, events, topics)
