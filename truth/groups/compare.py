@@ -1,22 +1,23 @@
 """History held against what happened: every rebalance once, with the right members, reasons, moves and phases, in time, and nothing else."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from local_cluster.members import TopicPartition
 from truth.groups.happened import Happened, Holders, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
 from truth.groups.script import CRASHES, REASONS, WITHOUT_REBALANCE
-
-if TYPE_CHECKING:
-    from local_cluster.members import TopicPartition
 
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
 FOLLOWS: Final = timedelta(seconds=10)
 """A rebalance that began so soon after a move, or less, followed it; one that began before it did not."""
+
+ByGeneration = defaultdict[int, set[TopicPartition]]
 
 
 @dataclass
@@ -29,14 +30,9 @@ class Score:
     events: int = 0
     faults: list[str] = field(default_factory=list)
 
-    def __add__(self, other: "Score") -> "Score":
-        return Score(
-            self.steps + other.steps,
-            self.rebalances + other.rebalances,
-            self.members + other.members,
-            self.events + other.events,
-            self.faults + other.faults,
-        )
+    def row(self) -> tuple[str, ...]:
+        """For a table."""
+        return tuple(map(str, (self.steps, self.rebalances, self.members, self.events, len(self.faults))))
 
     def __str__(self) -> str:
         return (
@@ -85,21 +81,15 @@ def rounds(one: Happened, generation: int) -> list[Round]:
     """
     calls = [(call.client_id, call.told) for call in one.calls if call.told.generation is not None]
     new = sorted({told.generation for _, told in calls if told.what == "assigned" and told.generation > generation})
-    given_up: dict[int, set[TopicPartition]] = {}
-    taken: dict[int, set[TopicPartition]] = {}
+    given_up, taken = ByGeneration(set), ByGeneration(set)
     for _, told in calls:
         if told.what == "revoked" and told.member_id not in one.left and not one.kind.eager:
-            given_up.setdefault(told.generation, set()).update(told.partitions)
+            given_up[told.generation] |= told.partitions
         elif told.what == "assigned":
-            taken.setdefault(told.generation, set()).update(told.partitions)
+            taken[told.generation] |= told.partitions
     found: list[Round] = []
     for each in new:
-        if (
-            found
-            and found[-1].phases == 1
-            and given_up.get(each - 1, set()) & taken.get(each, set())
-            and found[-1].generation == each - 1
-        ):
+        if found and found[-1].phases == 1 and given_up[each - 1] & taken[each] and found[-1].generation == each - 1:
             found[-1] = Round(found[-1].prev_generation, each, 2)
         else:
             found.append(Round(found[-1].generation if found else generation, each, 1))
