@@ -29,11 +29,16 @@ POLL_KEY = (
     Column(
         "record",
         "string",
-        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, reassignments, elr (a topic each), quorum, fenced.",
+        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, reassignments, elr (a topic each), quorum, fenced, groups.",
         nullable=False,
     ),
-    Column("topic", "string", "Topic name; null on headers, quorum and fenced."),
-    Column("chunk", "int", "0, 1, ...: a topic of more than 1,000 partitions takes several rows.", nullable=False),
+    Column("topic", "string", "Topic name; null on headers, quorum, fenced and groups."),
+    Column(
+        "chunk",
+        "int",
+        "0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more than 100 groups.",
+        nullable=False,
+    ),
 )
 
 POLL_COLUMNS = (
