@@ -55,6 +55,7 @@ _LEFT_OUT: Final = frozenset(
     )
 )
 _TOUCHED: Final = tuple(_CLIENT | _MEMBER_ID | _LEFT_OUT)
+_BYTES_SHOWN: Final = r" \(read [^)]*\)"
 _NAMED_UUID: Final = re.compile(
     r"(?P<name>.*)-(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})", re.DOTALL
 )
@@ -89,8 +90,9 @@ class Pseudonyms:
             [self.of_column(name, records[name]) for name in records.schema.names], schema=records.schema
         )
         had_raw = pc.or_(pc.is_valid(records["key"]), pc.is_valid(records["value"]))
-        said = pc.binary_join_element_wise(records["error"], RAW_LEFT_OUT, "; ")
-        error = pc.if_else(had_raw, pc.coalesce(said, RAW_LEFT_OUT), records["error"])
+        # Errors of the decoder show some of the bytes.
+        said = pc.replace_substring_regex(records["error"], _BYTES_SHOWN, "")
+        error = pc.if_else(had_raw, pc.binary_join_element_wise(said, RAW_LEFT_OUT, "; "), records["error"])
         return replaced.set_column(records.schema.names.index("error"), records.schema.field("error"), error)
 
     def of_column(self, path: str, array: pa.Array) -> pa.Array:

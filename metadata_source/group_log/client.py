@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GROUP_ID: Final = "kafka-metadata-history-group-log"
 """librdkafka wants one. Nothing subscribes or commits under it, so that no group of that name comes into being."""
 
+_EARLIEST: Final = OffsetSpec.earliest()
+_LATEST: Final = OffsetSpec.latest()
 _KINDS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "not_allowed",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "not_allowed",
@@ -42,6 +44,7 @@ class Failures:
         self._last: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
+        """Take note of an error, as librdkafka's `error_cb`."""
         # That all brokers are down follows what is wrong with each.
         if self._last is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
             self._last = error
@@ -125,7 +128,8 @@ class LogWatcher:
 
     def look(self) -> Log:
         """Return what the log's offsets are now. Raises GroupLogError."""
-        return self._asking(self._look)
+        log: Log = self._asking(self._look)
+        return log
 
     def starting(self, log: Log, starting: Literal["earliest", "latest"] | int) -> Mapping[int, int]:
         """Return the offsets to begin at, of the partitions with a leader. Raises GroupLogError."""
@@ -172,8 +176,8 @@ class LogWatcher:
             cluster_id,
             str(topic.topic_id),
             frozenset(partition.id for partition in topic.partitions),
-            self._offsets(admin, OffsetSpec.earliest(), led),
-            self._offsets(admin, OffsetSpec.latest(), led),
+            self._offsets(admin, _EARLIEST, led),
+            self._offsets(admin, _LATEST, led),
         )
 
     def _offsets(self, admin: AdminClient, spec: OffsetSpec, partitions: Any) -> dict[int, int]:

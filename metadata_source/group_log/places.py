@@ -88,7 +88,9 @@ def advance(place: Place | None, log: Log, first: Mapping[int, int], limit: int 
         for partition, begin in log.begins.items()
         if partition in log.ends
     }
-    left = {partition: max(0, log.ends[partition] - begins[partition]) for partition in begins if partition in place.next}
+    left = {
+        partition: max(0, log.ends[partition] - begins[partition]) for partition in begins if partition in place.next
+    }
     share = 1.0 if limit is None else min(1.0, limit / max(1, sum(left.values())))
     # Where the log ends before its place, the place goes back.
     following = {

@@ -10,7 +10,7 @@ import time
 from bisect import bisect_left
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message, TopicPartition
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster
     from metadata_source.pseudonyms import Pseudonyms
 
-TOPIC: Final = "__consumer_offsets"
 BATCH_ROWS: Final = 4_096
 BATCH_BYTES: Final = 16 * 2**20
 
 _COMMITS: Final = frozenset((b"\0\0", b"\0\1"))
-"""The first two bytes of an offset commit's key: types 0 and 1 (`OffsetCommitKey`)."""
+"""The first two bytes of an offset commit's key (types 0 and 1), looked up without a call for each record."""
 _AT_ONCE: Final = 10_000
 """Messages in Python's hands at once."""
+_OFFSET: Final[Any] = Message.offset
 _WAIT_S: Final = 0.5
 _QUESTION_S: Final = 5.0
 _NO_SUCH_LOG: Final = frozenset(
     (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
 )
+_LAST_MS: Final = 253_402_300_799_999
+"""The last time that Spark has."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
 SCHEMA: Final = pa.schema(
@@ -63,7 +65,7 @@ SCHEMA: Final = pa.schema(
 
 
 def read_span(
-    cluster: Cluster, span: Span, timeout_ms: int, pseudonyms: Pseudonyms | None = None, topic: str = TOPIC
+    cluster: Cluster, span: Span, timeout_ms: int, pseudonyms: Pseudonyms | None, topic: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a span: its records, and what was gone through. Raises GroupLogError, after `timeout_ms` without progress."""
     if span.truncated:
@@ -107,7 +109,7 @@ def span_row(span: Span, record: str, offset: int, next_offset: int, **counts: i
     return pa.RecordBatch.from_pylist([row], SCHEMA)
 
 
-def record_rows(span: Span, messages: Sequence[Message], pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
+def record_rows(span: Span, messages: Sequence[Any], pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
     """Return the rows of some records, decoded."""
     decoded = decode_records([message.key() for message in messages], [message.value() for message in messages])
     if pseudonyms is not None:
@@ -121,7 +123,9 @@ def record_rows(span: Span, messages: Sequence[Message], pseudonyms: Pseudonyms 
         "record": ["record"] * len(messages),
         "cluster_id": [span.cluster_id] * len(messages),
         "read_at": [now] * len(messages),
-        "timestamp": [None if kind == TIMESTAMP_NOT_AVAILABLE else ms * 1000 for kind, ms in times],
+        "timestamp": [
+            ms * 1000 if kind != TIMESTAMP_NOT_AVAILABLE and 0 <= ms <= _LAST_MS else None for kind, ms in times
+        ],
         "leader_epoch": [message.leader_epoch() for message in messages],
     }
     arrays = [
@@ -148,10 +152,10 @@ class _Run:
         self._end = span.end
         self._at = TopicPartition(topic, span.partition)
 
-    def messages(self, timeout_s: float) -> Iterator[list[Message]]:
+    def messages(self, timeout_s: float) -> Iterator[list[Any]]:
         """Yield the records that are no offset commits, some at a time. Raises GroupLogError."""
         self._assign()
-        kept: list[Message] = []
+        kept: list[Any] = []
         size = 0
         deadline = time.monotonic() + timeout_s
         while self.position < self._end and self.resumes_at is None:
@@ -173,26 +177,24 @@ class _Run:
     def _assign(self) -> None:
         self._client.assign([TopicPartition(self._at.topic, self._at.partition, self.position)])
 
-    def _next(self) -> list[Message]:
+    def _next(self) -> list[Any]:
         """Return what has come, or wait for one message: a call for many would wait until it has as many."""
-        messages: list[Message] = self._client.consume(_AT_ONCE, 0)
+        messages: list[Any] = self._client.consume(_AT_ONCE, 0)
         if not messages and (message := self._client.poll(_WAIT_S)) is not None:
             messages.append(message)
         return messages
 
-    def _take(self, messages: list[Message]) -> tuple[list[Message], KafkaError | None]:
+    def _take(self, messages: list[Any]) -> tuple[list[Any], KafkaError | None]:
         """Go past messages. Return those that are no offset commits, and what is wrong."""
         keys = [message.key() for message in messages]
         others = [
-            message
-            for message, key in zip(messages, keys, strict=True)
-            if key is None or key[:2] not in _COMMITS
+            message for message, key in zip(messages, keys, strict=True) if key is None or key[:2] not in _COMMITS
         ]
         # What is not a record has no key: the end of the log, or an error.
         events = [message for message in others if message.error() is not None]
         if events:
             messages = [message for message in messages if message.error() is None]
-        count = bisect_left(messages, self._end, key=Message.offset)
+        count = bisect_left(messages, self._end, key=_OFFSET)
         records = [message for message in others if message.error() is None and message.offset() < self._end]
         self.commits += count - len(records)
         self.records += len(records)
@@ -229,7 +231,9 @@ class _Run:
             # A new leader does not say where its log ends before it knows (KIP-207).
             self.resumes_at = self._end
         elif late:
-            raise GroupLogError("timeout", f"{self._at.topic}-{self._at.partition}: nothing came from offset {self.position} on")
+            raise GroupLogError(
+                "timeout", f"{self._at.topic}-{self._at.partition}: nothing came from offset {self.position} on"
+            )
         else:
             time.sleep(_WAIT_S)
             self._assign()
