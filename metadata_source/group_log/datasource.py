@@ -135,12 +135,8 @@ class _BatchReader(DataSourceReader):
         start: dict[str, Place] = {}
         end: dict[str, Place] = {}
         for alias, seen in logs.items():
-            begin = advance(None, seen.log, seen.first)
-            if begin is None:
-                missing = sorted(seen.log.partitions - seen.log.ends.keys())
-                raise GroupLogError("no_leader", f"cluster {alias}: partitions {missing} have no leader")
-            start[alias] = begin
-            end[alias] = advance(begin, seen.log, {}) or begin
+            start[alias] = Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
+            end[alias] = advance(start[alias], seen.log)
         return _tasks(spans(start, end), self._options, self._topic)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -182,9 +178,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs = self._looking().ready(known=places) if self._available is None else self._available
         end = dict(places)
         for alias, seen in logs.items():
-            place = advance(places.get(alias), seen.log, seen.first, self._options.max_records)
-            if place is not None:
-                end[alias] = place
+            place = places.get(alias)
+            end[alias] = (
+                Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
+                if place is None
+                else advance(place, seen.log, self._options.max_records)
+            )
         if end == places and self._available is None:
             # Returning at once would make Spark ask again 67 times a second.
             time.sleep(_PATIENCE_S)
@@ -270,17 +269,35 @@ class _Looks:
             try:
                 seen[alias] = self._under_way.pop(alias).result()
             except GroupLogError as error:
-                if str(self.failed.get(alias)) != str(error):
-                    log.warning("%s; its place in the log stays", error)
-                self.failed[alias] = error
+                self._note(alias, error)
             else:
-                self.failed.pop(alias, None)
+                log_seen = seen[alias].log
+                self._note(alias, None if log_seen.whole else _of_cluster(alias, _leaderless(log_seen)))
         return seen
+
+    def _note(self, alias: str, error: GroupLogError | None) -> None:
+        if error is not None and str(error) != str(self.failed.get(alias)):
+            log.warning("%s; its place in the log stays", error)
+        if error is None:
+            self.failed.pop(alias, None)
+        else:
+            self.failed[alias] = error
 
     def _look(self, alias: str, is_new: bool) -> _Seen:
         watcher = self._watchers[alias]
         try:
             seen = watcher.look()
-            return _Seen(seen, watcher.starting(seen, self._starting) if is_new else {})
+            if not is_new:
+                return _Seen(seen, {})
+            # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
+            if not seen.whole:
+                raise _leaderless(seen)
+            return _Seen(seen, watcher.starting(seen, self._starting))
         except GroupLogError as error:
             raise _of_cluster(alias, error) from None
+
+
+def _leaderless(seen: Log) -> GroupLogError:
+    """Return what to say of a log where some partition's offsets are not known."""
+    missing = ", ".join(map(str, sorted(seen.partitions - (seen.begins.keys() & seen.ends.keys()))))
+    return GroupLogError("no_leader", f"no leader answers for partitions {missing}")

@@ -70,14 +70,11 @@ class Span:
         return self.remade or self.end < self.start
 
 
-def advance(place: Place | None, log: Log, first: Mapping[int, int], limit: int | None = None) -> Place | None:
+def advance(place: Place, log: Log, limit: int | None = None) -> Place:
     """Return the place at the end of the next batch: some `limit` offsets on, all partitions together, and at least one of each.
 
-    `first` says where a log begins that has no place yet. None where it has to wait: until every partition has a leader.
+    A partition that is new has its first offset as its place. One without a leader keeps its place.
     """
-    if place is None:
-        # Not a partition later: one that is new to a place begins with its first record, whatever `first` says.
-        return Place(log.cluster_id, log.topic_id, first) if log.whole else None
     if log.topic_id is None:
         return place
     if place.next and place.topic_id != log.topic_id:
