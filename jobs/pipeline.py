@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from jobs import isr_shrink, leader_churn, poll_metadata, snapshot_history
+from jobs import isr_shrink, leader_churn, poll_metadata, rebalance_history, snapshot_history
 from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.progress import PAUSE_S
 from schemas.lake import TABLES, ensure_tables
 
 STREAMS = (poll_metadata, snapshot_history)
-EVENTS = (isr_shrink, leader_churn)
+EVENTS = (isr_shrink, leader_churn, rebalance_history)
 """Each in the order of the data's way."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.rules.groups.moves import Moves, by_identity, changes, identity, moves
 from jobs.rules.groups.reasons import reasons
-from jobs.rules.groups.state import CLASSIC, Member, Partitions, Rebalance, Standing, State, from_ms
+from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Partitions, Rebalance, Standing, State, from_ms
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
 
@@ -123,10 +123,19 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Ro
         "moved": moved and moved.moved,
         "added": moved and moved.added,
         "lost": moved and moved.lost,
+        "subscribed": _subscribed(after),
         "stickiness": moved and moved.stickiness,
         "reasons": reasons(rebalance, before, after) if before else None,
         "since_previous_ms": rebalance.since_previous_ms,
     }
+
+
+def _subscribed(group: Standing) -> list[str] | None:
+    """Topics that the members name; None where a pattern, a topology or another protocol than the consumer's says which."""
+    members = group.members.values()
+    if group.group_type == STREAMS or any(member.topics is None or member.pattern is not None for member in members):
+        return None
+    return sorted({topic for member in members for topic in member.topics or ()})
 
 
 def _member_rows(rebalance: Rebalance, after: Standing, end: End | None) -> list[Row]:
