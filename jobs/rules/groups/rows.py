@@ -57,10 +57,10 @@ class Told:
 
 
 def _with_passed_alone(rebalance: Rebalance, after: Standing) -> Rebalance:
-    """Without the members that came, went, and are there under another id."""
+    """Without members that were there before, or are there under another id; one that restarted meanwhile passed once."""
     there = by_identity(after.members).keys() | by_identity(rebalance.before.members if rebalance.before else {}).keys()
-    passed = {each: member for each, member in rebalance.passed.items() if identity(each, member) not in there}
-    return replace(rebalance, passed=passed)
+    passed = by_identity(rebalance.passed)
+    return replace(rebalance, passed={each: rebalance.passed[each] for who, each in passed.items() if who not in there})
 
 
 def _in_order(rebalance: Rebalance, end: End) -> End:
