@@ -345,7 +345,8 @@ REBALANCES = Table(
         Column(
             "phases",
             "int",
-            "2: partitions were given up in one generation and taken over in the next. Else 1; null of polls.",
+            "2: partitions were given up in one generation and taken over in the next (more where members changed meanwhile). "
+            "Else 1; null of polls.",
         ),
         Column("group_leader", "string", "Member that led a classic group, and assigned; null of the others."),
         Column("members", "int", "Members after it.", nullable=False),
@@ -357,7 +358,7 @@ REBALANCES = Table(
         Column("moved", "int", "That another member has than before."),
         Column("added", "int", "That a member has and none had before."),
         Column(
-            "lost", "int", "That a member had and that are no more the group's: unsubscribed, or the topic is gone."
+            "lost", "int", "That a member had and none has now: unsubscribed, the topic is gone, or nobody is left."
         ),
         Column(
             "unassigned",
@@ -415,7 +416,7 @@ REBALANCE_MEMBERS = Table(
         Column(
             "change",
             "string",
-            "stayed | joined | left | restarted | unknown (nothing is known from before).",
+            "stayed | joined | left (before is empty where it came meanwhile, too) | restarted | unknown (nothing is known from before).",
             nullable=False,
         ),
         Column(

@@ -1,7 +1,7 @@
 """Rebalances in gold, from the log and from polls: however runs are cut and cut off, and whatever is missing."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +223,53 @@ def test_what_the_log_and_polls_say_together(spark: SparkSession, whole: Lake) -
             print("  ", {k: str(v) for k, v in row.items() if v is not None})
     orders = rebalances_of(spark, whole, "orders")
     assert [row["generation"] for row in orders] == [1, 2, 3, 4, 5, 6]
+
+
+def in_pieces(rows: list[Row], *ends: int) -> Iterable[list[Row]]:
+    """The rows in pieces that end anywhere, within batches too."""
+    for begin, end in pairwise([0, *ends, len(rows)]):
+        yield rows[begin:end]
+
+
+def dying_after(survived: int) -> Callable[..., None]:
+    """Window.put that kills the run when it has written so many tables."""
+    put, left = Window.put, iter(range(survived))
+
+    def put_or_die(*arguments: Any) -> None:
+        if next(left, None) is None:
+            raise KilledError
+        put(*arguments)
+
+    return put_or_die
+
+
+@pytest.fixture(scope="module")
+def piecemeal(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind them."""
+    lake = new_lake(spark, tmp_path_factory.mktemp("piecemeal"))
+    write_alpha_silver(spark, lake)
+    rows = alpha()
+    for survived, piece in enumerate(in_pieces(rows, 8, 21, 31, 44, 52)):
+        append(spark, lake, bronze.GROUP_LOG, piece)
+        settle(spark, lake, ["alpha"], (piece[-1]["read_at"] - at(0)).total_seconds() // INTERVAL_S * INTERVAL_S)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Window, "put", dying_after(survived % 5))
+            with pytest.raises(KilledError):
+                run(spark, lake)
+        # The next piece, and more polls, come before the job is run again; every other time it gets to its end.
+        if survived % 2:
+            run(spark, lake)
+            spark.sql(f"OPTIMIZE {lake.identifier(bronze.GROUP_LOG)}")
+            spark.sql(f"DELETE FROM {lake.identifier(bronze.GROUP_LOG)} WHERE read_at < '{piece[0]['read_at']}'")
+    settle(spark, lake, ["alpha"], 400)
+    run(spark, lake)
+    return lake
+
+
+@pytest.mark.parametrize("table", WRITTEN, ids=lambda table: table.name)
+def test_runs_cut_and_cut_off_give_what_one_gives(
+    spark: SparkSession, piecemeal: Lake, whole: Lake, table: Table
+) -> None:
+    one, other = (rows_of(spark, lake, table) for lake in (piecemeal, whole))
+    assert len(one) == len({tuple(row[name] for name in table.key) for row in one})
+    assert sorted(map(repr, one)) == sorted(map(repr, other))
