@@ -19,6 +19,7 @@ MAKERS = {
     "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
     "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
     "consumer": ConsumerGroup,
+    "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
 }
 
 
