@@ -24,7 +24,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(partitions=st.integers(1, 7), actions=ACTIONS, cuts=CUTS)
 def test_the_fold_tells_what_the_coordinator_lived_through(maker, partitions, actions, cuts):
     group = MAKERS[maker](partitions)
