@@ -88,7 +88,7 @@ def settings(cluster: Cluster, failures: Failures) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def consumer(cluster: Cluster, failures: Failures) -> Consumer:
+def consumer(cluster: Cluster) -> Consumer:
     """Return a consumer of a partition's log. Raises GroupLogError (`options`)."""
     reading = {
         "group.id": GROUP_ID,
@@ -103,7 +103,7 @@ def consumer(cluster: Cluster, failures: Failures) -> Consumer:
         # By default a full queue stops fetching for a second, six times as long as it takes to empty it.
         "fetch.queue.backoff.ms": 1,
     }
-    return _made(Consumer, settings(cluster, failures) | reading)
+    return _made(Consumer, settings(cluster, Failures()) | reading)
 
 
 def _made(client: Any, configuration: dict[str, Any]) -> Any:

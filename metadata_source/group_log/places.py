@@ -58,6 +58,7 @@ class Span:
 
     cluster: str
     cluster_id: str | None
+    topic_id: str | None
     partition: int
     start: int
     end: int
@@ -106,4 +107,4 @@ def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span
         remade = since.topic_id != until.topic_id
         for partition, offset in since.next.items():
             if partition in until.next and (remade or until.next[partition] != offset):
-                yield Span(cluster, until.cluster_id, partition, offset, until.next[partition], remade)
+                yield Span(cluster, until.cluster_id, until.topic_id, partition, offset, until.next[partition], remade)

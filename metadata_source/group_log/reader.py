@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicPartition
 
 from metadata_source.errors import GroupLogError
-from metadata_source.group_log.client import Failures, consumer
+from metadata_source.group_log.client import LogWatcher, consumer
 from metadata_source.protocol.group_records import RECORDS, decode_records
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ _AT_ONCE: Final = 10_000
 """Messages in Python's hands at once."""
 _OFFSET: Final[Any] = Message.offset
 _WAIT_S: Final = 0.5
-_QUESTION_S: Final = 5.0
-_NO_SUCH_LOG: Final = frozenset(
-    (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
-)
 _LAST_MS: Final = 253_402_300_799_999
 """The last time that Spark has."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
@@ -71,11 +67,11 @@ def read_span(
     if span.truncated:
         yield span_row(span, "truncated", span.start, span.end)
         return
-    failures = Failures()
-    with closing(consumer(cluster, failures)) as client:
+    watcher = LogWatcher(cluster, topic, timeout_ms)
+    with closing(consumer(cluster)) as client:
         at = span.start
         while at < span.end:
-            run = _Run(client, failures, span, topic, at)
+            run = _Run(client, watcher, span, topic, at)
             for kept in run.messages(timeout_ms / 1000):
                 yield record_rows(span, kept, pseudonyms)
             if run.position > at:
@@ -143,14 +139,14 @@ class _Run:
     `resumes_at`, then, is where it goes on. `position` is the next offset; `commits` and `records` were counted so far.
     """
 
-    def __init__(self, client: Consumer, failures: Failures, span: Span, topic: str, start: int) -> None:
+    def __init__(self, client: Consumer, watcher: LogWatcher, span: Span, topic: str, start: int) -> None:
         self.position = start
         self.commits = self.records = 0
         self.resumes_at: int | None = None
         self._client = client
-        self._failures = failures
-        self._end = span.end
-        self._at = TopicPartition(topic, span.partition)
+        self._watcher = watcher
+        self._span = span
+        self._topic = topic
 
     def messages(self, timeout_s: float) -> Iterator[list[Any]]:
         """Yield the records that are no offset commits, some at a time. Raises GroupLogError."""
@@ -158,7 +154,7 @@ class _Run:
         kept: list[Any] = []
         size = 0
         deadline = time.monotonic() + timeout_s
-        while self.position < self._end and self.resumes_at is None:
+        while self.position < self._span.end and self.resumes_at is None:
             before = self.position
             records, error = self._take(self._next())
             kept += records
@@ -169,13 +165,17 @@ class _Run:
             if self.position > before:
                 # Counted from here: whoever takes the rows may have taken long.
                 deadline = time.monotonic() + timeout_s
-            elif error is not None or time.monotonic() > deadline:
-                self._look_into(error, late=time.monotonic() > deadline)
+                continue
+            late = time.monotonic() > deadline
+            if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise GroupLogError("not_allowed", f"READ on topic {self._topic} is missing")
+            if late or error == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+                self._look_into(out_of_range=not late, late=late)
         if kept:
             yield kept
 
     def _assign(self) -> None:
-        self._client.assign([TopicPartition(self._at.topic, self._at.partition, self.position)])
+        self._client.assign([TopicPartition(self._topic, self._span.partition, self.position)])
 
     def _next(self) -> list[Any]:
         """Return what has come, or wait for one message: a call for many would wait until it has as many."""
@@ -184,8 +184,8 @@ class _Run:
             messages.append(message)
         return messages
 
-    def _take(self, messages: list[Any]) -> tuple[list[Any], KafkaError | None]:
-        """Go past messages. Return those that are no offset commits, and what is wrong."""
+    def _take(self, messages: list[Any]) -> tuple[list[Any], int | None]:
+        """Go past messages. Return those that are no offset commits, and the code of what is wrong."""
         keys = [message.key() for message in messages]
         others = [
             message for message, key in zip(messages, keys, strict=True) if key is None or key[:2] not in _COMMITS
@@ -194,46 +194,44 @@ class _Run:
         events = [message for message in others if message.error() is not None]
         if events:
             messages = [message for message in messages if message.error() is None]
-        count = bisect_left(messages, self._end, key=_OFFSET)
-        records = [message for message in others if message.error() is None and message.offset() < self._end]
+        count = bisect_left(messages, self._span.end, key=_OFFSET)
+        records = [message for message in others if message.error() is None and message.offset() < self._span.end]
         self.commits += count - len(records)
         self.records += len(records)
         if count < len(messages):
-            self.position = self._end
+            self.position = self._span.end
         elif messages:
             self.position = messages[-1].offset() + 1
         error = None
         for event in events:
             if event.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                self.position = min(self._end, max(self.position, event.offset()))
+                self.position = min(self._span.end, max(self.position, event.offset()))
             else:
-                error = event.error()
+                error = event.error().code()
         return records, error
 
-    def _look_into(self, error: KafkaError | None, *, late: bool) -> None:
-        """Find out why nothing comes: the log may have lost what is next. Raises GroupLogError where it is not that."""
-        if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise GroupLogError("not_allowed", f"READ on topic {self._at.topic} is missing")
-        out_of_range = error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
-        if not late and not out_of_range:
-            return
+    def _look_into(self, *, out_of_range: bool, late: bool) -> None:
+        """Find out why nothing comes: the log may have lost what is next. Raises GroupLogError where it is not that.
+
+        Not by the consumer's own watermarks, which of a partition without a leader can be those of an empty one.
+        """
         try:
-            begin, end = self._client.get_watermark_offsets(self._at, _QUESTION_S)
-        except KafkaException as failed:
-            if late and failed.args[0].code() in _NO_SUCH_LOG:
-                self.resumes_at = self._end
-            elif late:
-                raise self._failures.explain(failed.args[0]) from None
+            log = self._watcher.look()
+        except GroupLogError:
+            if late:
+                raise
             return
-        if begin > self.position:
-            self.resumes_at = min(begin, self._end)
-        elif late and 0 <= end < self._end:
-            # A new leader does not say where its log ends before it knows (KIP-207).
-            self.resumes_at = self._end
+        begin, end = log.begins.get(self._span.partition), log.ends.get(self._span.partition)
+        if log.topic_id != self._span.topic_id:
+            self.resumes_at = self._span.end
+        elif begin is not None and begin > self.position:
+            self.resumes_at = min(begin, self._span.end)
+        # A new leader does not say where its log ends before it knows (KIP-207); then this is what it lost.
+        elif late and end is not None and end < self._span.end:
+            self.resumes_at = self._span.end
         elif late:
-            raise GroupLogError(
-                "timeout", f"{self._at.topic}-{self._at.partition}: nothing came from offset {self.position} on"
-            )
-        else:
+            where = f"partition {self._span.partition} of {self._topic}"
+            raise GroupLogError("timeout", f"{where}: nothing came from offset {self.position} on")
+        elif out_of_range:
             time.sleep(_WAIT_S)
             self._assign()

@@ -144,7 +144,7 @@ def test_a_partition_that_is_new_begins_with_its_first_record():
     seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 3}, {0: 12, 1: 9})
     following = advance(place, seen)
     assert following.next == {0: 12, 1: 3}
-    assert list(spans({"c": place}, {"c": following})) == [Span("c", "cluster", 0, 10, 12)]
+    assert list(spans({"c": place}, {"c": following})) == [Span("c", "cluster", "topic", 0, 10, 12)]
     assert advance(following, seen).next == {0: 12, 1: 9}
 
 
@@ -188,7 +188,7 @@ def test_a_cluster_that_is_found_has_a_batch_without_rows():
 
 def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
     options = parse_group_log(BOOTSTRAP)
-    (task,) = _tasks([Span("gone", "cluster", 0, 3, 9)], options, "topic")
+    (task,) = _tasks([Span("gone", "cluster", "topic", 0, 3, 9)], options, "topic")
     source = KafkaGroupLogSource(BOOTSTRAP)
     (batch,) = source.streamReader(source.schema()).read(task)
     (row,) = batch.to_pylist()
@@ -197,7 +197,7 @@ def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
 
 
 def test_rows_of_spans_have_the_columns_and_readers_pickle():
-    assert span_row(Span("c", None, 0, 1, 2), "read", 1, 2, commits=1, records=0, holes=0).schema == SCHEMA
+    assert span_row(Span("c", None, None, 0, 1, 2), "read", 1, 2, commits=1, records=0, holes=0).schema == SCHEMA
     source = KafkaGroupLogSource(BOOTSTRAP)
     for reader in (source.reader(source.schema()), source.streamReader(source.schema())):
         copied = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes
