@@ -319,7 +319,8 @@ REBALANCES = Table(
         Column(
             "incomplete",
             "int",
-            "Generations or epochs between the two that never completed; null where that is not known.",
+            "Generations or epochs between the two that never completed (of polls: that no poll showed completed); null where that is "
+            "not known.",
         ),
         _LOG_PARTITION,
         Column("first_offset", "bigint", "Its first record in that partition; null of polls."),
