@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobs.rules.groups.moves import Moves, by_identity, changes, identity, moves
+from jobs.rules.groups.moves import Moves, by_identity, changes, moves
 from jobs.rules.groups.reasons import reasons
 from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Partitions, Rebalance, Standing, State, from_ms
 
