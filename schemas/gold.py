@@ -319,7 +319,8 @@ REBALANCES = Table(
         Column(
             "incomplete",
             "int",
-            "Generations or epochs between the two that never completed; null where that is not known.",
+            "Generations or epochs between the two that never completed (of polls: that no poll showed completed); null where that is "
+            "not known.",
         ),
         _LOG_PARTITION,
         Column("first_offset", "bigint", "Its first record in that partition; null of polls."),
@@ -345,7 +346,8 @@ REBALANCES = Table(
         Column(
             "phases",
             "int",
-            "2: partitions were given up in one generation and taken over in the next. Else 1; null of polls.",
+            "2: partitions were given up in one generation and taken over in the next (more where members changed meanwhile). "
+            "Else 1; null of polls.",
         ),
         Column("group_leader", "string", "Member that led a classic group, and assigned; null of the others."),
         Column("members", "int", "Members after it.", nullable=False),
@@ -357,13 +359,14 @@ REBALANCES = Table(
         Column("moved", "int", "That another member has than before."),
         Column("added", "int", "That a member has and none had before."),
         Column(
-            "lost", "int", "That a member had and that are no more the group's: unsubscribed, or the topic is gone."
+            "lost", "int", "That a member had and none has now: unsubscribed, the topic is gone, or nobody is left."
         ),
         Column(
             "unassigned",
             "int",
             "Of subscribed topics, that no member has; null where it is not known how many there are.",
         ),
+        Column("subscribed", "array<string>", "Topics that its members subscribe to, sorted; null where that is not known."),
         Column("stickiness", "double", "kept / (kept + moved + lost); null where nothing was assigned before."),
         Column(
             "reasons", "array<string>", f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before."
@@ -414,7 +417,7 @@ REBALANCE_MEMBERS = Table(
         Column(
             "change",
             "string",
-            "stayed | joined | left | restarted | unknown (nothing is known from before).",
+            "stayed | joined | left (before is empty where it came meanwhile, too) | restarted | unknown (nothing is known from before).",
             nullable=False,
         ),
         Column(
@@ -538,6 +541,11 @@ GROUP_PROGRESS = Table(
             "next_offsets",
             "map<int, bigint>",
             "Partition of __consumer_offsets -> the offset to go on at; null before any.",
+        ),
+        Column(
+            "truncated_at",
+            "map<int, timestamp>",
+            "Partition -> when its log was last found to have been truncated (reader's clock); null while none was.",
         ),
         Column("log_table", "string", "Delta's id of bronze.group_log as it was read."),
         Column("log_version", "bigint", "Version of it up to which its rows are done."),

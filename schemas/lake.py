@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import DataType
 
 from schemas import bronze, gold, quality, silver
@@ -65,9 +66,22 @@ class Lake:
         """The rows of `table` now."""
         return spark.table(self.identifier(table))
 
+    def read_version(self, spark: SparkSession, table: Table, version: int) -> DataFrame:
+        """The rows of `table` in one of its versions."""
+        return self._load(spark.read.format("delta").option("versionAsOf", version), table)
+
+    def read_appended(self, spark: SparkSession, table: Table, first: int, last: int) -> DataFrame:
+        """The rows that versions `first` to `last` of `table` appended; compaction and deletions are passed over."""
+        feed = spark.read.format("delta").option("readChangeFeed", "true")
+        rows = self._load(feed.option("startingVersion", first).option("endingVersion", last), table)
+        return rows.where("_change_type = 'insert'").drop("_change_type", "_commit_version", "_commit_timestamp")
+
     def read_stream(self, spark: SparkSession, table: Table, **options: str) -> DataFrame:
         """The rows appended to `table`, as a stream; deletions by retention are passed over."""
         reader = spark.readStream.format("delta").option("skipChangeCommits", "true").options(**options)
+        return self._load(reader, table)
+
+    def _load(self, reader: DataFrameReader | DataStreamReader, table: Table) -> DataFrame:
         return reader.load(self.path(table)) if self.root is not None else reader.table(self.identifier(table))
 
 

@@ -33,7 +33,8 @@ class Table:
     """One table: where it lies (`schema`.`name`), its columns, its key, and what every row must satisfy.
 
     `key` names the columns that tell rows apart; Delta does not enforce it, the writers and the tests do.
-    `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude each other.
+    `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude each other. `keeps_changes`: what was
+    appended between two versions can be read without the rest (Delta's change data feed).
     """
 
     schema: str
@@ -44,6 +45,7 @@ class Table:
     constraints: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
+    keeps_changes: bool = False
 
     @property
     def full_name(self) -> str:
@@ -68,6 +70,7 @@ class Table:
             VERSION_PROPERTY: str(LAKE_VERSION),
             # Off, so that delta-rs, Polars and DuckDB can read the lake too.
             "delta.enableDeletionVectors": "false",
+            **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }
         rendered = ",\n  ".join(f"{sql_string(key)} = {sql_string(value)}" for key, value in properties.items())

@@ -49,8 +49,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     from local_cluster.ivy import kafka_jars
 
-    clients = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith("kafka-clients-")]
-    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *clients]
+    own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
+    classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
+    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *classes]
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
