@@ -1,466 +1,408 @@
-"""Groups as coordinators describe them: the messages, against kafka-python's where it has them, and what is made of answers."""
+"""What polls tell of one group, by cases worked out by hand; and that runs cut anywhere tell what one run does."""
 
-import time
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import copy
 from typing import Any
 
-import pyarrow as pa
-import pytest
-from hypothesis import HealthCheck, given, settings
-from kafka.protocol import admin
+from hypothesis import given
+from hypothesis import strategies as st
 
-from metadata_source.enrichment import Subject, answer
-from metadata_source.errors import PollError
-from metadata_source.groups import Broker
-from metadata_source.protocol import group_messages
-from metadata_source.protocol.group_messages import (
-    DESCRIBE_GROUPS,
-    SHARE_GROUP_DESCRIBE,
-    Api,
-)
-from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
-from metadata_source.protocol.metadata import NO_UUID
-from metadata_source.protocol.values import read_values
-from metadata_source.protocol.wire import write_message
-from metadata_source.questions import TableQuestion
-from metadata_source.records import POLLS
-from tests.group_messages import structs
+from jobs.rules.groups.polls import Polled, polled
+from schemas.gold import GROUP_EVENTS, REBALANCE_MEMBERS, REBALANCES
+from tests.group_states import GONE, NAMES, ORDERS, at, classic, consumer, member, poll, states
 
-APIS = [each for each in vars(group_messages).values() if isinstance(each, Api)]
-VERSIONS = [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)]
-quickly = settings(
-    max_examples=8,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
-)
+Row = dict[str, Any]
 
 
-def told(values: Any, by: Any) -> Any:
-    """The values that `by` tells too: a version without a field gives it no value."""
-    if isinstance(by, dict):
-        return {name: told(values[name], each) for name, each in by.items()}
-    return [told(value, each) for value, each in zip(values, by, strict=True)] if isinstance(by, list) else values
+def only(rows: list[Row]) -> Row:
+    (row,) = rows
+    return row
 
 
-@pytest.mark.parametrize(("api", "version"), VERSIONS, ids=str)
-def test_messages_there_and_back(api: Api, version: int) -> None:
-    @quickly
-    @given(structs(api.request.body, version), structs(api.response.body, version))
-    def check(request: dict[str, Any], response: dict[str, Any]) -> None:
-        for message, values in ((api.request, request), (api.response, response)):
-            assert told(read_values(write_message(message, version, values), message, version), values) == values
-
-    check()
+def shows(row: Row, **expected: Any) -> None:
+    assert {name: row[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(("api", "version"), [each for each in VERSIONS if each[0].request.api_key < 20], ids=str)
-def test_messages_are_those_of_kafka_python(api: Api, version: int) -> None:
-    asked, answered = getattr(admin, f"{api.name}Request"), getattr(admin, f"{api.name}Response")
-
-    @quickly
-    @given(structs(api.request.body, version), structs(api.response.body, version))
-    def check(request: dict[str, Any], response: dict[str, Any]) -> None:
-        assert asked(version=version, **request).encode(version=version) == write_message(api.request, version, request)
-        read = answered.decode(write_message(api.response, version, response), version=version).to_dict(json=False)
-        for group in response["groups"]:
-            group.pop("authorized_operations", None)  # a set there
-        assert told(read, response) == response
-
-    check()
+def changes(told: Polled) -> dict[str, tuple[str, list[Row] | None, list[Row] | None]]:
+    return {row["member_id"]: (row["change"], row["before"], row["after"]) for row in told.members}
 
 
-# --- a cluster that answers ---
+def parts(topic_id: str, *numbers: int) -> list[Row]:
+    return [{"topic": NAMES[topic_id], "topic_id": topic_id, "partitions": list(numbers)}]
 
 
-@dataclass
-class Node:
-    leads: dict[int, int] = field(default_factory=dict)  # partition -> leader epoch
-    lists: list[dict[str, Any]] = field(default_factory=list)
-    describes: dict[str, dict[str, Any]] = field(default_factory=dict)  # group -> its entry in an answer
-    list_error: int = 0
-    error: Exception | None = None
-    moves: bool = False  # loses a partition while it lists
+A, B = (member(id_, {ORDERS: own}, epoch=5, target={ORDERS: own}) for id_, own in (("a", [0, 1]), ("b", [2, 3])))
 
 
-class Cluster:
-    """Answers with messages as they come out of their bytes, in the highest version."""
-
-    def __init__(self, *nodes: Node, partitions: int = 2, seconds: float = 10.0) -> None:
-        self.nodes = {("host", n): node for n, node in enumerate(nodes)}
-        self.partitions = partitions
-        self.seconds = seconds
-        self.deadline = 0.0
-        self.asked: list[tuple[int, str, dict[str, Any]]] = []
-
-    @contextmanager
-    def visits(self):
-        self.deadline = time.monotonic() + self.seconds
-        yield self
-
-    def ask(self, address, question: TableQuestion, deadline: float) -> dict[str, Any]:
-        node, version = self.nodes[address], question.request.last_version
-        request = read_values(write_message(question.request, version, question.fields), question.request, version)
-        self.asked.append((address[1], question.request.name, request))
-        if node.error is not None:
-            raise node.error
-        answered = self.answer(node, address[1], question.request.name, request)
-        return read_values(write_message(question.response, version, answered), question.response, version)
-
-    def answer(self, node: Node, number: int, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        if name == "MetadataRequest":
-            assert request["allow_auto_topic_creation"] is False
-            return self.metadata(node, number)
-        if name == "ListGroupsRequest":
-            if node.moves:
-                node.leads.popitem()
-            return {"throttle_time_ms": 0, "error_code": node.list_error, "groups": node.lists}
-        ids = request["groups"] if name == "DescribeGroupsRequest" else request["group_ids"]
-        return {"throttle_time_ms": 0, "groups": [node.describes[each] for each in ids if each in node.describes]}
-
-    def metadata(self, node: Node, number: int) -> dict[str, Any]:
-        partitions = [
-            {
-                "error_code": 0,
-                "partition_index": n,
-                "leader_id": number if n in node.leads else 99,
-                "leader_epoch": node.leads.get(n, 0),
-                "replica_nodes": [],
-                "isr_nodes": [],
-                "offline_replicas": [],
-            }
-            for n in range(self.partitions)
-        ]
-        topic = {
-            "error_code": 0 if partitions else 29,
-            "name": "__consumer_offsets",
-            "topic_id": NO_UUID,
-            "is_internal": True,
-            "partitions": partitions,
-            "topic_authorized_operations": 0,
-        }
-        return {
-            "throttle_time_ms": 0,
-            "brokers": [],
-            "cluster_id": None,
-            "controller_id": 0,
-            "topics": [topic],
-            "error_code": 0,
-        }
-
-
-def asked(cluster: Cluster) -> tuple[str, list[list[dict[str, Any]]] | None]:
-    """The outcome, and the rows as bronze holds them, without nulls."""
-    brokers = tuple(Broker(number, address) for number, address in enumerate(cluster.nodes))
-    outcome, rows = answer("groups", Subject(("groups",), [], [], brokers), cluster)
-    if rows is None:
-        return outcome, None
-    array = pa.array(rows.values, POLLS.field("groups").type)
-    array.validate(full=True)
-    assert rows.topics is None
-    return outcome, [[without_nulls(group) for group in row] for row in array.to_pylist()]
-
-
-def without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: without_nulls(each) for name, each in value.items() if each is not None}
-    return [without_nulls(each) for each in value] if isinstance(value, list) else value
-
-
-def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    outcome, rows = asked(cluster)
-    assert outcome == "ok"
-    return {group.pop("group_id"): group for row in rows for group in row}
-
-
-def listed(group_id: str, type_: str = "classic", state: str = "Stable", protocol: str = "consumer") -> dict[str, Any]:
-    return {"group_id": group_id, "protocol_type": protocol, "group_state": state, "group_type": type_}
-
-
-def entry(group_id: str, state: str, code: int = 0, **more: Any) -> dict[str, Any]:
-    """One group in an answer of any type: what its type lacks is not written."""
-    return {
-        "error_code": code,
-        "error_message": None,
-        "group_id": group_id,
-        "group_state": state,
-        "group_epoch": 0,
-        "assignment_epoch": 0,
-        "assignor_name": "",
-        "protocol_type": "consumer",
-        "protocol_data": "",
-        "topology": None,
-        "topology_description": None,
-        "topology_description_status": 0,
-        "authorized_operations": 0,
-        "members": [],
-    } | more
-
-
-def classic_member(member_id: str, metadata: bytes = b"", assignment: bytes = b"") -> dict[str, Any]:
-    return {
-        "member_id": member_id,
-        "group_instance_id": None,
-        "client_id": "client",
-        "client_host": "/10.0.0.1",
-        "member_metadata": metadata,
-        "member_assignment": assignment,
+def test_epochs_between_two_polls_are_counted() -> None:
+    c = member("c", {ORDERS: [2, 3]}, epoch=9, target={ORDERS: [2, 3]})
+    told = polled(states((0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 9, 9, {**A, "epoch": 9}, c))))
+    shows(
+        only(told.rebalances),
+        group_type="consumer",
+        prev_group_type=None,
+        prev_generation=5,
+        generation=9,
+        incomplete=3,
+        poll=poll(4),
+        began_after=at(30),
+        began_by=at(41),
+        ended_after=at(30),
+        ended_by=at(41),
+        ended_as="completed",
+        duration_ms_min=0,
+        duration_ms_max=11_000,
+        mode="cooperative",
+        members=2,
+        prev_members=2,
+        joined=1,
+        left=1,
+        restarted=0,
+        assignor="uniform",
+        kept=2,
+        moved=2,
+        added=0,
+        lost=0,
+        stickiness=0.5,
+        reasons=["member_joined", "member_left"],
+        phases=None,
+        first_offset=None,
+        group_leader=None,
+    )
+    assert changes(told) == {
+        "a": ("stayed", parts(ORDERS, 0, 1), parts(ORDERS, 0, 1)),
+        "b": ("left", parts(ORDERS, 2, 3), []),
+        "c": ("joined", [], parts(ORDERS, 2, 3)),
     }
+    assert {row["poll"] for row in told.members} == {poll(4)}
+    assert told.events == []
 
 
-def embedded(message: Any, version: int, **values: Any) -> bytes:
-    return version.to_bytes(2) + write_message(message, version, {"user_data": None, **values})
+def test_it_goes_on_until_every_member_has_reached_the_epoch() -> None:
+    assigning = consumer("Assigning", 6, 5, A, B, member("c", {}, epoch=0, target={}))
+    part_way = [
+        member("a", {ORDERS: [0]}, epoch=6, target={ORDERS: [0]}),
+        member("b", {ORDERS: [2]}, epoch=5, target={ORDERS: [2]}),
+        member("c", {ORDERS: [1]}, epoch=6, target={ORDERS: [1, 3]}),
+    ]
+    reached = [
+        member(id_, {ORDERS: own}, epoch=7, target={ORDERS: own})
+        for id_, own in (("a", [0]), ("b", [2]), ("c", [1, 3]))
+    ]
+    rows = states(
+        (0, consumer("Stable", 5, 5, A, B)),
+        (2, assigning),
+        (3, consumer("Reconciling", 7, 7, *part_way)),
+        (5, consumer("Stable", 7, 7, *reached)),
+    )
+    going_on = polled(rows[:2])
+    shows(only(going_on.rebalances), generation=6, incomplete=0, ended_by=None, ended_as=None, members=3, kept=None)
+    going_on = polled(rows[:3])
+    shows(only(going_on.rebalances), generation=7, incomplete=1, ended_by=None, kept=2, moved=2, lost=0, poll=poll(2))
+    told = polled(rows)
+    shows(
+        only(told.rebalances),
+        prev_generation=5,
+        generation=7,
+        incomplete=1,
+        poll=poll(2),
+        began_after=at(10),
+        began_by=at(21),
+        ended_after=at(40),
+        ended_by=at(51),
+        duration_ms_min=19_000,
+        duration_ms_max=41_000,
+        kept=2,
+        moved=2,
+        reasons=["member_joined"],
+    )
 
 
-CLIENT = {"client_id": "client", "client_host": "/10.0.0.1"}
-SUBSCRIBED = embedded(SUBSCRIPTION, 3, topics=["b", "a"], owned_partitions=[], generation_id=1, rack_id="r1")
-ASSIGNED = embedded(
-    ASSIGNMENT, 1, assigned_partitions=[{"topic": "b", "partitions": [2, 0]}, {"topic": "a", "partitions": [1]}]
-)
+def test_a_share_group_is_stable_before_its_members_are() -> None:
+    a = member("a", {ORDERS: [0, 1]}, epoch=1)
+    behind = consumer("Stable", 2, 1, a, member("b", {}, epoch=0), type_="share")
+    both = [member(id_, {ORDERS: [0, 1]}, epoch=2) for id_ in "ab"]
+    rows = states(
+        (0, consumer("Stable", 1, 1, a, type_="share")),
+        (1, behind),
+        (2, consumer("Stable", 2, 2, *both, type_="share")),
+    )
+    shows(only(polled(rows[:2]).rebalances), ended_as=None, mode=None, generation=2)
+    shows(only(polled(rows).rebalances), ended_as="completed", ended_by=at(21), kept=2, moved=0, added=0, mode=None)
 
 
-def test_a_classic_group_has_what_its_members_told_each_other_while_it_is_stable():
-    members = [classic_member("m2", SUBSCRIBED), classic_member("m1", SUBSCRIBED, ASSIGNED)]
-    whole = {"protocol_data": "range", "members": members}
-    connect = {
-        "protocol_type": "connect",
-        "protocol_data": "compatible",
-        "members": [classic_member("w", b"\0\1", b"\0\1")],
-    }
-    cluster = Cluster(
-        Node(
-            {0: 5, 1: 5},
-            [
-                listed("stable"),
-                listed("joining"),
-                listed("workers", protocol="connect"),
-                listed("made by hand", protocol=""),
-            ],
-            {
-                "stable": entry("stable", "Stable", **whole),
-                "joining": entry("joining", "PreparingRebalance", members=[classic_member("m1")]),
-                "workers": entry("workers", "Stable", **connect),
-                "made by hand": entry("made by hand", "Empty", protocol_type=""),
-            },
+def test_a_topic_that_grows() -> None:
+    grown = [
+        member("a", {ORDERS: [0, 1, 4]}, epoch=6, target={ORDERS: [0, 1, 4]}),
+        member("b", {ORDERS: [2, 3]}, epoch=6, target={ORDERS: [2, 3]}),
+    ]
+    told = polled(states((0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 6, 6, *grown))))
+    shows(only(told.rebalances), added=1, kept=4, reasons=["partitions_changed"], incomplete=0)
+
+
+def test_a_group_that_empties_and_is_deleted() -> None:
+    rows = states((0, consumer("Stable", 5, 5, A, B)), (2, consumer("Empty", 7, 5)), (6, GONE))
+    told = polled(rows)
+    shows(
+        only(told.rebalances),
+        ended_as="emptied",
+        generation=7,
+        incomplete=1,
+        members=0,
+        prev_members=2,
+        left=2,
+        lost=4,
+        stickiness=0.0,
+        reasons=["member_left", "group_emptied"],
+        ended_by=at(21),
+    )
+    assert told.events == [
+        {"event": "deleted", "group_type": "consumer", "began_after": at(50), "began_by": at(61), "poll": poll(6)}
+    ]
+
+
+def test_members_of_a_group_that_is_gone_had_left() -> None:
+    rows = states((0, classic("Stable", member("a", {"orders": [0]}))), (3, GONE))
+    rows[0]["is_new"] = False
+    told = polled(rows)
+    shows(
+        only(told.rebalances), ended_as="deleted", poll=poll(3), began_after=at(20), ended_by=at(31), left=1, members=0
+    )
+    assert [row["event"] for row in told.events] == ["deleted"]
+
+
+def test_a_group_that_is_made() -> None:
+    told = polled(states((3, consumer("Stable", 5, 5, A, B)), (4, GONE), (9, classic("Empty"))))
+    made = told.rebalances[0]
+    shows(made, prev_members=0, joined=2, prev_generation=None, incomplete=None, began_after=at(20), added=4)
+    assert [(row["event"], row["poll"], row["group_type"]) for row in told.events] == [
+        ("created", poll(3), "consumer"),
+        ("deleted", poll(4), "consumer"),
+        ("created", poll(9), "classic"),
+    ]
+    # One that the first poll of all shows may have been there for long.
+    told = polled(states((0, consumer("Stable", 5, 5, A, B))))
+    assert (told.rebalances, told.members, told.events) == ([], [], [])
+
+
+def test_a_rebalance_that_the_first_poll_of_all_shows() -> None:
+    told = polled(states((0, consumer("Reconciling", 6, 6, A, B))))
+    shows(
+        only(told.rebalances), began_after=None, began_by=at(1), prev_members=None, joined=None, reasons=None, members=2
+    )
+    assert {row["change"] for row in told.members} == {"unknown"}
+
+
+def test_classic_groups_are_told_by_states_and_by_what_differs() -> None:
+    a, b = member("a", {"orders": [0, 1]}, topics=["orders"]), member("b", {"orders": [1]}, topics=["orders"])
+    rows = states(
+        (0, classic("Stable", a)),
+        # The poll saw it go on, without what members have.
+        (2, classic("PreparingRebalance", member("a"), member("b"))),
+        (3, classic("CompletingRebalance", member("a"), member("b"))),
+        (4, classic("Stable", member("a", {"orders": [0]}, topics=["orders"]), b)),
+        # Nothing but another assignment, and later nothing at all.
+        (
+            6,
+            classic(
+                "Stable",
+                member("a", {"orders": [1]}, topics=["orders"]),
+                member("b", {"orders": [0]}, topics=["orders"]),
+            ),
+        ),
+        (8, classic("PreparingRebalance", member("a"), member("b"))),
+        (
+            9,
+            classic(
+                "Stable",
+                member("a", {"orders": [1]}, topics=["orders"]),
+                member("b", {"orders": [0]}, topics=["orders"]),
+            ),
+        ),
+        (12, classic("Empty")),
+    )
+    joined, swapped, same, emptied = polled(rows).rebalances
+    shows(joined, began_after=at(10), began_by=at(21), ended_after=at(30), ended_by=at(41), ended_as="completed")
+    shows(joined, generation=None, incomplete=None, kept=1, moved=1, joined=1, mode="eager", reasons=["member_joined"])
+    shows(swapped, poll=poll(6), moved=2, kept=0, began_after=at(50), began_by=at(61), reasons=["same_members"])
+    shows(same, poll=poll(8), moved=0, kept=2, ended_by=at(91), reasons=["same_members"])
+    shows(emptied, ended_as="emptied", left=2, reasons=["member_left", "group_emptied"])
+    going_on = polled(rows[:3])
+    shows(only(going_on.rebalances), ended_as=None, members=2, prev_members=1, joined=1, kept=None, poll=poll(2))
+    assert changes(going_on)["b"] == ("joined", [], None)
+
+
+def test_static_restarts_are_no_rebalances() -> None:
+    a = member("a-1", {"orders": [0]}, instance_id="i1", topics=["orders"])
+    back = {**a, "member_id": "a-2", "client_host": "/10.0.0.2"}
+    told = polled(states((0, classic("Stable", a)), (2, classic("Stable", back))))
+    assert told.rebalances == []
+    shows(
+        only(told.events),
+        event="static_restart",
+        member_id="a-2",
+        prev_member_id="a-1",
+        instance_id="i1",
+        client_host="/10.0.0.2",
+        began_after=at(10),
+        began_by=at(21),
+        group_type="classic",
+    )
+    # Back with another subscription, it made the group rebalance.
+    told = polled(states((0, classic("Stable", a)), (2, classic("Stable", {**back, "topics": ["audit", "orders"]}))))
+    assert told.events == []
+    shows(only(told.rebalances), restarted=1, joined=0, left=0, kept=1, reasons=["subscription_changed"])
+    assert only(told.members)["prev_member_id"] == "a-1"
+
+
+def test_a_static_member_of_an_epoch_group_goes_and_comes_back() -> None:
+    a = {**A, "instance_id": "i1"}
+    rows = states(
+        (0, consumer("Stable", 5, 5, a, B)),
+        (1, consumer("Reconciling", 5, 5, {**a, "epoch": -2}, B)),
+        (2, consumer("Reconciling", 5, 5, {**a, "member_id": "a-2", "assigned": []}, B)),
+        (3, consumer("Stable", 5, 5, {**a, "member_id": "a-2"}, B)),
+        (5, consumer("Stable", 6, 6, {**a, "member_id": "a-2", "epoch": 6}, {**B, "epoch": 6})),
+    )
+    told = polled(rows)
+    shows(only(told.events), event="static_restart", poll=poll(2), generation=5, prev_member_id="a")
+    shows(only(told.rebalances), poll=poll(5), kept=4, restarted=0, reasons=["same_members"])
+    # So it is where polls begin while it is away, or just back.
+    for begin in (1, 2):
+        later = copy.deepcopy(rows[begin:])
+        for row in later[:-1]:
+            row["is_new"] = False
+        assert polled(later).rebalances == told.rebalances
+    away = polled(states((0, consumer("Reconciling", 5, 5, {**a, "epoch": -2}, B))))
+    assert away.rebalances == []
+
+
+def test_conversions() -> None:
+    old = [member("a", {"orders": [0, 1]}), member("b", {"orders": [2, 3]})]
+    rows = states(
+        (0, classic("Stable", *old)),
+        (3, consumer("Stable", 8, 8, {**A, "epoch": 8}, {**B, "epoch": 8})),
+        (6, classic("PreparingRebalance", member("a"), member("b"))),
+        (8, consumer("Stable", 12, 12, {**A, "epoch": 12}, {**B, "epoch": 12})),
+    )
+    told = polled(rows)
+    there, back, again = told.rebalances
+    shows(there, prev_group_type="classic", group_type="consumer", generation=8, prev_generation=None, incomplete=None)
+    # One side names topics, the other their ids: what moved cannot be told.
+    shows(there, reasons=["assignor_changed", "converted"], kept=None, moved=None, joined=0, ended_as="completed")
+    shows(
+        back, prev_group_type="consumer", group_type="classic", prev_generation=8, generation=None, ended_as="converted"
+    )
+    shows(back, poll=poll(6), began_by=at(61), ended_after=at(70), ended_by=at(81))
+    shows(again, poll=poll(8), prev_group_type="classic", generation=12, ended_as="completed")
+    assert [(row["event"], row["prev_group_type"], row["group_type"]) for row in told.events] == [
+        ("converted", "classic", "consumer"),
+        ("converted", "consumer", "classic"),
+        ("converted", "classic", "consumer"),
+    ]
+
+
+def test_what_may_not_be_described_is_not_known() -> None:
+    hidden = {"group_type": "consumer", "state": "Stable", "members": None}
+    rows = states((0, consumer("Stable", 5, 5, A, B)), (2, hidden), (4, consumer("Stable", 9, 9, {**A, "epoch": 9})))
+    told = polled(rows)
+    assert (told.rebalances, told.events) == ([], [])
+
+
+def test_epochs_that_fall_are_not_counted() -> None:
+    told = polled(states((0, consumer("Stable", 5, 5, A, B)), (2, consumer("Stable", 2, 2, {**A, "epoch": 2}))))
+    shows(only(told.rebalances), prev_generation=5, generation=2, incomplete=None, left=1)
+
+
+# --- cut anywhere ---
+
+_MEMBERS = st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3)
+
+
+@st.composite
+def _lives(draw: st.DrawFn) -> list[Row]:
+    """A group's rows over a random life: it rebalances, empties, is converted, deleted, made again, may not be described."""
+    seen: list[tuple[int, Row | None]] = []
+    number = draw(st.integers(0, 1))
+    epoch = 0
+    for _ in range(draw(st.integers(1, 12))):
+        ids = draw(_MEMBERS)
+        kind = draw(st.sampled_from(["consumer", "consumer", "classic", "hidden", "gone"]))
+        if kind == "gone":
+            state = GONE
+        elif kind == "hidden":
+            state = {"group_type": "consumer", "state": "Stable", "members": None}
+        elif kind == "classic":
+            phase = draw(st.sampled_from(["Stable", "PreparingRebalance", "CompletingRebalance"])) if ids else "Empty"
+            state = classic(
+                phase, *(member(i, {"orders": [ord(i)]} if phase == "Stable" else None, instance_id=i) for i in ids)
+            )
+        else:
+            epoch += draw(st.integers(0, 2))
+            at_epoch = [
+                member(
+                    draw(st.sampled_from([i, f"{i}-2"])),
+                    {ORDERS: [ord(i)]},
+                    epoch=draw(st.sampled_from([epoch, epoch, -2, epoch - 1])),
+                    target={ORDERS: [ord(i)]},
+                    instance_id=i,
+                )
+                for i in ids
+            ]
+            settled = all(each["epoch"] == epoch for each in at_epoch)
+            state = consumer("Empty" if not ids else "Stable" if settled else "Reconciling", epoch, epoch, *at_epoch)
+        if (seen and seen[-1][1] == state) or (state is GONE and (not seen or seen[-1][1] is GONE)):
+            continue
+        seen.append((number, state))
+        number += draw(st.integers(1, 3))
+    return states(*seen)
+
+
+def _known_at(rows: list[Row], number: int) -> list[Row]:
+    """Silver as it was at a poll."""
+    known = copy.deepcopy([row for row in rows if row["first_poll"] <= poll(number)])
+    for row in known:
+        if row["superseded_poll"] and row["superseded_poll"] > poll(number):
+            row.update(dict.fromkeys(("superseded_poll", "superseded_at", "last_seen_sent_at", "ended_as")))
+    return known
+
+
+@given(_lives(), st.sets(st.integers(0, 36), max_size=6))
+def test_runs_cut_anywhere_tell_what_one_does(rows: list[Row], cuts: set[int]) -> None:
+    rebalances: dict[str, Row] = {}
+    members: dict[str, list[Row]] = {}
+    events: list[Row] = []
+    done = ""
+    for cut in [*sorted(cuts), 1000]:
+        going_on = {row["poll"] for row in rebalances.values() if row["ended_by"] is None}
+        since = min(going_on, default=None)
+        given_rows = []
+        for row in _known_at(rows, cut):
+            row["is_new"] = row["first_poll"] > done or (since is not None and row["first_poll"] >= since)
+            if row["is_new"] or (row["superseded_poll"] or "") > done:
+                given_rows.append(row)
+        told = polled(given_rows)
+        rebalances |= {row["poll"]: row for row in told.rebalances}
+        members |= {row["poll"]: [r for r in told.members if r["poll"] == row["poll"]] for row in told.rebalances}
+        events += [row for row in told.events if row["poll"] > done]
+        done = poll(cut)
+    whole = polled(_known_at(rows, 1000))
+    assert list(rebalances.values()) == whole.rebalances
+    assert [row for each in members.values() for row in each] == whole.members
+    assert events == whole.events
+    for row in whole.rebalances:
+        assert row["began_after"] is None or row["began_after"] <= row["began_by"]
+        assert (row["ended_by"] is None) == (row["ended_as"] is None)
+        assert row["ended_by"] is None or row["began_by"] <= row["ended_by"]
+        assert len([each for each in whole.members if each["poll"] == row["poll"]]) == len(
+            {each["member_id"] for each in whole.members if each["poll"] == row["poll"]}
         )
-    )
-    topics = [{"topic": "a", "partitions": [1]}, {"topic": "b", "partitions": [0, 2]}]
-    consumer = {"group_type": "classic", "protocol_type": "consumer"}
-    member = {**CLIENT, "rack": "r1", "topics": ["a", "b"]}
-    assert groups(cluster) == {
-        "stable": {
-            **consumer,
-            "state": "Stable",
-            "assignor": "range",
-            "members": [
-                {"member_id": "m1", **member, "assigned": topics},
-                {"member_id": "m2", **member, "assigned": []},
-            ],
-        },
-        "joining": {**consumer, "state": "PreparingRebalance", "members": [{"member_id": "m1", **CLIENT}]},
-        "workers": {
-            "group_type": "classic",
-            "protocol_type": "connect",
-            "state": "Stable",
-            "assignor": "compatible",
-            "members": [{"member_id": "w", **CLIENT}],
-        },
-        "made by hand": {"group_type": "classic", "state": "Empty", "members": []},
-    }
 
 
-def test_groups_are_described_by_the_request_of_their_type():
-    topic_id = bytes(range(16))
-    partitions = {"topic_partitions": [{"topic_id": topic_id, "topic_name": "t", "partitions": [1, 0]}]}
-    tasks = {"active_tasks": [{"subtopology_id": "1", "partitions": [1, 0]}], "standby_tasks": [], "warmup_tasks": []}
-    member = {
-        "member_id": "m",
-        "instance_id": "i",
-        "rack_id": "r",
-        "member_epoch": 6,
-        **CLIENT,
-        "subscribed_topic_names": ["t"],
-        "subscribed_topic_regex": None,
-        "assignment": {"topic_partitions": []},
-        "target_assignment": partitions,
-        "member_type": 1,
-    }
-    streams = {
-        "topology_epoch": 2,
-        "process_id": "p",
-        "user_endpoint": None,
-        "client_tags": [],
-        "task_offsets": [],
-        "task_end_offsets": [],
-        "assignment": tasks,
-        "target_assignment": tasks | {"warmup_tasks": tasks["active_tasks"]},
-        "is_classic": False,
-    }
-    epochs = {"group_epoch": 7, "assignment_epoch": 6, "assignor_name": "uniform"}
-    topology = {"epoch": 3, "subtopologies": None}
-    cluster = Cluster(
-        Node({0: 1, 1: 1}, [listed("c", "consumer"), listed("s", "share", protocol="share"), listed("x", "streams")]),
-    )
-    cluster.nodes["host", 0].describes = {
-        "c": entry("c", "Reconciling", members=[member], **epochs),
-        "s": entry("s", "Stable", members=[member | {"assignment": partitions}], **epochs),
-        "x": entry("x", "NotReady", members=[member | streams], **epochs, topology=topology),
-    }
-    in_words = [{"topic_id": "AAECAwQFBgcICQoLDA0ODw", "topic": "t", "partitions": [0, 1]}]
-    in_tasks = [{"subtopology_id": "1", "partitions": [0, 1]}]
-    common = {"group_epoch": 7, "target_epoch": 6, "assignor": "uniform"}
-    who = {"member_id": "m", "rack": "r", "epoch": 6, **CLIENT}
-    assert groups(cluster) == {
-        "c": {
-            **common,
-            "group_type": "consumer",
-            "state": "Reconciling",
-            "members": [{**who, "instance_id": "i", "topics": ["t"], "assigned": [], "target": in_words}],
-        },
-        "s": {
-            **common,
-            "group_type": "share",
-            "state": "Stable",
-            "members": [{**who, "topics": ["t"], "assigned": in_words}],
-        },
-        "x": {
-            **common,
-            "group_type": "streams",
-            "state": "NotReady",
-            "topology_epoch": 3,
-            "members": [
-                {
-                    **who,
-                    "instance_id": "i",
-                    "active_tasks": in_tasks,
-                    "standby_tasks": [],
-                    "warmup_tasks": [],
-                    "target_active_tasks": in_tasks,
-                    "target_standby_tasks": [],
-                    "target_warmup_tasks": in_tasks,
-                }
-            ],
-        },
-    }
-    described = {name: request["group_ids"] for _, name, request in cluster.asked if "Describe" in name}
-    assert described == {
-        "ConsumerGroupDescribeRequest": ["c"],
-        "ShareGroupDescribeRequest": ["s"],
-        "StreamsGroupDescribeRequest": ["x"],
-    }
-
-
-def test_a_group_that_cannot_be_described_is_never_dead():
-    codes = {"moved": 16, "loading": 14, "converted": 69, "hidden": 30, "hidden topic": 29}
-    cluster = Cluster(
-        Node(
-            {0: 1, 1: 1},
-            [listed(name, "consumer") for name in codes]
-            + [listed("gone"), listed("left out"), listed("of tomorrow", "galactic", protocol="")],
-            {name: entry(name, "Dead" if code == 69 else "", code) for name, code in codes.items()}
-            | {"gone": entry("gone", "Dead")},
-        )
-    )
-    described = groups(cluster)
-    assert {name: group["error"].split(" (")[0] for name, group in described.items()} == {
-        "moved": "failed: error 16",
-        "loading": "failed: error 14",
-        "converted": "failed: error 69",
-        "hidden": "not_allowed",
-        "hidden topic": "not_allowed",
-        "gone": "failed: dead to this request: gone, or of another type, since it was listed",
-        "left out": "failed: the coordinator left it out of its answer",
-        "of tomorrow": "not_supported",
-    }
-    assert {group["state"] for group in described.values()} == {"Stable"}
-    assert not any("members" in group for group in described.values())
-
-
-def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
-    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a"), listed("b", "share")]))
-    ask = cluster.ask
-
-    def asking(address, question, deadline):
-        if question.request is DESCRIBE_GROUPS.request:
-            raise PollError("timeout", "host:0: no answer in time")
-        if question.request is SHARE_GROUP_DESCRIBE.request:
-            raise PollError("unsupported_version", "host:0: this broker's version has none")
-        return ask(address, question, deadline)
-
-    cluster.ask = asking
-    assert {name: group["error"] for name, group in groups(cluster).items()} == {
-        "a": "failed: host:0: no answer in time",
-        "b": "not_supported",
-    }
-
-
-UNLED = "no broker that answered leads __consumer_offsets partitions 1"
-UNREACHABLE = Node(error=PollError("unreachable", "host:1: connection refused"))
-
-
-def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
-    cluster = Cluster(
-        Node({0: 5}, [listed("a")], {"a": entry("a", "Empty")}),
-        UNREACHABLE,
-        Node({1: 7}, [listed("b", "consumer")], {"b": entry("b", "Empty")}),
-    )
-    assert {name: group["state"] for name, group in groups(cluster).items()} == {"a": "Empty", "b": "Empty"}
-    assert {(broker, name) for broker, name, _ in cluster.asked if "Describe" in name} == {
-        (0, "DescribeGroupsRequest"),
-        (2, "ConsumerGroupDescribeRequest"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("cluster", "outcome"),
-    [
-        (
-            Cluster(Node({0: 1}), UNREACHABLE),
-            f"failed: broker 1: host:1: connection refused; {UNLED}",
-        ),
-        (
-            Cluster(Node({0: 1}), Node({1: 1}, list_error=14)),
-            f"failed: broker 1: error 14 (CoordinatorLoadInProgressError); {UNLED}",
-        ),
-        (Cluster(Node(), Node()), "failed: no broker that answered leads __consumer_offsets partitions 0, 1"),
-        (
-            Cluster(Node({0: 1, 1: 1}, [listed("a")], moves=True), Node({})),
-            f"failed: {UNLED}",
-        ),
-        (Cluster(Node(), UNREACHABLE, partitions=0), "failed: broker 1: host:1: connection refused"),
-        (Cluster(Node({0: 1, 1: 1}, list_error=31)), "not_allowed"),
-        (Cluster(Node(error=PollError("unsupported_version", "host:0: none"))), "not_supported"),
-    ],
-)
-def test_groups_that_may_be_missing_are_not_told(cluster: Cluster, outcome: str) -> None:
-    assert asked(cluster) == (outcome, None)
-
-
-def test_without_the_offsets_topic_every_broker_must_have_been_listed():
-    assert asked(Cluster(Node(), Node(), partitions=0)) == ("ok", [])
-
-
-def test_many_groups_are_described_in_parts_and_stand_in_rows_of_a_hundred():
-    names = [f"g{n:04d}" for n in range(450)]
-    cluster = Cluster(
-        Node({0: 1, 1: 1}, [listed(name) for name in names], {name: entry(name, "Empty") for name in names})
-    )
-    outcome, rows = asked(cluster)
-    assert (outcome, [len(row) for row in rows]) == ("ok", [100, 100, 100, 100, 50])
-    assert [group["group_id"] for row in rows for group in row] == names
-    assert sorted(len(request["groups"]) for _, name, request in cluster.asked if "Describe" in name) == [50, 200, 200]
-
-
-def test_what_time_does_not_reach_could_not_be_told():
-    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")]), seconds=0.0)
-    assert groups(cluster)["a"]["error"] == "failed: no time was left to describe it"
-
-
-def test_groups_leave_half_of_the_time_to_what_comes_after():
-    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")], {"a": entry("a", "Empty")}), seconds=8.0)
-    deadlines = []
-    ask = cluster.ask
-    cluster.ask = lambda address, question, deadline: deadlines.append(deadline) or ask(address, question, deadline)
-    begin = time.monotonic()
-    assert groups(cluster)["a"]["state"] == "Empty"
-    assert [round(deadline - begin) for deadline in deadlines] == [2, 2, 2, 4]
+def test_columns_are_those_of_gold() -> None:
+    rows = states((3, consumer("Stable", 5, 5, A, B)), (4, GONE))
+    told = polled(rows)
+    by_job = {"id", "cluster_id", "cluster", "group_id", "source", "updated_at"}
+    of_polls = {"unassigned", "coordinator", "followed_move", "move_id"}
+    assert set(told.rebalances[0]) == set(REBALANCES.column_names) - by_job - of_polls
+    assert set(told.members[0]) == (set(REBALANCE_MEMBERS.column_names) - by_job - {"rebalance_id"}) | {"poll"}
+    assert all(set(row) <= set(GROUP_EVENTS.column_names) - by_job for row in told.events)

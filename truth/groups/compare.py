@@ -14,8 +14,8 @@ from truth.groups.script import CRASHES, REASONS, WITHOUT_REBALANCE
 
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
-FOLLOWS: Final = timedelta(seconds=10)
-"""A rebalance that began so soon after a move, or less, followed it; one that began before it did not."""
+FOLLOWS: Final = timedelta(seconds=12)
+"""A rebalance that began so soon after a move was begun, or sooner, followed it; one that had ended before it did not."""
 
 ByGeneration = defaultdict[int, set[TopicPartition]]
 
@@ -291,7 +291,7 @@ def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], 
             yield f"{group}: its coordinator moved from {move.broker_id} to {move.groups[group]}, history has {path}"
     yield from (f"{group}: its coordinator did not move: {event}" for event in left)
     for row in rows:
-        since = [row.began_by - move.ended_at for move in mine]
+        since = [row.began_by - move.began_at for move in mine]
         if any(timedelta(0) <= each <= FOLLOWS for each in since) and row.followed_move is not True:
             yield f"followed a move of the coordinator: {row}"
         if (

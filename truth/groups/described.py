@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, MemberDescription
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
@@ -15,7 +15,7 @@ from local_cluster.members import java_settings
 from truth.groups.happened import Holder
 from truth.groups.script import Kind
 
-SECONDS = 5.0
+SECONDS = 3.0
 STABLE, EMPTY = "stable", "empty"
 _OF_THREAD = "-StreamThread-"
 """What KafkaStreams puts between its client id and the thread's number."""
@@ -42,8 +42,7 @@ class Describer(Protocol):
 def describer(kind: Kind, bootstrap_servers: str) -> Iterator[Describer]:
     """Who can describe groups of this kind."""
     if not kind.java:
-        client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0, "reconnect.backoff.max.ms": 1000})
-        yield lambda group: _by_confluent(client, group)
+        yield _ByConfluent(bootstrap_servers)
         return
     with java_machine(**java_settings(kind.protocol)) as jvm:
         admin = jvm.org.apache.kafka.clients.admin.Admin.create(
@@ -62,21 +61,30 @@ def describer(kind: Kind, bootstrap_servers: str) -> Iterator[Describer]:
             admin.close()
 
 
-def _by_confluent(client: AdminClient, group: str) -> Description | None:
-    try:
-        found = client.describe_consumer_groups([group], request_timeout=SECONDS)[group].result(SECONDS + 1)
-    except (KafkaException, TimeoutError):
-        return None
-    holders = tuple(
-        Holder(
-            member.member_id,
-            member.client_id,
-            member.group_instance_id,
-            frozenset((each.topic, each.partition) for each in member.assignment.topic_partitions or ()),
-        )
-        for member in found.members
+class _ByConfluent:
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._config = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self._client = AdminClient(self._config)
+
+    def __call__(self, group: str) -> Description | None:
+        try:
+            asked = self._client.describe_consumer_groups([group], request_timeout=SECONDS)
+            found = asked[group].result(SECONDS + 1)
+        except (KafkaException, TimeoutError):
+            # It would go on asking the coordinator that it knows.
+            self._client = AdminClient(self._config)
+            return None
+        return Description(found.state.name.lower(), tuple(map(_holder, found.members)), found.coordinator.id)
+
+
+def _holder(member: MemberDescription) -> Holder:
+    partitions = member.assignment.topic_partitions or ()
+    return Holder(
+        member.member_id,
+        member.client_id,
+        member.group_instance_id,
+        frozenset((each.topic, each.partition) for each in partitions),
     )
-    return Description(found.state.name.lower(), holders, found.coordinator.id)
 
 
 def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | None:

@@ -79,6 +79,6 @@ class Move:
     broker_id: int
     began_at: datetime
     ended_at: datetime
-    """By then all groups had another."""
+    """It had stopped by then."""
     groups: Mapping[str, int]
     """Group -> its coordinator afterwards; those alone whose coordinator the broker was."""

@@ -5,11 +5,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Final
+from threading import Barrier, Event
+from typing import Final, TypeVar
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
@@ -50,6 +50,7 @@ _LATEST_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.25
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class Group:
     def _fits(self, found: Description) -> bool:
         """Whether the group is as the script wants it, and the members have what the coordinator says."""
         live = {name: member for name, member in self._live.items() if name not in self._paused}
-        if Counter(holder.client_id for holder in found.holders) != Counter(live):
+        if sorted(holder.client_id for holder in found.holders) != sorted(live):
             return False
         if found.state != (STABLE if live else EMPTY):
             return False
@@ -272,7 +273,7 @@ def _agrees(member: Member, kind: Kind, holder: Holder) -> bool:
 
 
 def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:
-    """Do all scripts at once; in the middle of them the broker that coordinates the first group is stopped, and later started.
+    """Do all scripts at once; in the middle of them the broker that coordinates the first group is stopped for good.
 
     No member runs when this returns or raises.
     """
@@ -287,30 +288,38 @@ def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:
         pool = started.enter_context(ThreadPoolExecutor(len(groups)))
         for group in groups:
             group.create_topics()
-        _all(pool, [partial(group.play, script.before) for group, script in zip(groups, scripts, strict=True)])
-        move = _move(cluster, groups, say)
-        _all(pool, [partial(group.play, script.after) for group, script in zip(groups, scripts, strict=True)])
-        cluster.start(move.broker_id)
+        _results([pool.submit(group.play, script.before) for group, script in zip(groups, scripts, strict=True)])
+        move = _move(cluster, groups, pool)
+        say(f"broker {move.broker_id} stopped, which coordinated {', '.join(move.groups)}")
+        _results([pool.submit(group.play, script.after) for group, script in zip(groups, scripts, strict=True)])
         return Played({group.name: group.happened for group in groups}, [move])
 
 
-def _move(cluster: LocalCluster, groups: Sequence[Group], say: Say) -> Move:
+def _move(cluster: LocalCluster, groups: Sequence[Group], pool: ThreadPoolExecutor) -> Move:
+    """Stop the broker that coordinates the first group; nothing else is done to any."""
     before = {group.name: group.coordinator for group in groups}
     broker_id = before[groups[0].name]
-    with contextlib.ExitStack() as waited:
-        for group in groups:
-            waited.enter_context(group.doing((Deed("move"),)))
-        began_at = datetime.now(UTC)
+    begun, stopped = Barrier(len(groups) + 1), Event()
+
+    def hold(group: Group) -> int:
+        with group.doing((Deed("move"),)):
+            begun.wait()
+            stopped.wait()
+            return group.await_coordinator_other_than(broker_id)
+
+    after = [pool.submit(hold, group) for group in groups]
+    begun.wait()
+    began_at = datetime.now(UTC)
+    try:
         cluster.stop(broker_id)
-        after = {group.name: group.await_coordinator_other_than(broker_id) for group in groups}
         ended_at = datetime.now(UTC)
-        say(f"broker {broker_id} stopped")
-    return Move(broker_id, began_at, ended_at, {name: after[name] for name, was in before.items() if was == broker_id})
+    finally:
+        stopped.set()
+    moved = dict(zip(before, _results(after), strict=True))
+    return Move(broker_id, began_at, ended_at, {name: moved[name] for name, was in before.items() if was == broker_id})
 
 
-def _all(pool: ThreadPoolExecutor, jobs: Sequence[Callable[[], None]]) -> None:
-    """Do all at once, to the end, and raise what the first of them raised."""
-    futures = [pool.submit(job) for job in jobs]
+def _results(futures: Sequence[Future[T]]) -> list[T]:
+    """What all came to, once all have ended; raises what the first raised."""
     wait(futures)
-    for future in futures:
-        future.result()
+    return [future.result() for future in futures]
