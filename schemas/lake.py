@@ -1,10 +1,13 @@
 """A lake: where its tables lie, made on first use, checked on each start, attached to a catalog for SQL."""
 
 import re
+import shutil
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from pyspark.errors import AnalysisException
@@ -19,6 +22,9 @@ VIEWS: tuple[View, ...] = silver.VIEWS + gold.VIEWS
 
 
 _T = TypeVar("_T")
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+_CREATION_S = 4.0
+"""How long a table's folder may be there before its first commit, while somebody makes it."""
 
 
 class LakeError(ValueError):
@@ -169,9 +175,36 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{lake.catalog}`.`{table.schema}`")
         spark.sql(table.create_statement(lake.identifier(table)))
     except Exception as error:
-        if table_exists(spark, lake, table):  # another job made it meanwhile
+        if _is_made_by_another(spark, lake, table, error):
+            return
+        if _remove_unfinished(lake, table):
+            _create(spark, lake, table)
             return
         raise LakeError(f"{table.full_name} cannot be made in {lake}: {_first_line(error)}") from error
+
+
+def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Exception) -> bool:
+    """Whether another job made the table meanwhile, or does so within a moment: its folder is there before its first commit."""
+    until = time.monotonic() + (_CREATION_S if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error) else 0)
+    while not (there := table_exists(spark, lake, table)) and time.monotonic() < until:
+        time.sleep(_CREATION_S / 20)
+    return there
+
+
+def _remove_unfinished(lake: Lake, table: Table) -> bool:
+    """Remove what a run that was killed while it made the table left behind: a log without a commit. Return whether there was any.
+
+    Delta makes no table in a folder that is not empty. Only folders of this machine are looked at: object stores have no
+    folders of their own that an unfinished commit could leave.
+    """
+    if lake.root is None or _URI.match(lake.root):
+        return False
+    folder = Path(lake.path(table))
+    log = folder / "_delta_log"
+    if not log.is_dir() or any(other != log for other in folder.iterdir()) or any(log.glob("[0-9]*")):
+        return False
+    shutil.rmtree(folder)
+    return True
 
 
 @dataclass(frozen=True)

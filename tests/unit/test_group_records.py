@@ -18,7 +18,7 @@ from tests import group_messages
 from tests.group_messages import decoded, expected, key_bytes, records, value_bytes
 
 quickly = settings(
-    max_examples=12,
+    max_examples=10,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -65,7 +65,7 @@ def fails(row: dict[str, Any], key: bytes | None, value: bytes | None, error: st
 
 @every_record
 def test_no_part_of_a_record_is_a_record(number: int, version: int) -> None:
-    @settings(quickly, max_examples=2)
+    @settings(quickly, max_examples=3)
     @given(records(number, version))
     def check(record: tuple[dict[str, Any], dict[str, Any]]) -> None:
         key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
@@ -104,7 +104,7 @@ def mutated(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
 
 @every_record
 def test_changed_bytes_lose_their_own_record_only(number: int, version: int) -> None:
-    @settings(quickly, max_examples=15)
+    @settings(quickly, max_examples=10)
     @given(records(number, version), mutations, mutations)
     def check(record: tuple[dict[str, Any], dict[str, Any]], of_key: Any, of_value: Any) -> None:
         key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
