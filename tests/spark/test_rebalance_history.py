@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -18,7 +19,7 @@ from jobs.common.progress import Window
 from jobs.common.writes import upsert
 from metadata_source.schedule import poll_id
 from schemas import bronze, gold, silver
-from schemas.lake import Lake, ensure_tables
+from schemas.lake import Lake, LakeError, ensure_tables
 from schemas.table import Table
 from tests.group_records import CONSUMER, Log, at, classic, classic_member
 from tests.spark.test_snapshot_history import KilledError, utc
