@@ -31,7 +31,7 @@ test: setup
 	$(BIN)/python -m pytest --numprocesses 2
 
 unit: setup
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest --numprocesses 2 tests/unit
 
 lint: setup
 	$(BIN)/ruff check .
