@@ -273,7 +273,13 @@ def _classic_assigned(data: bytes) -> list[Values] | None:
     assignment = read_assignment(data)
     if assignment is None:
         return None
-    return _sorted_topics({"topic_id": None, **each} for each in assignment["partitions"])
+    # One topic may be there several times: so librdkafka's cooperative-sticky assignor writes it.
+    partitions: dict[str, list[int]] = {}
+    for each in assignment["partitions"]:
+        partitions.setdefault(each["topic"], []).extend(each["partitions"])
+    return _sorted_topics(
+        {"topic_id": None, "topic": topic, "partitions": numbers} for topic, numbers in partitions.items()
+    )
 
 
 def _consumer_group(group: Values) -> Values:

@@ -395,3 +395,14 @@ def test_the_state_goes_through_json_whole(began):
     state = State(7, 9, 4, True, 1, now=now, began=began, rebalance=rebalance, gone=Gone(1, began, True, rebalance))
     for each in (state, replace(state, began=now), State()):
         assert from_json(json.loads(json.dumps(to_json(each)))) == each
+
+
+def test_a_topic_that_an_assignment_names_twice_is_one_topic():
+    """As librdkafka's cooperative-sticky assignor writes it."""
+    both = classic_member("a", has={"t": [0, 1]})
+    took_over = classic_member("a", has={"t": [0, 1]})
+    took_over["assignment"]["partitions"] = [{"topic": "t", "partitions": [1, 0]}, {"topic": "t", "partitions": [2]}]
+    log = started().batch(2, classic(1, [both, classic_member("b", has={"t": [2]})], protocol="cooperative-sticky"))
+    told = history(log.batch(9, classic(2, [took_over], protocol="cooperative-sticky")))
+    last = told.rebalances[-1]
+    assert (last["ended_as"], last["phases"], last["kept"], last["moved"]) == ("completed", 1, 2, 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.rules.groups.moves import assigned, by_identity, identity, restarts
 from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told
-from jobs.rules.groups.state import CLASSIC, Member, Partitions, Rebalance, Standing, State, numbered, to_ms
+from jobs.rules.groups.state import CLASSIC, Member, Partitions, Rebalance, Standing, State, gathered, numbered, to_ms
 
 CONSUMER_PROTOCOL = "consumer"
 EAGER_ASSIGNORS = ("range", "roundrobin", "sticky")
@@ -156,7 +156,7 @@ def _assignment(raw: Mapping[str, Any], protocol_type: str | None) -> Partitions
     if raw["assignment"] is None:
         # A leader that assigns nothing to a member may send no bytes at all.
         return {} if protocol_type == CONSUMER_PROTOCOL and not raw["assignment_bytes"] else None
-    return {each["topic"]: sorted(each["partitions"]) for each in raw["assignment"]["partitions"] or ()}
+    return gathered(raw["assignment"]["partitions"])
 
 
 def _mode(

@@ -23,6 +23,7 @@ from jobs.rules.groups.state import (
     Rebalance,
     Standing,
     State,
+    gathered,
     to_ms,
 )
 
@@ -104,7 +105,7 @@ def target_record(state: State, row: Mapping[str, Any]) -> State:
         return state
     target = row["target"]
     tasks = state.now.group_type == STREAMS
-    return _with_member(state, row, to_have=_partitions(target["active_tasks"] if tasks else target["partitions"]))
+    return _with_member(state, row, to_have=gathered(target["active_tasks"] if tasks else target["partitions"]))
 
 
 def current_record(state: State, row: Mapping[str, Any], told: Told) -> State:
@@ -113,9 +114,9 @@ def current_record(state: State, row: Mapping[str, Any], told: Told) -> State:
         return state
     current = row["current"]
     if state.now.group_type == STREAMS:
-        has = _partitions(current["active_tasks"], current["active_tasks_pending_revocation"])
+        has = gathered(current["active_tasks"], current["active_tasks_pending_revocation"])
     else:
-        has = _partitions(current["assigned"], current["pending_revocation"])
+        has = gathered(current["assigned"], current["pending_revocation"])
     state = _restated(state, row["member_id"], current["epoch"], has)
     state = _with_member(state, row, has=has, epoch=current["epoch"], state=current["state"])
     rebalance = state.rebalance
@@ -242,16 +243,6 @@ def _blank(now: Standing) -> Member:
 def _with_member(state: State, row: Mapping[str, Any], /, **changed: Any) -> State:
     member = replace(state.now.members.get(row["member_id"]) or _blank(state.now), **changed)
     return replace(state, now=_with(state.now, state.now.members | {row["member_id"]: member}))
-
-
-def _partitions(*parts: Iterable[Mapping[str, Any]] | None) -> Partitions:
-    """Lists of topics, or subtopologies, and partitions as one."""
-    every: dict[str, set[int]] = {}
-    for part in parts:
-        for each in part or ():
-            name = each["subtopology_id"] if "subtopology_id" in each else each["topic_id"]
-            every.setdefault(name, set()).update(each["partitions"])
-    return {name: sorted(numbers) for name, numbers in every.items()}
 
 
 def _restated(state: State, member_id: str, epoch: int, has: Partitions) -> State:

@@ -14,7 +14,7 @@ from jobs.rules.groups.classic import CONSUMER_PROTOCOL, COOPERATIVE_ASSIGNORS, 
 from jobs.rules.groups.epochs import MODES
 from jobs.rules.groups.moves import identity, restarts
 from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Row, Told
-from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Partitions, Rebalance, Standing, State, to_ms
+from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Rebalance, Standing, State, gathered, to_ms
 
 PREPARING, COMPLETING = "PreparingRebalance", "CompletingRebalance"
 REBALANCING = (PREPARING, COMPLETING)
@@ -194,21 +194,11 @@ def _member(type_: str, topology_epoch: int | None, member: Mapping[str, Any]) -
         topics=member["topics"],
         pattern=member["regex"],
         topology_epoch=topology_epoch,
-        has=_partitions(has),
-        to_have=_partitions(to_have),
+        has=None if has is None else gathered(has),
+        to_have=None if to_have is None else gathered(to_have),
         by_id=type_ not in (CLASSIC, STREAMS),
         epoch=member["epoch"],
     )
-
-
-def _partitions(part: Iterable[Mapping[str, Any]] | None) -> Partitions | None:
-    """Partitions by topic id, by topic where no id is told, or by subtopology."""
-    if part is None:
-        return None
-    return {
-        each["subtopology_id"] if "subtopology_id" in each else each["topic_id"] or each["topic"]: each["partitions"]
-        for each in part
-    }
 
 
 def _has_converged(standing: Standing, state: str | None) -> bool:

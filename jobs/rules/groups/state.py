@@ -1,6 +1,6 @@
 """What is known of one group between two of its records, and how it is kept as JSON. Times are ms since the epoch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +22,19 @@ Partitions = dict[str, list[int]]
 def numbered(partitions: Partitions) -> set[tuple[str, int]]:
     """The partitions one by one."""
     return {(topic, number) for topic, numbers in partitions.items() for number in numbers}
+
+
+def gathered(*parts: Iterable[Mapping[str, Any]] | None) -> Partitions:
+    """Lists of topics, or subtopologies, and partitions as one, by topic id, by topic where no id is told, or by subtopology.
+
+    A topic may be there more than once: librdkafka's cooperative-sticky assignor writes one as often as it gave away some of it.
+    """
+    every: dict[str, set[int]] = {}
+    for part in parts:
+        for each in part or ():
+            name = each.get("subtopology_id") or each.get("topic_id") or each["topic"]
+            every.setdefault(name, set()).update(each["partitions"])
+    return {name: sorted(numbers) for name, numbers in every.items()}
 
 
 def to_ms(time: datetime) -> int:
