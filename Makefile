@@ -26,12 +26,12 @@ try: setup
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
 	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
 
-# Two at a time: one has the Spark session and all tests that share it, the other everything else.
+# Two at a time: tests/spark/ in one process, the other files by turns in whichever is free.
 test: setup
 	$(BIN)/python -m pytest --numprocesses 2
 
 unit: setup
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest --numprocesses 2 tests/unit
 
 lint: setup
 	$(BIN)/ruff check .
@@ -50,6 +50,7 @@ soak: setup
 
 truth: setup
 	$(BIN)/python -m truth --long
+	$(BIN)/python -m truth.groups
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

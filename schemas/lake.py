@@ -1,10 +1,13 @@
 """A lake: where its tables lie, made on first use, checked on each start, attached to a catalog for SQL."""
 
 import re
+import shutil
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from pyspark.errors import AnalysisException
@@ -13,13 +16,16 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import DataType
 
 from schemas import bronze, gold, quality, silver
-from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View
+from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View, union_all
 
 TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES + quality.TABLES
 VIEWS: tuple[View, ...] = silver.VIEWS + gold.VIEWS
 
 
 _T = TypeVar("_T")
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+_CREATION_S = 4.0
+"""How long a table's folder may be there before its first commit, while somebody makes it."""
 
 
 class LakeError(ValueError):
@@ -129,7 +135,8 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
     """Put the lake's tables and views under their names (bronze.metadata_polls, silver.partitions_now, ...).
 
     Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
-    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too.
+    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too. A view of
+    several parts goes without those of such tables, all but the first: what has never been written holds no rows.
     """
     names = []
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
@@ -142,8 +149,9 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
             spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
         names.append(table.full_name)
     for view in VIEWS:
-        if all(name in names for name in _REFERENCE.findall(view.query)):
-            query = _resolve(view.query, lambda name: f"{prefix}{name}")
+        parts = [part for part in view.parts if set(names).issuperset(_REFERENCE.findall(part))]
+        if view.parts[0] in parts:
+            query = _resolve(union_all(parts), lambda name: f"{prefix}{name}")
             spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
             names.append(view.full_name)
     return names
@@ -183,9 +191,36 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{lake.catalog}`.`{table.schema}`")
         spark.sql(table.create_statement(lake.identifier(table)))
     except Exception as error:
-        if table_exists(spark, lake, table):  # another job made it meanwhile
+        if _is_made_by_another(spark, lake, table, error):
+            return
+        if _remove_unfinished(lake, table):
+            _create(spark, lake, table)
             return
         raise LakeError(f"{table.full_name} cannot be made in {lake}: {_first_line(error)}") from error
+
+
+def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Exception) -> bool:
+    """Whether another job made the table meanwhile, or does so within a moment: its folder is there before its first commit."""
+    until = time.monotonic() + (_CREATION_S if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error) else 0)
+    while not (there := table_exists(spark, lake, table)) and time.monotonic() < until:
+        time.sleep(_CREATION_S / 20)
+    return there
+
+
+def _remove_unfinished(lake: Lake, table: Table) -> bool:
+    """Remove what a run that was killed while it made the table left behind: a log without a commit. Return whether there was any.
+
+    Delta makes no table in a folder that is not empty. Only folders of this machine are looked at: object stores have no
+    folders of their own that an unfinished commit could leave.
+    """
+    if lake.root is None or _URI.match(lake.root):
+        return False
+    folder = Path(lake.path(table))
+    log = folder / "_delta_log"
+    if not log.is_dir() or any(other != log for other in folder.iterdir()) or any(log.glob("[0-9]*")):
+        return False
+    shutil.rmtree(folder)
+    return True
 
 
 @dataclass(frozen=True)

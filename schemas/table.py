@@ -1,6 +1,6 @@
 """What a table of the lake is: columns with comments, keys, constraints, layout, as plain data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 LAKE_VERSION = 1
@@ -82,17 +82,30 @@ class Table:
 
 @dataclass(frozen=True)
 class View:
-    """A named question over tables of the lake; `{name}` in `query` stands for the table or view of that name."""
+    """A named question over tables of the lake; `{schema.name}` in a part stands for that table.
+
+    The rows are those of all parts; the first part names the columns.
+    """
 
     schema: str
     name: str
     comment: str
-    query: str
+    parts: tuple[str, ...]
+
+    @property
+    def query(self) -> str:
+        """All parts as one SELECT."""
+        return union_all(self.parts)
 
     @property
     def full_name(self) -> str:
         """`schema.name`, the name in catalogs and messages."""
         return f"{self.schema}.{self.name}"
+
+
+def union_all(parts: Sequence[str]) -> str:
+    """SELECTs of the same columns as one."""
+    return "\nUNION ALL\n".join(part.strip() for part in parts)
 
 
 def sql_string(text: str) -> str:

@@ -18,17 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 
 
-class SchedulingWithOneSession(LoadScopeScheduling):
-    """Two processes share the files between them, and all that use the one shared Spark session go to the same."""
+class SchedulingByFile(LoadScopeScheduling):
+    """Two processes share the files between them; those of tests/spark/ go to the same, which has them share one session."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
-        uses_spark = not file.startswith("tests/unit/") and "spark" in (ROOT / file).read_text()
-        return "spark" if uses_spark else file
+        return "tests/spark" if file.startswith("tests/spark/") else file
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SchedulingWithOneSession:
-    return SchedulingWithOneSession(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SchedulingByFile:
+    return SchedulingByFile(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -50,15 +49,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     from local_cluster.ivy import kafka_jars
 
-    clients = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith("kafka-clients-")]
-    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *clients]
+    own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
+    classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
+    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *classes]
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        "spark.driver.memory": "8g",
+        "spark.driver.memory": "6g",
         # Delta remembers the logs of tables, and with each the plans that read it; every test makes tables.
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100",
         "spark.sql.session.timeZone": "UTC",
@@ -90,5 +90,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "Lake":  # noqa: F821
     """A lake whose history is known, made once: the questions are asked of it, and the notebooks draw it."""
     from tests.spark.incident import write_lake
+    from tests.spark.incident_groups import write_groups
 
-    return write_lake(spark, str(tmp_path_factory.mktemp("incident")))
+    lake = write_lake(spark, str(tmp_path_factory.mktemp("incident")))
+    write_groups(spark, lake)
+    return lake

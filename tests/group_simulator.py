@@ -74,8 +74,9 @@ class Account:
 class Group:
     """What both coordinators share: processes, their account, the clock."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, *, busy: bool = False) -> None:
         self.log = Log()
+        self.busy = busy
         self.partitions = partitions
         self.processes: dict[str, Process] = {}
         self.generation = 0
@@ -84,6 +85,7 @@ class Group:
         self.restarts: list[tuple[str, str]] = []
         self.account: Account | None = None
         self._named = 0
+        self._written = 0
 
     def opened(self) -> Account:
         owners = {number: process.name for process in self.processes.values() for number in process.owned}
@@ -103,7 +105,12 @@ class Group:
         return list(self.processes.values())[number % len(self.processes)]
 
     def tick(self) -> float:
-        self.seconds += 1
+        """The time of what is written next; where the coordinator is busy, two changes share a time and lie side by side."""
+        if self.busy and self._written % 2:
+            self.log.next_offset -= 1
+        else:
+            self.seconds += 1
+        self._written += 1
         return self.seconds
 
     def fair(self) -> dict[str, set[int]]:
@@ -200,8 +207,8 @@ class ClassicGroup(Group):
 class ConsumerGroup(Group):
     """A KIP-848 group: members heartbeat one by one, give up what is not theirs any more, and take over what is free."""
 
-    def __init__(self, partitions: int) -> None:
-        super().__init__(partitions)
+    def __init__(self, partitions: int, *, busy: bool = False) -> None:
+        super().__init__(partitions, busy=busy)
         self.target: dict[str, set[int]] = {}
         self.target_epoch = 0
         self.epochs: dict[str, int] = {}

@@ -11,10 +11,12 @@ from typing import Any
 
 import yaml
 
-from metadata_source.options import duration_ms, parse
+from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, duration_ms, parse, parse_group_log
 from schemas.lake import Lake
 
-_KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds", "validation")
+_KEYS = ("lake", "checkpoints", "clusters", "poll", "groupLog", "retention", "thresholds", "validation")
+_SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
+"""Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
 _RETENTION_KEYS = ("bronze",)
 _COUNTS = {"flaps": 1, "storm": 2, "crashLoop": 2}
 """Thresholds that are counts -> the smallest that makes sense."""
@@ -52,7 +54,7 @@ class Config:
 
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
     the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None where
-    nothing says it.
+    nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is not read.
     """
 
     lake: Lake
@@ -62,6 +64,7 @@ class Config:
     bronze_retention: timedelta
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
+    group_log: Mapping[str, str] | None = None
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -72,6 +75,18 @@ class Config:
         known = {alias: {"clusterId": id_} for alias, id_ in cluster_ids.items()}
         clusters = {alias: {**known.get(alias, {}), **options} for alias, options in self.clusters.items()}
         return {**self.poll, "clusters": json.dumps(clusters)}
+
+    def group_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
+        """Options for the stream `kafka_group_log`, to the same clusters. Raises ValueError where the log is not to be read."""
+        if self.group_log is None:
+            raise ValueError("groupLog is missing: an empty mapping reads the log of every cluster")
+        polling = self.source_options(cluster_ids)
+        clusters = {
+            alias: {name: value for name, value in options.items() if name.lower() in GROUP_LOG_BY_NAME}
+            for alias, options in json.loads(polling["clusters"]).items()
+        }
+        common = {name: value for name, value in self.poll.items() if name.lower() in _SHARED_OPTIONS}
+        return {**common, **self.group_log, "clusters": json.dumps(clusters)}
 
 
 def load(path: str) -> Config:
@@ -116,10 +131,7 @@ def _config(content: Mapping[str, Any]) -> Config:
         alias: _texts(f"clusters.{alias}", options)
         for alias, options in _mapping("clusters", content["clusters"]).items()
     }
-    poll = _texts("poll", content.get("poll") or {})
-    for name in poll:
-        if name.lower() in {"cluster", "clusters", "clusterid"}:
-            raise ValueError(f"poll.{name}: what is of one cluster only stands under clusters")
+    poll = _source_texts("poll", content.get("poll") or {})
     config = Config(
         lake,
         checkpoints,
@@ -128,6 +140,7 @@ def _config(content: Mapping[str, Any]) -> Config:
         _retention(content.get("retention") or {}),
         _thresholds(content.get("thresholds") or {}),
         _docs(content.get("validation") or {}, lake),
+        _source_texts("groupLog", content["groupLog"] or {}) if "groupLog" in content else None,
     )
     # The data source knows its options; a mistake should show here, not in the first batch.
     for cluster in parse(config.source_options({}), "stream").clusters:
@@ -136,7 +149,17 @@ def _config(content: Mapping[str, Any]) -> Config:
                 f"metadataVersion {cluster.metadata_version}: history needs the cluster's id, which answers have from "
                 f"{FIRST_VERSION_WITH_CLUSTER_ID} on"
             )
+    if config.group_log is not None:
+        parse_group_log(config.group_log_options({}), "stream")
     return config
+
+
+def _source_texts(key: str, value: Any) -> dict[str, str]:
+    texts = _texts(key, value)
+    for name in texts:
+        if name.lower() in {"cluster", "clusters", "clusterid"}:
+            raise ValueError(f"{key}.{name}: what is of one cluster only stands under clusters")
+    return texts
 
 
 def _lake(value: Any) -> Lake:

@@ -95,6 +95,8 @@ def with_coordinators(rebalances: DataFrame, states: DataFrame, moved: DataFrame
     led = F.expr("began_by BETWEEN _surely_from AND coalesce(_surely_to, settled_at)")
     # A partition that was not watched before may have moved then.
     near = F.expr("_until >= began_by AND (_after IS NULL OR ended_by IS NULL OR _after <= ended_by)")
+    # A move before the group was there has no event, and means nothing to it.
+    followed = F.col("_near") & F.col("_moved") & F.col("_move_id").isNotNull()
     told = (
         asked.join(log_states, list(_LOG_PARTITION))
         .withColumns({"_held": held, "_led": led, "_near": F.coalesce(near, F.lit(False))})
@@ -103,12 +105,7 @@ def with_coordinators(rebalances: DataFrame, states: DataFrame, moved: DataFrame
         .groupBy("id")
         .agg(
             F.max(F.when(F.col("_led"), F.col("_leader"))).alias("coordinator"),
-            F.max(
-                F.when(
-                    F.col("_near") & F.col("_moved"),
-                    F.when(F.col("_move_id").isNotNull(), F.struct("poll", "_move_id")),
-                )
-            ).alias("_move"),
+            F.max(F.when(followed, F.struct("poll", "_move_id"))).alias("_move"),
             F.max(F.col("_near") & ~F.col("_moved")).alias("_unsure"),
             F.max("_held").alias("_watched"),
         )

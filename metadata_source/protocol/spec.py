@@ -1,7 +1,7 @@
 """Messages as tables of fields and versions: the one place where field order, version ranges and nullability stand.
 
-The tables follow Kafka's own message definitions (``clients/src/main/resources/common/message/Metadata*.json``), field names in
-snake case. How a type is written on the wire is in `wire`.
+The tables follow Kafka's own message definitions (``clients/src/main/resources/common/message/Metadata*.json`` for those here),
+field names in snake case. How a type is written on the wire is in `wire`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,21 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 
 class Primitive(enum.Enum):
     """Types without parts."""
 
     BOOL = "bool"
+    INT8 = "int8"
     INT16 = "int16"
+    UINT16 = "uint16"
     INT32 = "int32"
+    INT64 = "int64"
     UUID = "uuid"
     STRING = "string"
+    BYTES = "bytes"
 
 
 class Length(enum.Enum):
@@ -31,7 +36,7 @@ class Length(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Entries of one type; of the primitives only INT32, since no message here has other arrays. `length` overrides the version's own way of writing lengths (no correct message needs it)."""
+    """Entries of one type. `length` overrides the version's own way of writing lengths (no correct message needs it)."""
 
     of: Primitive | Struct
     length: Length | None = None
@@ -39,13 +44,18 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field, present in versions `since` to `until` (both included), null allowed from version `nullable` on."""
+    """One field, present in versions `since` to `until` (both included), null allowed from version `nullable` on.
+
+    A field with a `tag` stands in the section of tagged fields, and only where its value is not `default`.
+    """
 
     name: str
-    type: Primitive | Array
+    type: Primitive | Array | Struct
     since: int = 0
     until: int | None = None
     nullable: int | None = None
+    tag: int | None = None
+    default: Any = None
 
     def in_version(self, version: int) -> bool:
         """Whether this version has the field."""
@@ -58,7 +68,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Struct:
-    """Fields in wire order. In flexible versions a section of tagged fields follows, unless `tagged` is false (a mistake).
+    """Fields in wire order. In flexible versions the section of tagged fields follows, unless `tagged` is false (a mistake).
 
     A struct is equal to itself only: it is a cache key for each entry that is read, and comparing tables would take longer.
     """
@@ -67,28 +77,42 @@ class Struct:
     tagged: bool = True
 
     def in_version(self, version: int) -> tuple[Field, ...]:
-        """Return the fields that this version has, in wire order."""
+        """Return the fields without a tag that this version has, in wire order."""
         return _fields(self, version)
+
+    def tagged_in(self, version: int) -> dict[int, Field]:
+        """Return the fields that this version has in the section of tagged fields, by tag, in the order of tags."""
+        return _tagged_fields(self, version)
 
 
 @cache
 def _fields(struct: Struct, version: int) -> tuple[Field, ...]:
-    return tuple(each for each in struct.fields if each.in_version(version))
+    return tuple(each for each in struct.fields if each.tag is None and each.in_version(version))
+
+
+@cache
+def _tagged_fields(struct: Struct, version: int) -> dict[int, Field]:
+    fields = {each.tag: each for each in struct.fields if each.tag is not None and each.in_version(version)}
+    return dict(sorted(fields.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request or response body: versions 0 to `last_version`, flexible (KIP-482) from `flexible_since` on."""
+    """A request or response body, or another message of this encoding: versions 0 to `last_version`.
+
+    It is flexible (KIP-482) from version `flexible_since` on, never where that is None. `api_key` is as in Kafka's classes: of a
+    coordinator's record its type, -1 of what is neither that nor a request.
+    """
 
     name: str
     api_key: int
     last_version: int
-    flexible_since: int
+    flexible_since: int | None
     body: Struct = field(repr=False)
 
     def flexible(self, version: int) -> bool:
         """Whether lengths are varints and structs end in tagged fields."""
-        return version >= self.flexible_since
+        return self.flexible_since is not None and version >= self.flexible_since
 
 
 METADATA_REQUEST = Message(

@@ -1,14 +1,16 @@
 """Any message of the tables, read into columns or written from values, one field after the other.
 
 This is the exact reader: it knows every rule of the encoding and says where bytes break one. `runs` is faster for topics of the
-usual shape and leaves everything else to this one.
+usual shape and leaves everything else to this one. `values` reads by the same rules into values, also what has no columns.
 
-Strings and arrays before flexible versions: a signed length, -1 for null. From them on (KIP-482): an unsigned varint of
-length + 1, 0 for null, and after each struct a section of tagged fields, which are skipped, since none is defined.
+Strings, bytes and arrays before flexible versions: a signed length, -1 for null. From them on (KIP-482): an unsigned varint of
+length + 1, 0 for null, and after each struct a section of tagged fields, of which those that the table does not have are skipped.
+A struct that may be null begins with a byte, negative for null; among tagged fields with an unsigned varint, 0 for null.
 A boolean is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() != 0``).
 
-Three things that Kafka's reader lets pass are errors here, since they mean that the bytes are not what they should be: varints with
-more bytes than they need, negative lengths other than -1, and strings that are not UTF-8 (Java puts U+FFFD in their place).
+What Kafka's reader lets pass and is an error here, since the bytes are then not what they should be: varints with more bytes than
+they need, negative lengths other than -1, strings that are not UTF-8 (Java puts U+FFFD in their place), and tagged fields of
+another size than they say.
 """
 
 from __future__ import annotations
@@ -32,8 +34,23 @@ OnValue = Callable[[str, int, int, Any], None]
 
 NULL = -1
 MAX_STRING = 0x7FFF
-FIXED_BYTES = {Primitive.BOOL: 1, Primitive.INT16: 2, Primitive.INT32: 4, Primitive.UUID: 16}
-_TYPECODES = {Primitive.BOOL: "b", Primitive.INT16: "h", Primitive.INT32: "i"}
+FIXED_BYTES = {
+    Primitive.BOOL: 1,
+    Primitive.INT8: 1,
+    Primitive.INT16: 2,
+    Primitive.UINT16: 2,
+    Primitive.INT32: 4,
+    Primitive.INT64: 8,
+    Primitive.UUID: 16,
+}
+_INT_TYPECODES = {
+    Primitive.INT8: "b",
+    Primitive.INT16: "h",
+    Primitive.UINT16: "H",
+    Primitive.INT32: "i",
+    Primitive.INT64: "q",
+}
+_TYPECODES = _INT_TYPECODES | {Primitive.BOOL: "b"}
 _LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
 _SHOWN_BYTES = 16
 
@@ -44,10 +61,15 @@ def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bo
     if isinstance(kind, Array):
         return _LENGTH_BYTES[array_length(kind, flexible=flexible)]
     if isinstance(kind, Struct):
-        fields = sum(minimum_size(each.type, version, flexible=flexible) for each in kind.in_version(version))
+        fields = sum(
+            1
+            if isinstance(each.type, Struct) and each.nullable_in(version)
+            else minimum_size(each.type, version, flexible=flexible)
+            for each in kind.in_version(version)
+        )
         return fields + (flexible and kind.tagged)
-    if kind is Primitive.STRING:
-        return 1 if flexible else 2
+    if kind is Primitive.STRING or kind is Primitive.BYTES:
+        return _LENGTH_BYTES[_primitive_length(kind, flexible=flexible)]
     return FIXED_BYTES[kind]
 
 
@@ -56,25 +78,180 @@ def array_length(kind: Array, *, flexible: bool) -> Length:
     return kind.length or (Length.COMPACT if flexible else Length.INT32)
 
 
+def _primitive_length(kind: Primitive, *, flexible: bool) -> Length:
+    """Return how the length of a string, or of bytes, is written."""
+    if flexible:
+        return Length.COMPACT
+    return Length.INT16 if kind is Primitive.STRING else Length.INT32
+
+
 def check_version(message: Message, version: int) -> None:
     """Raise ValueError for a version that the table does not have."""
     if not 0 <= version <= message.last_version:
         raise ValueError(f"{message.name} has versions 0 to {message.last_version}, not {version}")
 
 
-class Reader:
-    """Reads one body, which is untrusted: each length is checked against the bytes left before anything is made of it."""
+class Cursor:
+    """Goes through one body, which is untrusted: each length is checked against the bytes left before anything is made of it.
 
-    def __init__(self, body: bytes, message: Message, version: int, on_value: OnValue | None = None) -> None:
+    It begins at byte `start`; what stands before is not of the message, but offsets count it.
+    """
+
+    def __init__(self, body: bytes, message: Message, version: int, start: int = 0) -> None:
         check_version(message, version)
         self.body = body
         self.message = message
         self.version = version
         self.flexible = message.flexible(version)
-        self.position = 0
+        self.position = start
+        self._path: list[str | int] = []
+
+    def refuse_rest(self) -> None:
+        """Refuse bytes after the end of the message."""
+        if left := self._left():
+            self._path = ["end of message"]
+            raise self._error(self.position, f"{left} bytes are left over", len(self.body))
+
+    def _read_primitive(self, kind: Primitive, *, nullable: bool) -> Any:
+        if kind is Primitive.STRING:
+            return self._read_string(nullable=nullable)
+        if kind is Primitive.BYTES:
+            return self._read_bytes(nullable=nullable)
+        taken = self._take(FIXED_BYTES[kind])
+        if kind is Primitive.UUID:
+            return taken
+        if kind is Primitive.BOOL:
+            return taken != b"\0"
+        return int.from_bytes(taken, signed=kind is not Primitive.UINT16)
+
+    def _read_primitives(self, kind: Primitive, count: int) -> Sequence[Any]:
+        """Read the entries of an array: into an array of integers where they are that, else into a list."""
+        typecode = _INT_TYPECODES.get(kind)
+        if typecode is None:
+            return [self._read_primitive(kind, nullable=False) for _ in range(count)]
+        values = array(typecode, self._take(FIXED_BYTES[kind] * max(count, 0)))
+        if sys.byteorder == "little":
+            values.byteswap()
+        return values
+
+    def _read_count(self, kind: Array, *, nullable: bool) -> int:
+        start = self.position
+        count = self._read_length(array_length(kind, flexible=self.flexible), "an array")
+        if count == NULL:
+            if not nullable:
+                raise self._error(start, "null, where null is not allowed")
+        elif count * (least := minimum_size(kind.of, self.version, flexible=self.flexible)) > self._left():
+            what = f"an array of {count} entries, {least} bytes each at least"
+            raise self._error(start, f"{what}, but {self._left()} bytes are left")
+        return count
+
+    def _read_string(self, *, nullable: bool) -> str | None:
+        start = self.position
+        length = self._read_length(_primitive_length(Primitive.STRING, flexible=self.flexible), "a string")
+        if length == NULL:
+            if not nullable:
+                raise self._error(start, "null, where null is not allowed")
+            return None
+        if length > MAX_STRING or length > self._left():
+            limit = f"{self._left()} bytes are left" if length > self._left() else f"{MAX_STRING} is the most"
+            raise self._error(start, f"a string of {length} bytes, but {limit}")
+        content = self.position
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            at = content + error.start
+            raise self._error(at, "a string that is not UTF-8", content + error.end) from None
+
+    def _read_bytes(self, *, nullable: bool) -> bytes | None:
+        start = self.position
+        length = self._read_length(_primitive_length(Primitive.BYTES, flexible=self.flexible), "bytes")
+        if length == NULL:
+            if not nullable:
+                raise self._error(start, "null, where null is not allowed")
+            return None
+        if length > self._left():
+            raise self._error(start, f"{length} bytes wanted, but {self._left()} bytes are left")
+        return self._take(length)
+
+    def _read_length(self, length: Length, of: str) -> int:
+        start = self.position
+        if length is Length.COMPACT:
+            return self._read_varint() - 1
+        value = int.from_bytes(self._take(_LENGTH_BYTES[length]), signed=True)
+        if value < NULL:
+            raise self._error(start, f"{of} of negative length {value}")
+        return value
+
+    def _read_varint(self) -> int:
+        start = self.position
+        if start < len(self.body) and (only := self.body[start]) < 0x80:
+            self.position = start + 1
+            return only
+        value = shift = 0
+        while True:
+            byte = self._take(1, start)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift > 28:
+                raise self._error(start, "a varint of more than 5 bytes", self.position + 1)
+        if value >> 32 or (byte == 0 and shift > 7):
+            wrong = "more than 32 bits" if value >> 32 else "more bytes than it needs"
+            raise self._error(start, f"a varint with {wrong}")
+        return value
+
+    def _read_tag_count(self) -> int:
+        start = self.position
+        count = self._read_varint()
+        if count * 2 > self._left():
+            raise self._error(start, f"{count} tagged fields, 2 bytes each at least, but {self._left()} bytes are left")
+        return count
+
+    def _read_tag(self) -> tuple[int, int]:
+        """Read what stands before a tagged field's value: its tag and its size."""
+        start = self.position
+        tag = self._read_varint()
+        size = self._read_varint()
+        if size > self._left():
+            raise self._error(start, f"tagged field {tag} of {size} bytes, but {self._left()} bytes are left")
+        return tag, size
+
+    def _take(self, size: int, start: int | None = None) -> bytes:
+        begin = self.position
+        end = begin + size
+        if end > len(self.body):
+            at = begin if start is None else start
+            what = f"{size} bytes wanted" if size > 1 else "1 byte wanted"
+            raise self._error(at, f"{what}, {self._left()} left", len(self.body))
+        self.position = end
+        return self.body[begin:end]
+
+    def _left(self) -> int:
+        return len(self.body) - self.position
+
+    def _path_text(self) -> str:
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self._path)
+        return "".join(parts).removeprefix(".")
+
+    def _error(self, offset: int, problem: str, end: int | None = None) -> ProtocolError:
+        """Return the error for what was read from `offset` to `end` (the position, unless given)."""
+        read = self.body[offset : self.position if end is None else end]
+        if read:
+            more = " ..." if len(read) > _SHOWN_BYTES else ""
+            problem += f" (read {read[:_SHOWN_BYTES].hex(' ')}{more})"
+        return ProtocolError(
+            problem, message=self.message.name, version=self.version, path=self._path_text(), offset=offset
+        )
+
+
+class Reader(Cursor):
+    """Reads one body into columns: for messages without tagged fields of their own whose structs are entries of arrays."""
+
+    def __init__(self, body: bytes, message: Message, version: int, on_value: OnValue | None = None) -> None:
+        super().__init__(body, message, version)
         self.columns: Columns = {}
         self._on_value = on_value
-        self._path: list[str | int] = []
 
     def read_message(self) -> Columns:
         """Read the whole body, to its last byte."""
@@ -92,7 +269,7 @@ class Reader:
         if not isinstance(top_level.type, Array):
             raise TypeError(f"{top_level.name} is no array")
         self._path.append(top_level.name)
-        count = self._read_count(top_level.type, top_level.name, nullable=top_level.nullable_in(self.version))
+        count = self._read_length_of(top_level.type, top_level.name, nullable=top_level.nullable_in(self.version))
         self._path.pop()
         return count
 
@@ -100,17 +277,20 @@ class Reader:
         """Read what ends the message, and refuse bytes after it."""
         if self.flexible and self.message.body.tagged:
             self._skip_tagged_fields()
-        if left := len(self.body) - self.position:
-            self._path = ["end of message"]
-            raise self._error(self.position, f"{left} bytes are left over", len(self.body))
+        self.refuse_rest()
 
     def _read_field(self, each: Field, key: str) -> None:
         self._path.append(each.name)
         nullable = each.nullable_in(self.version)
         if isinstance(each.type, Array):
             self._read_array(each.type, key, nullable=nullable)
+        elif isinstance(each.type, Primitive):
+            start = self.position
+            value = self._read_primitive(each.type, nullable=nullable)
+            self._column(key, _TYPECODES.get(each.type)).append(value)
+            self._tell(start, value)
         else:
-            self._read_primitive(each.type, key, nullable=nullable)
+            raise TypeError(f"{key} is a struct that is no entry of an array: there are no columns for it")
         self._path.pop()
 
     def _read_struct(self, struct: Struct, prefix: str) -> None:
@@ -121,9 +301,11 @@ class Reader:
 
     def _read_array(self, kind: Array, key: str, *, nullable: bool) -> None:
         start = self.position
-        count = self._read_count(kind, key, nullable=nullable)
+        count = self._read_length_of(kind, key, nullable=nullable)
         if not isinstance(kind.of, Struct):
-            self._tell(start, self._read_ints(count, key + ".item"))
+            values = self._read_primitives(kind.of, count)
+            self._column(key + ".item", _TYPECODES.get(kind.of)).extend(values)
+            self._tell(start, values)
             return
         self._tell(start, range(count))
         self._path.append(0)
@@ -132,110 +314,20 @@ class Reader:
             self._read_struct(kind.of, key)
         self._path.pop()
 
-    def _read_ints(self, count: int, key: str) -> array[int]:
-        values = array("i", self._take(4 * max(count, 0)))
-        if sys.byteorder == "little":
-            values.byteswap()
-        self._column(key, "i").extend(values)
-        return values
-
-    def _read_count(self, kind: Array, key: str, *, nullable: bool) -> int:
-        start = self.position
-        length = array_length(kind, flexible=self.flexible)
-        count = self._read_length(length, "an array")
-        if count == NULL:
-            if not nullable:
-                raise self._error(start, "null, where null is not allowed")
-        elif count * (least := minimum_size(kind.of, self.version, flexible=self.flexible)) > self._left():
-            what = f"an array of {count} entries, {least} bytes each at least"
-            raise self._error(start, f"{what}, but {self._left()} bytes are left")
+    def _read_length_of(self, kind: Array, key: str, *, nullable: bool) -> int:
+        count = self._read_count(kind, nullable=nullable)
         self._column(key, "i").append(count)
         return count
-
-    def _read_primitive(self, kind: Primitive, key: str, *, nullable: bool) -> None:
-        start = self.position
-        value: int | str | bytes | None
-        match kind:
-            case Primitive.STRING:
-                value = self._read_string(nullable=nullable)
-            case Primitive.UUID:
-                value = self._take(16)
-            case Primitive.BOOL:
-                value = self._take(1) != b"\0"
-            case Primitive.INT16 | Primitive.INT32:
-                value = int.from_bytes(self._take(FIXED_BYTES[kind]), signed=True)
-        self._column(key, _TYPECODES.get(kind)).append(value)
-        self._tell(start, value)
-
-    def _read_string(self, *, nullable: bool) -> str | None:
-        start = self.position
-        length = self._read_length(Length.COMPACT if self.flexible else Length.INT16, "a string")
-        if length == NULL:
-            if not nullable:
-                raise self._error(start, "null, where null is not allowed")
-            return None
-        if length > MAX_STRING or length > self._left():
-            limit = f"{self._left()} bytes are left" if length > self._left() else f"{MAX_STRING} is the most"
-            raise self._error(start, f"a string of {length} bytes, but {limit}")
-        content = self.position
-        try:
-            return self._take(length).decode()
-        except UnicodeDecodeError as error:
-            at = content + error.start
-            raise self._error(at, "a string that is not UTF-8", content + error.end) from None
-
-    def _read_length(self, length: Length, of: str) -> int:
-        start = self.position
-        if length is Length.COMPACT:
-            return self._read_varint() - 1
-        value = int.from_bytes(self._take(_LENGTH_BYTES[length]), signed=True)
-        if value < NULL:
-            raise self._error(start, f"{of} of negative length {value}")
-        return value
-
-    def _read_varint(self) -> int:
-        start = self.position
-        value = shift = 0
-        while True:
-            byte = self._take(1, start)[0]
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-            if shift > 28:
-                raise self._error(start, "a varint of more than 5 bytes", self.position + 1)
-        if value >> 32 or (byte == 0 and shift > 7):
-            wrong = "more than 32 bits" if value >> 32 else "more bytes than it needs"
-            raise self._error(start, f"a varint with {wrong}")
-        return value
 
     def _skip_tagged_fields(self) -> None:
         self._path.append("tagged_fields")
         start = self.position
-        count = self._read_varint()
-        if count * 2 > self._left():
-            raise self._error(start, f"{count} tagged fields, 2 bytes each at least, but {self._left()} bytes are left")
+        count = self._read_tag_count()
         self._tell(start, count)
         for _ in range(count):
-            tag_start = self.position
-            tag = self._read_varint()
-            size = self._read_varint()
-            if size > self._left():
-                raise self._error(tag_start, f"tagged field {tag} of {size} bytes, but {self._left()} bytes are left")
+            _, size = self._read_tag()
             self.position += size
         self._path.pop()
-
-    def _take(self, size: int, start: int | None = None) -> bytes:
-        if size > self._left():
-            at = self.position if start is None else start
-            what = f"{size} bytes wanted" if size > 1 else "1 byte wanted"
-            raise self._error(at, f"{what}, {self._left()} left", len(self.body))
-        taken = self.body[self.position : self.position + size]
-        self.position += size
-        return taken
-
-    def _left(self) -> int:
-        return len(self.body) - self.position
 
     def _column(self, key: str, typecode: str | None) -> Any:
         column = self.columns.get(key)
@@ -247,20 +339,6 @@ class Reader:
         if self._on_value is not None:
             self._on_value(self._path_text(), start, self.position, value)
 
-    def _path_text(self) -> str:
-        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self._path)
-        return "".join(parts).removeprefix(".")
-
-    def _error(self, offset: int, problem: str, end: int | None = None) -> ProtocolError:
-        """Return the error for what was read from `offset` to `end` (the position, unless given)."""
-        read = self.body[offset : self.position if end is None else end]
-        if read:
-            more = " ..." if len(read) > _SHOWN_BYTES else ""
-            problem += f" (read {read[:_SHOWN_BYTES].hex(' ')}{more})"
-        return ProtocolError(
-            problem, message=self.message.name, version=self.version, path=self._path_text(), offset=offset
-        )
-
 
 @lru_cache(maxsize=256)
 def _keys(struct: Struct, prefix: str, version: int) -> tuple[tuple[Field, str], ...]:
@@ -268,7 +346,10 @@ def _keys(struct: Struct, prefix: str, version: int) -> tuple[tuple[Field, str],
 
 
 def write_message(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
-    """Return the body for `values` (by field name; structs as mappings). Fields that the version lacks are left out."""
+    """Return the body for `values` (by field name; structs as mappings). Fields that the version lacks are left out.
+
+    So are tagged fields whose value is their default, or not given.
+    """
     check_version(message, version)
     flexible = message.flexible(version)
     out = bytearray()
@@ -278,47 +359,73 @@ def write_message(message: Message, version: int, values: Mapping[str, Any]) -> 
 
 def _write_struct(out: bytearray, struct: Struct, version: int, values: Mapping[str, Any], *, flexible: bool) -> None:
     for each in struct.in_version(version):
-        value = values[each.name]
-        if value is None and not each.nullable_in(version):
-            raise ValueError(f"{each.name} cannot be null in version {version}")
-        if isinstance(each.type, Array):
-            _write_array(out, each.type, version, value, flexible=flexible)
-        else:
-            _write_primitive(out, each.type, value, flexible=flexible)
+        value = _allowed(each, values[each.name], version)
+        if isinstance(each.type, Struct) and each.nullable_in(version):
+            out += (1 if value is not None else NULL).to_bytes(1, signed=True)
+        if not isinstance(each.type, Struct) or value is not None:
+            _write_value(out, each.type, version, value, flexible=flexible)
     if flexible and struct.tagged:
-        out.append(0)
+        _write_tagged_fields(out, struct, version, values)
 
 
-def _write_array(out: bytearray, kind: Array, version: int, entries: Sequence[Any] | None, *, flexible: bool) -> None:
-    _write_length(out, array_length(kind, flexible=flexible), NULL if entries is None else len(entries))
-    for entry in entries or ():
-        if isinstance(kind.of, Struct):
-            _write_struct(out, kind.of, version, entry, flexible=flexible)
-        else:
-            _write_primitive(out, kind.of, entry, flexible=flexible)
+def _allowed(each: Field, value: Any, version: int) -> Any:
+    if value is None and not each.nullable_in(version):
+        raise ValueError(f"{each.name} cannot be null in version {version}")
+    return value
+
+
+def _write_tagged_fields(out: bytearray, struct: Struct, version: int, values: Mapping[str, Any]) -> None:
+    given = {
+        tag: (each, _allowed(each, values[each.name], version))
+        for tag, each in struct.tagged_in(version).items()
+        if values.get(each.name, each.default) != each.default
+    }
+    _write_varint(out, len(given))
+    for tag, (each, value) in given.items():
+        content = bytearray()
+        if isinstance(each.type, Struct) and each.nullable_in(version):
+            _write_varint(content, int(value is not None))
+        if not isinstance(each.type, Struct) or value is not None:
+            _write_value(content, each.type, version, value, flexible=True)
+        _write_varint(out, tag)
+        _write_varint(out, len(content))
+        out += content
+
+
+def _write_value(out: bytearray, kind: Primitive | Array | Struct, version: int, value: Any, *, flexible: bool) -> None:
+    if isinstance(kind, Struct):
+        _write_struct(out, kind, version, value, flexible=flexible)
+    elif isinstance(kind, Array):
+        _write_length(out, array_length(kind, flexible=flexible), NULL if value is None else len(value))
+        for entry in value or ():
+            _write_value(out, kind.of, version, entry, flexible=flexible)
+    else:
+        _write_primitive(out, kind, value, flexible=flexible)
 
 
 def _write_primitive(out: bytearray, kind: Primitive, value: Any, *, flexible: bool) -> None:
-    if kind is Primitive.STRING:
-        text = b"" if value is None else value.encode()
-        if len(text) > MAX_STRING:
-            raise ValueError(f"a string of {len(text)} bytes, but {MAX_STRING} is the most: {value[:40]!r}...")
-        length = Length.COMPACT if flexible else Length.INT16
-        _write_length(out, length, NULL if value is None else len(text))
-        out += text
+    if kind is Primitive.STRING or kind is Primitive.BYTES:
+        content = value.encode() if isinstance(value, str) else value or b""
+        if kind is Primitive.STRING and len(content) > MAX_STRING:
+            raise ValueError(f"a string of {len(content)} bytes, but {MAX_STRING} is the most: {value[:40]!r}...")
+        _write_length(out, _primitive_length(kind, flexible=flexible), NULL if value is None else len(content))
+        out += content
     elif kind is Primitive.UUID:
         out += value
     elif kind is Primitive.BOOL:
         out.append(bool(value))
     else:
-        out += value.to_bytes(FIXED_BYTES[kind], signed=True)
+        out += value.to_bytes(FIXED_BYTES[kind], signed=kind is not Primitive.UINT16)
 
 
 def _write_length(out: bytearray, length: Length, value: int) -> None:
-    if length is not Length.COMPACT:
+    if length is Length.COMPACT:
+        _write_varint(out, value + 1)
+    else:
         out += value.to_bytes(_LENGTH_BYTES[length], signed=True)
-        return
-    value += 1
+
+
+def _write_varint(out: bytearray, value: int) -> None:
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7

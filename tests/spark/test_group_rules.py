@@ -13,17 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from jobs.rules import coordinators, storms
+from jobs.rules import coordinators, group_polls, storms
 from schemas import gold, silver
 from schemas.table import Table
+from tests.group_states import ORDERS, Row, at, classic, consumer, member, states
 
-Row = dict[str, Any]
-START = datetime(2026, 11, 1, tzinfo=UTC)
 CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
 
 
 def frame(spark: SparkSession, rows: Iterable[Row], table: Table, *more: str) -> DataFrame:
@@ -71,12 +66,12 @@ def test_storms_are_all_that_hangs_together_and_nothing_else(spark: SparkSession
         expected += [({**group, "kind": "storm"}, chain) for chain in chains(times, 4, window)]
         joined: dict[tuple[str, str], set[tuple[datetime, str]]] = defaultdict(set)
         for time, id_ in times:
-            for member in range(pick.randint(0, 3)):
+            for number_of in range(pick.randint(0, 3)):
                 of, change = (
                     (pick.choice("ab"), pick.choice(["/h1", "/h2"])),
                     pick.choice(["joined", "stayed", "joined"]),
                 )
-                row = {"rebalance_id": id_, "began_by": time, "member_id": f"{id_}-{member}", "change": change}
+                row = {"rebalance_id": id_, "began_by": time, "member_id": f"{id_}-{number_of}", "change": change}
                 members.append({**group, **dict(zip(client, of, strict=True)), **row})
                 if change == "joined":
                     joined[of].add((time, id_))
@@ -273,3 +268,116 @@ def test_coordinators_and_the_moves_that_rebalances_followed(spark: SparkSession
     }
     new = states_frame.where("first_poll > 's/000000000040'")
     assert rows_of(coordinators.asked_since(new)) == [{"cluster_id": "id-prod", "asked_since": at(400)}]
+
+
+# --- polls of groups ---
+
+
+def group(*seen: tuple[int, Row | None], **of: Any) -> list[Row]:
+    """Rows of silver.group_snapshots of one group, by the polls at which it was seen other than before; polls every 10 s take a second."""
+    return [{**CLUSTER, **of, **row} for row in states(*seen)]
+
+
+def test_begins_of_classic_rebalances(spark: SparkSession) -> None:
+    stable, other, empty = (
+        classic(state, member(id_)) for state, id_ in (("Stable", "a"), ("Stable", "b"), ("Empty", ""))
+    )
+    joining, syncing = classic("PreparingRebalance", member("a")), classic("CompletingRebalance", member("a"))
+    rows = group(
+        (0, stable), (3, joining), (4, syncing), (6, stable), (9, other), (12, joining), (14, empty), group_id="g"
+    )
+    rows += group((2, joining), (3, None), (5, joining), group_id="made anew")
+    rows += group((0, joining), (4, stable), group_id="first")
+    rows += group((0, stable), (1, joining), (2, syncing), (4, stable), group_id="cut")[2:]
+    rows += group((0, consumer("Assigning", 2, 1)), (4, consumer("Stable", 2, 2)), group_id="epochs")
+    began = group_polls.begins(frame(spark, rows, silver.GROUP_SNAPSHOTS)).localCheckpoint()
+    assert sorted((tuple(row.values())[1:] for row in rows_of(began)), key=repr) == sorted(
+        [
+            ("g", at(20), at(31), at(61)),
+            ("g", at(80), at(91), at(91)),
+            ("g", at(110), at(121), at(141)),
+            ("made anew", at(10), at(21), at(31)),
+            ("made anew", at(40), at(51), None),
+            ("first", None, at(1), at(41)),
+            ("cut", None, at(21), at(41)),
+        ],
+        key=repr,
+    )
+    cases = {
+        # began_by, began_after and ms since the one before, of the log -> began_after, began_by.
+        "seen while it went on": ("g", 50, None, None, at(20), at(31)),
+        "before the poll that would have shown it": ("g", 25, None, None, at(20), at(25)),
+        "a second one, before a poll saw that the first was over": ("g", 55, 50, 5_000, at(50), at(55)),
+        "known closer": ("g", 50, 25, 25_000, at(25), at(31)),
+        "of what no poll saw, and another before": ("g", 15, None, None, None, at(15)),
+        "between two polls": ("g", 85, None, None, at(80), at(85)),
+        "emptied": ("g", 140, 85, 55_000, at(110), at(121)),
+        "after all of it": ("g", 142, None, None, None, at(142)),
+        "goes on by the polls": ("made anew", 300, None, None, at(40), at(51)),
+        "before any poll": ("first", 20, None, None, None, at(1)),
+        "no polls": ("unknown", 20, None, None, None, at(20)),
+    }
+    of_log = [
+        {**CLUSTER, "id": name, "group_id": group_id, "source": "log", "group_type": "classic"}
+        | {"began_after": after and at(after), "began_by": at(by), "since_previous_ms": since}
+        | {"ended_after": at(by + 1), "ended_by": at(by + 1)}
+        for name, (group_id, by, after, since, *_) in cases.items()
+    ]
+    of_log += [
+        {**of_log[0], "id": "of another type", "group_type": "consumer"},
+        {**of_log[0], "id": "of polls", "source": "polls"},
+    ]
+    once = group_polls.bounded(frame(spark, of_log, gold.REBALANCES), began).localCheckpoint()
+    found = {row["id"]: row for row in rows_of(once)}
+    assert {name: (row["began_after"], row["began_by"]) for name, row in found.items()} == {
+        **{name: tuple(case[-2:]) for name, case in cases.items()},
+        "of another type": (None, at(50)),
+        "of polls": (None, at(50)),
+    }
+    assert (found["emptied"]["duration_ms_min"], found["emptied"]["duration_ms_max"]) == (20_000, 31_000)
+    # It is 36 s then from the end of the one before to its begin.
+    assert found["emptied"]["since_previous_ms"] == 36_000
+    again = {row["id"]: row for row in rows_of(group_polls.bounded(once, began))}
+    assert again == found
+
+
+def test_what_polls_tell_has_the_columns_of_gold(spark: SparkSession) -> None:
+    a = member("a", {ORDERS: [0]}, epoch=3, target={ORDERS: [0]}, instance_id="i")
+    rows = group(
+        (0, consumer("Stable", 2, 2, {**a, "epoch": 2})),
+        (2, consumer("Assigning", 3, 2, {**a, "epoch": 2})),
+        group_id="g",
+    )
+    rows += group(
+        (3, consumer("Stable", 3, 3, a)), (6, consumer("Stable", 3, 3, {**a, "member_id": "b"})), group_id="made"
+    )
+    rows += group((0, classic("Empty")), (7, None), group_id="gone")
+    rows += group((0, classic("Empty")), group_id="as it was")
+    states_frame = frame(spark, rows, silver.GROUP_SNAPSHOTS).withColumn("done_poll", F.lit("s/000000000005"))
+    going_on = frame(spark, [{**CLUSTER, "group_id": "g", "poll": "s/000000000002"}], gold.REBALANCES)
+    told = group_polls.polled(states_frame, going_on).localCheckpoint()
+    rebalances, members, events = (
+        tell(told) for tell in (group_polls.rebalances, group_polls.members, group_polls.events)
+    )
+    for frame_of, table in (
+        (rebalances, gold.REBALANCES),
+        (members, gold.REBALANCE_MEMBERS),
+        (events, gold.GROUP_EVENTS),
+    ):
+        assert [(f.name, f.dataType) for f in frame_of.schema] == [
+            (f.name, f.dataType)
+            for f in StructType.fromDDL(
+                ", ".join(f"`{c.name}` {c.type}" for c in table.columns if c.generated_as is None)
+            )
+            if f.name != "updated_at"
+        ]
+    (rebalance,), (of_it,) = rows_of(rebalances), rows_of(members)
+    assert (rebalance["group_id"], rebalance["source"], rebalance["poll"]) == ("g", "polls", "s/000000000002")
+    assert (rebalance["began_after"], rebalance["began_by"], rebalance["ended_by"]) == (at(10), at(21), None)
+    assert (of_it["rebalance_id"], of_it["cluster"], of_it["began_by"]) == (rebalance["id"], "prod", at(21))
+    assert of_it["after"] == [{"topic": "orders", "topic_id": ORDERS, "partitions": [0]}]
+    # That one was made was told before; what was then is not told again.
+    assert {(row["group_id"], row["event"], row["poll"][-1]) for row in rows_of(events)} == {
+        ("made", "static_restart", "6"),
+        ("gone", "deleted", "7"),
+    }

@@ -1,6 +1,7 @@
 """Tables are made whole, agree with the data source, take over an older lake, and refuse a foreign one."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,6 +191,28 @@ def job_says(tmp_path: Path, capsys: pytest.CaptureFixture[str], lake: str, **mo
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert line.startswith("pipeline: ")
     return line
+
+
+def test_a_run_that_was_killed_while_it_made_a_table_is_no_hindrance(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(root=str(tmp_path))
+    log = Path(lake.path(silver.PENDING)) / "_delta_log"
+    log.mkdir(parents=True)
+    (log / ".00000000000000000000.json.4711.tmp").write_text("{")
+    ensure_tables(spark, lake, [silver.PENDING])
+    assert lake.read(spark, silver.PENDING).isEmpty()
+
+
+def test_a_table_that_another_job_is_making_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+    lake, other = Lake(root=str(tmp_path / "lake")), Lake(root=str(tmp_path / "other"))
+    ensure_tables(spark, other, [silver.PENDING])
+    log = Path(lake.path(silver.PENDING)) / "_delta_log"
+    log.mkdir(parents=True)
+    commit = Path(other.path(silver.PENDING), "_delta_log", f"{0:020}.json").read_text()
+    later = threading.Timer(1, (log / f"{0:020}.json").write_text, [commit])
+    later.start()
+    ensure_tables(spark, lake, [silver.PENDING])
+    later.join()
+    assert (log / f"{0:020}.json").read_text() == commit
 
 
 def test_a_pipeline_writes_nothing_to_a_lake_with_a_foreign_table(

@@ -237,6 +237,17 @@ def test_a_pattern_that_matched_anew():
     assert reasons[1:] == [["partitions_changed"], ["partitions_changed"], ["member_joined"]]
 
 
+def test_a_pattern_that_nobody_has_any_more_is_no_reason():
+    log = started(topics=[], regex="t.*").batch(
+        1, (16, None, {"regex": "t.*", "topics": ["t"]}), C.epoch(2), C.target_epoch(2)
+    )
+    log.batch(2, C.current("a", 2, ALL))
+    unresolved = (16, None, None)
+    log.batch(9, C.member("a", ["t"]), unresolved, C.epoch(3), C.target_epoch(3), C.current("a", 3, ALL))
+    log.rows[-4]["regular_expression"] = {"regex": "t.*"}  # a tombstone has what its key tells
+    assert history(log).rebalances[2]["reasons"] == ["subscription_changed"]
+
+
 def test_the_assignor_that_members_ask_for():
     log = started(assignor="uniform").batch(
         9, C.member("a", assignor="range"), C.epoch(2), C.target_epoch(2), C.current("a", 2, ALL)

@@ -19,11 +19,12 @@ MAKERS = {
     "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
     "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
     "consumer": ConsumerGroup,
+    "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
 }
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(partitions=st.integers(1, 7), actions=ACTIONS, cuts=CUTS)
 def test_the_fold_tells_what_the_coordinator_lived_through(maker, partitions, actions, cuts):
     group = MAKERS[maker](partitions)

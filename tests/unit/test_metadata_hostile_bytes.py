@@ -92,11 +92,11 @@ def decode_mutations(count: int, partitions: int, seed: int) -> None:
 
 
 def test_mutated_bodies_end_in_a_result_or_an_error() -> None:
-    decode_mutations(9_000, partitions=2, seed=1)
+    decode_mutations(4_000, partitions=2, seed=1)
 
 
 def test_mutated_large_bodies_end_in_a_result_or_an_error() -> None:
-    decode_mutations(1_000, partitions=30, seed=1)
+    decode_mutations(400, partitions=30, seed=1)
 
 
 @pytest.mark.soak
