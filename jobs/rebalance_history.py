@@ -89,7 +89,8 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     unread = _unread_groups(news)
     polled = group_polls.polled(unread.drop("log_partition"), _going_on(news)).localCheckpoint()
     given_way = _given_way(news, told).localCheckpoint()
-    fresh = _rebalances_of(told).unionByName(_rebalances_of_polls(polled, unread)).localCheckpoint()
+    of_polls = _as_in(_kept_in(group_polls.rebalances(polled), unread), gold.REBALANCES)
+    fresh = _rebalances_of(told).unionByName(of_polls).localCheckpoint()
     again = _asked_again(news, fresh.unionByName(given_way, allowMissingColumns=True)).localCheckpoint()
     since = _earliest(window.since, fresh.select("began_by"), again.select("began_by"), told.select("first_at"))
     log_states = _log_states(window, since).localCheckpoint()
@@ -104,7 +105,8 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
         rebalances = rebalances.join(F.broadcast(window.clusters.select("cluster_id", "settled_at")), "cluster_id")
         rebalances = coordinators.with_coordinators(rebalances, log_states, moves).localCheckpoint()
 
-        _write_events(window, told, polled, moves, news.taken_over)
+        events = _as_in(_kept_in(group_polls.events(polled), unread), gold.GROUP_EVENTS)
+        _write_events(window, told, events, moves, news.taken_over)
         _write_rebalances(window, rebalances, told, given_way)
         _write_members(window, members, rebalances, fresh, given_way)
         _write_storms(window, _begun_elsewhere(rebalances, again, given_way), thresholds)
@@ -230,11 +232,10 @@ def _going_on(news: News) -> DataFrame:
     )
 
 
-def _rebalances_of_polls(polled: DataFrame, unread: DataFrame) -> DataFrame:
-    """The rebalances that polls tell, as in gold."""
+def _kept_in(rows: DataFrame, unread: DataFrame) -> DataFrame:
+    """`rows` of groups with the partition of the log that each is kept in."""
     partitions = unread.select(*GROUP, "log_partition").distinct()
-    rows = group_polls.rebalances(polled).drop("log_partition").join(partitions, list(GROUP))
-    return _as_in(rows, gold.REBALANCES)
+    return rows.drop("log_partition").join(partitions, list(GROUP))
 
 
 def _given_way(news: News, told: DataFrame) -> DataFrame:
@@ -333,7 +334,9 @@ def _group_states(window: Window, since: int | None) -> DataFrame:
 # --- writes ---
 
 
-def _write_events(window: Window, told: DataFrame, polled: DataFrame, moves: DataFrame, taken_over: DataFrame) -> None:
+def _write_events(
+    window: Window, told: DataFrame, of_polls: DataFrame, moves: DataFrame, taken_over: DataFrame
+) -> None:
     of_log = told.select(*GROUP, "cluster", "log_partition", F.inline("events")).withColumns(
         {
             "source": F.lit("log"),
@@ -345,7 +348,7 @@ def _write_events(window: Window, told: DataFrame, polled: DataFrame, moves: Dat
     late = moves.join(told.select(*GROUP, "first_at"), list(GROUP)).where("began_by >= first_at").drop("first_at")
     rows = (
         _as_in(of_log, gold.GROUP_EVENTS)
-        .unionByName(_as_in(group_polls.events(polled), gold.GROUP_EVENTS))
+        .unionByName(of_polls)
         .unionByName(window.within(moves, "poll").unionByName(late).dropDuplicates(["id"]))
         .localCheckpoint()
     )

@@ -122,6 +122,22 @@ def _numbered(topics: DataFrame) -> DataFrame:
     ).drop("_numbers")
 
 
+def log_rows(window: Window) -> DataFrame:
+    """Rows of the coordinators' log that were read between the polls of the window, each with where the span before it ended.
+
+    Of records prev_next_offset is null; of the first span of each partition too: what was before it is not looked at.
+    """
+    spans = Over.partitionBy("cluster", "log_partition", F.col("record") == "record").orderBy("read_at", "offset")
+    rows = window.lake.read(window.clusters.sparkSession, bronze.GROUP_LOG).drop("cluster_id")
+    since = [] if window.since is None else [F.col("read_at") >= F.timestamp_micros(F.lit(window.since))]
+    return (
+        reduce(DataFrame.where, since, rows)
+        .join(F.broadcast(window.clusters.select("cluster", "done_at", "settled_at")), "cluster")
+        .where("(done_at IS NULL OR read_at > done_at) AND read_at <= settled_at")
+        .withColumn("prev_next_offset", F.lag("next_offset").over(spans))
+    )
+
+
 # --- silver ---
 
 
@@ -205,6 +221,7 @@ def _differ(one: str, other: str) -> str:
 
 
 _INCOMPLETE = "partitions <> partition_count OR size(missing) > 0"
+_SPAN = ("cluster", "log_partition", "record", "offset", "read_at")
 _STATE = ("cluster", "topic", "partition", "first_poll")
 
 SUBJECTS = (
@@ -252,6 +269,33 @@ SUBJECTS = (
                 "A topic is answered with its partitions 0, 1, ..., each once.",
                 _INCOMPLETE,
                 ("cluster", "poll_id", "topic", "partition_count", "partitions", "missing"),
+            ),
+        ),
+    ),
+    Subject(
+        "bronze group log",
+        log_rows,
+        (
+            Rule(
+                "log_read_on",
+                "critical",
+                "Each offset of the coordinators' log is gone through once: reading goes on where it had come to.",
+                "record <> 'record' AND offset <> prev_next_offset",
+                (*_SPAN, "prev_next_offset"),
+            ),
+            Rule(
+                "log_read_in_time",
+                "warning",
+                "No part of the coordinators' log is gone before it is read: else groups are not known until each is written anew.",
+                "record IN ('lost', 'truncated')",
+                (*_SPAN, "next_offset"),
+            ),
+            Rule(
+                "log_decoded",
+                "warning",
+                "Every record of the coordinators' log but offset commits is of a type and version that is known.",
+                "record = 'record' AND error IS NOT NULL",
+                (*_SPAN, "type", "version", "group_id", "error"),
             ),
         ),
     ),

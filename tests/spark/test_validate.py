@@ -110,6 +110,14 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         if is_header and n == 7:
             row["latency_ms"] = 5_000.0
     keep(spark, config.lake, rows)
+    columns = "cluster, log_partition, offset, record, read_at, next_offset, error, key"
+    spark.sql(
+        f"""INSERT INTO {config.lake.identifier(bronze.GROUP_LOG)} ({columns}) VALUES
+        ('prod', 1, 5, 'read', '{NOON + timedelta(seconds=41)}', 10, NULL, NULL),
+        ('prod', 1, 10, 'record', '{NOON + timedelta(seconds=42)}', NULL, 'no such type', X'00'),
+        ('prod', 1, 10, 'lost', '{NOON + timedelta(seconds=43)}', 20, NULL, NULL),
+        ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', 25, NULL, NULL)"""
+    )
     brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)
     names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)
     again = names.replace("first_poll", f"'{poll(4)}' AS first_poll")
@@ -139,6 +147,7 @@ def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
         "polled_now": 2,
         **dict.fromkeys(("key_frame_complete", "polls_sent_in_order", "clocks_in_order", "clock_steady"), 3),
         "answered_partitions_complete": 3,
+        **dict.fromkeys(("log_read_on", "log_read_in_time", "log_decoded"), 0),
         **dict.fromkeys(
             ("leader_is_replica", "isr_within_replicas", "offline_within_replicas", "replicas_distinct", "epochs_rise"),
             5,
@@ -171,6 +180,9 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert found["answered_partitions_complete"] == [{**hole, "poll_id": poll(3)}]
     assert found["known_partitions_complete"] == [hole]
     assert found["key_frame_complete"] == [{"cluster": "prod", "poll_id": poll(3), "topic_count": 5, "topics": 4}]
+    assert [(row["offset"], row["prev_next_offset"]) for row in found["log_read_on"]] == [(15, 20)]
+    assert [(row["offset"], row["next_offset"]) for row in found["log_read_in_time"]] == [(10, 20)]
+    assert [(row["offset"], row["error"]) for row in found["log_decoded"]] == [(10, "no such type")]
     assert [row["poll_id"] for row in found["polls_sent_in_order"]] == [poll(5)]
     assert [row["poll_id"] for row in found["clocks_in_order"]] == [poll(6)]
     assert [row["poll_id"] for row in found["clock_steady"]] == [poll(7)]
