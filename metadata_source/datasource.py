@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from metadata_source.enrichment import Enrichment
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.poller import Poll, Poller
+    from metadata_source.pseudonyms import Pseudonyms
 
 CLUSTERS_PER_TASK: Final = 64
 _DECODERS: Final = 4
@@ -95,6 +96,7 @@ class _Task(InputPartition):
     entity: str
     request_timeout_ms: int
     enrich: Mapping[str, int]
+    client_hash_key: str | None
 
 
 def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: int) -> list[_Task]:
@@ -112,6 +114,7 @@ def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: 
             entity=options.entity,
             request_timeout_ms=options.request_timeout_ms,
             enrich=options.enrich,
+            client_hash_key=options.client_hash_key,
         )
         for index in range(count)
     ]
@@ -203,6 +206,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
 
     decoders = threading.Semaphore(_DECODERS)
     failed: dict[str, Poll] = {}
+    pseudonyms = _pseudonyms(task)
 
     def poll_once(cluster: Cluster) -> Iterator[pa.RecordBatch]:
         with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders) as poller:
@@ -212,7 +216,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
                 return
             if task.entity == "polls":
                 enrich = _enrichment(poller, poll, task, tuple(task.enrich))
-                rows = BatchRecords(task.topic_filter).rows(
+                rows = BatchRecords(task.topic_filter, pseudonyms).rows(
                     Planned(task.stream, task.first, cluster.alias), poll, enrich
                 )
             else:
@@ -288,7 +292,7 @@ def _poll_on_beat(
 
     # The beat is wall-clock time, waiting is not: a clock that is set while the batch runs must not stretch it.
     wall, monotonic = _now_ms(), time.monotonic()
-    records = BatchRecords(task.topic_filter)
+    records = BatchRecords(task.topic_filter, _pseudonyms(task))
     idle_since = -math.inf
     with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders) as poller:
         for index, tick in enumerate(beat):
@@ -309,6 +313,13 @@ def _poll_on_beat(
             poller.let_go()
             if is_idle:
                 idle_since = time.monotonic()
+
+
+def _pseudonyms(task: _Task) -> Pseudonyms | None:
+    """Return what client ids and hosts are replaced by. Raises OptionsError for a key that is not on this machine."""
+    from metadata_source.pseudonyms import Pseudonyms  # noqa: PLC0415
+
+    return None if task.client_hash_key is None else Pseudonyms.of_reference(task.client_hash_key)
 
 
 def _enrichment(

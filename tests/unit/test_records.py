@@ -17,6 +17,7 @@ from metadata_source.options import TopicFilter
 from metadata_source.poller import OVERLAPPED, Poll
 from metadata_source.protocol.digest import topic_digests
 from metadata_source.protocol.metadata import decode_response
+from metadata_source.pseudonyms import Pseudonyms
 from metadata_source.records import POLLS, SCHEMAS, BatchRecords, Planned, entity_rows
 
 SENT = datetime(2026, 11, 21, 1, 2, 3, 4005, tzinfo=UTC)
@@ -165,6 +166,25 @@ def test_enrichments_have_rows_of_their_own_and_their_outcomes_are_in_the_header
     assert {tuple(row[name] for name in key) for row in others} == {tuple(header[name] for name in key)}
     filled = {name for row in others[1:] for name, value in row.items() if value is not None}
     assert filled == {*key, "stream", "record", "topic", "chunk", *enrichment.outcomes}
+
+
+def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
+    member = {"member_id": "app-6ba7b810-9dad-41d1-80b4-00c04fd430c8", "client_id": "app", "client_host": "/10.0.0.7"}
+    chunks = [[{"group_id": "a", "members": [member]}, {"group_id": "b", "error": "not_allowed"}], [{"group_id": "c"}]]
+    enrichment = Enrichment({"groups": "ok"}, {"groups": Rows(chunks)})
+    key = Pseudonyms("key")
+    for pseudonyms, client in ((None, str), (key, key.of)):
+        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), lambda: enrichment)
+        _, *others = rows(batches)
+        assert [(row["record"], row["topic"], row["chunk"]) for row in others] == [
+            ("groups", None, 0),
+            ("groups", None, 1),
+        ]
+        assert [group["group_id"] for row in others for group in row["groups"]] == ["a", "b", "c"]
+        (stored,) = others[0]["groups"][0]["members"]
+        assert (stored["client_id"], stored["client_host"]) == (client("app"), client("/10.0.0.7"))
+        assert stored["member_id"].startswith(client("app"))
+        assert others[0]["groups"][1]["members"] is None
 
 
 def test_an_enrichment_that_was_refused_has_no_row_and_none_is_asked_of_a_failed_poll():
