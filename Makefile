@@ -50,6 +50,7 @@ soak: setup
 
 truth: setup
 	$(BIN)/python -m truth --long
+	$(BIN)/python -m truth.groups
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,14 +10,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs import isr_shrink, leader_churn, poll_metadata, read_group_log, snapshot_history
+from jobs import isr_shrink, leader_churn, poll_metadata, read_group_log, rebalance_history, snapshot_history
 from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.progress import PAUSE_S
 from schemas.lake import TABLES, ensure_tables
 
 STREAMS = (poll_metadata, snapshot_history)
-EVENTS = (isr_shrink, leader_churn)
+EVENTS = (isr_shrink, leader_churn, rebalance_history)
 """Each in the order of the data's way."""
 
 

@@ -24,7 +24,14 @@ Mode = Literal["batch", "stream"]
 
 ENTITIES: Final = ("polls", "brokers", "topics", "partitions")
 METADATA_VERSIONS: Final = range(14)
-ENRICHMENTS: Final = {"configs": "5m", "reassignments": "15s", "quorum": "1m", "elr": "1m", "fenced": "1m"}
+ENRICHMENTS: Final = {
+    "configs": "5m",
+    "reassignments": "15s",
+    "quorum": "1m",
+    "elr": "1m",
+    "fenced": "1m",
+    "groups": "30s",
+}
 """What can be asked beside metadata, and how often it is unless told. See `metadata_source.enrichment`."""
 MAX_BATCH_MS: Final = 60_000
 """The longest that the polls of one batch may hold a task."""

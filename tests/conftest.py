@@ -90,5 +90,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "Lake":  # noqa: F821
     """A lake whose history is known, made once: the questions are asked of it, and the notebooks draw it."""
     from tests.spark.incident import write_lake
+    from tests.spark.incident_groups import write_groups
 
-    return write_lake(spark, str(tmp_path_factory.mktemp("incident")))
+    lake = write_lake(spark, str(tmp_path_factory.mktemp("incident")))
+    write_groups(spark, lake)
+    return lake

@@ -73,6 +73,7 @@ NONE_IS_EMPTY = {"subscribed_topic_regex", "assignment_epochs", "last_assignment
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 primitives = {
+    Primitive.BOOL: st.booleans(),
     Primitive.STRING: texts,
     Primitive.BYTES: st.binary(max_size=8),
     Primitive.UUID: st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
@@ -100,7 +101,7 @@ def _field(field: Field, version: int) -> st.SearchStrategy[Any]:
     match field.name:
         case "subscription" | "metadata":
             strategy = _embedded(SUBSCRIPTION)
-        case "assignment":
+        case "assignment" if field.type is Primitive.BYTES:
             strategy = _embedded(ASSIGNMENT)
         case "protocol_type":
             return st.sampled_from(["consumer", "consumer", "connect", ""])

@@ -4,7 +4,6 @@ Exit status 1 when it does not.
 """
 
 import argparse
-import os
 import signal
 import sys
 import tempfile
@@ -12,14 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-from jobs.common.session import spark_session
 from metadata_source.text import text_table
 from truth.report import HEADINGS, Verdict, judge
 from truth.run import NEWEST, SETUPS, run
+from truth.session import local_session
 
-ROOT = Path(__file__).resolve().parent.parent
 SHORT_SECONDS, LONG_SECONDS = 60.0, 240.0
 INTERVALS = (1, 2, 5, 15)
 
@@ -39,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verdicts: list[Verdict] = []
     # Outside of all else: Spark may be gone already when it is to be stopped.
     with tempfile.TemporaryDirectory(prefix="truth-", ignore_cleanup_errors=True) as folder:
-        spark = _session(len(intervals) + 2)
+        spark = local_session(len(intervals) + 2)
         try:
             for setup in setups:
                 home = Path(folder) / setup.name.replace(" ", "-")
@@ -69,22 +65,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=281, help="decides what is done (default %(default)s)")
     parser.add_argument("--seconds", type=float, help="of things done to each cluster, about")
     return parser
-
-
-def _session(slots: int) -> SparkSession:
-    """A session with the settings that jobs have, and a slot for each query that polls."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers have the driver's packages
-    os.chdir(ROOT)  # the settings name folders of the repository
-    lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
-    settings = dict(line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#"))
-    settings |= {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC",
-        "spark.driver.memory": "2g",
-        # Polling is stopped in the middle of a batch, which Spark says much about.
-        "spark.log.level": "OFF",
-    }
-    SparkSession.builder.master(f"local[{slots}]").config(map=settings).getOrCreate()
-    return spark_session("truth")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def run(
         }
         with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]) as traffic:
             administration.await_settled(brokers)
-            with _polling(spark, configs) as queries:
+            with polling(spark, configs.values()) as queries:
                 await_batches(queries, 1)
                 journal = play(cluster, administration, plan(seed, brokers, seconds), say)
                 time.sleep(_QUIET_SECONDS)
@@ -111,10 +111,11 @@ def run(
 
 
 @contextlib.contextmanager
-def _polling(spark: SparkSession, configs: Mapping[int, Config]) -> Iterator[list[StreamingQuery]]:
+def polling(spark: SparkSession, configs: Iterable[Config]) -> Iterator[list[StreamingQuery]]:
+    """Poll for a while, a lake for each configuration."""
     queries: list[StreamingQuery] = []
     try:
-        for config in configs.values():
+        for config in configs:
             # A session each: a query's name is its session's.
             queries.append(poll_metadata.start(spark.newSession(), config, once=False))  # noqa: PERF401 - those before are to be stopped
         yield queries

@@ -18,7 +18,9 @@ _KEYS = ("lake", "checkpoints", "clusters", "poll", "groupLog", "retention", "th
 _SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
 """Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
 _RETENTION_KEYS = ("bronze",)
-_THRESHOLD_KEYS = ("flaps", "flapWindow")
+_COUNTS = {"flaps": 1, "storm": 2, "crashLoop": 2}
+"""Thresholds that are counts -> the smallest that makes sense."""
+_WINDOWS = ("flapWindow", "stormWindow", "crashLoopWindow")
 _VALIDATION_KEYS = ("docs",)
 _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
@@ -32,10 +34,18 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From when on something is called so. A broker that leaves an ISR `flaps` times within `flap_window` is flapping."""
+    """From when on something is called so.
+
+    A broker that leaves an ISR `flaps` times within `flap_window` is flapping. A group that rebalances `storm` times within
+    `storm_window` is in a storm, and a client that joins it anew `crash_loop` times within `crash_loop_window` in a crash loop.
+    """
 
     flaps: int = 3
     flap_window: timedelta = timedelta(minutes=10)
+    storm: int = 5
+    storm_window: timedelta = timedelta(minutes=10)
+    crash_loop: int = 3
+    crash_loop_window: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -177,13 +187,25 @@ def _retention(value: Any) -> timedelta:
 
 def _thresholds(value: Any) -> Thresholds:
     thresholds = _mapping("thresholds", value)
-    _known_keys(thresholds, _THRESHOLD_KEYS, "thresholds.")
-    flaps = thresholds.get("flaps", Thresholds.flaps)
-    if not isinstance(flaps, int) or isinstance(flaps, bool) or flaps < 1:
-        raise ValueError(f"thresholds.flaps: {flaps!r} is not a whole number from 1 on")
-    if "flapWindow" not in thresholds:
-        return Thresholds(flaps)
-    return Thresholds(flaps, _duration("thresholds.flapWindow", thresholds["flapWindow"]))
+    _known_keys(thresholds, (*_COUNTS, *_WINDOWS), "thresholds.")
+    counts = {
+        _field(key): _count(f"thresholds.{key}", thresholds[key], least)
+        for key, least in _COUNTS.items()
+        if key in thresholds
+    }
+    windows = {_field(key): _duration(f"thresholds.{key}", thresholds[key]) for key in _WINDOWS if key in thresholds}
+    return Thresholds(**counts, **windows)
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}: {value!r} is not a whole number from {least} on")
+    return value
+
+
+def _field(key: str) -> str:
+    """flapWindow -> flap_window."""
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", key)
 
 
 def _docs(value: Any, lake: Lake) -> str | None:

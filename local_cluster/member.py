@@ -1,0 +1,226 @@
+"""One member of a group, for as long as this process runs: `python -P member.py SETTINGS EVENTS COMMANDS`.
+
+SETTINGS is JSON: `protocol` (classic | consumer | share | streams), `topics`, `config` of the client, and for the Java
+clients `class_path` and `java`. To the file EVENTS it writes one JSON line for each callback; from the file COMMANDS it
+reads JSON lines `{"subscribe": [topic, ...]}`. SIGTERM lets it leave the group as its client does.
+"""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Confluent
+from py4j.java_gateway import GatewayParameters, JavaGateway, JVMView, launch_gateway
+
+POLL_SECONDS = 0.1
+
+TopicPartition = tuple[str, int]
+
+_JVM = ("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_METADATA = b"CGMDv2:"
+"""What rd_kafka_consumer_group_metadata_write begins with; the generation follows, four bytes of this machine's order."""
+
+Commands = Callable[[], list[str] | None]
+"""The topics to subscribe to from now on; None while nothing is asked."""
+
+
+class Journal:
+    """What happens to the member, and what it owns after that."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.owned: set[TopicPartition] = set()
+
+    def tell(
+        self,
+        what: str,
+        partitions: Sequence[TopicPartition] = (),
+        *,
+        member_id: str | None = None,
+        generation: int | None = None,
+    ) -> None:
+        """Write a line."""
+        line = {
+            "at": datetime.now(UTC).isoformat(),
+            "what": what,
+            "member_id": member_id,
+            "generation": generation,
+            "partitions": sorted(partitions),
+            "owned": sorted(self.owned),
+        }
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+
+class Callbacks:
+    """confluent-kafka's, of one consumer. That the callbacks do nothing else lets it assign by its own protocol."""
+
+    def __init__(self, journal: Journal, *, eager: bool) -> None:
+        self._journal = journal
+        self._eager = eager
+
+    def assigned(self, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
+        """Partitions that it has now; of an eager assignor all that it has, else those that came."""
+        pairs = _pairs(partitions)
+        self._journal.owned = set(pairs) if self._eager else self._journal.owned | set(pairs)
+        self._tell("assigned", consumer, pairs)
+
+    def revoked(self, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
+        """Partitions that it gives up."""
+        self._give_up("revoked", consumer, partitions)
+
+    def lost(self, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
+        """Partitions that were taken: the group had thrown it out."""
+        self._give_up("lost", consumer, partitions)
+
+    def _give_up(self, what: str, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
+        pairs = _pairs(partitions)
+        self._journal.owned -= set(pairs)
+        self._tell(what, consumer, pairs)
+
+    def _tell(self, what: str, consumer: Consumer, pairs: list[TopicPartition]) -> None:
+        self._journal.tell(what, pairs, member_id=consumer.memberid(), generation=generation(consumer))
+
+
+def generation(consumer: Consumer) -> int | None:
+    """The generation, or member epoch, that the consumer is at; None where the library writes it otherwise."""
+    metadata = bytes(consumer.consumer_group_metadata())
+    if not metadata.startswith(_METADATA):
+        return None
+    return int.from_bytes(metadata[len(_METADATA) :][:4], sys.byteorder, signed=True)
+
+
+def consume(settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]) -> None:
+    """Be a member by confluent-kafka: of a classic or a KIP-848 group."""
+    config = settings["config"]
+    assignor = config.get("partition.assignment.strategy", "")
+    callbacks = Callbacks(journal, eager=settings["protocol"] == "classic" and assignor != "cooperative-sticky")
+    consumer = Consumer(config)
+
+    def subscribe(topics: list[str]) -> None:
+        consumer.subscribe(topics, on_assign=callbacks.assigned, on_revoke=callbacks.revoked, on_lost=callbacks.lost)
+
+    subscribe(settings["topics"])
+    try:
+        while running():
+            if (topics := commands()) is not None:
+                subscribe(topics)
+            consumer.poll(POLL_SECONDS)
+    finally:
+        consumer.close()
+
+
+def share(settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]) -> None:
+    """Be a member of a share group by Kafka's KafkaShareConsumer, which has no callbacks: what it owns is not told."""
+    with java_machine(settings["class_path"], settings["java"]) as jvm:
+        consumer = jvm.org.apache.kafka.clients.consumer.KafkaShareConsumer(java_properties(jvm, settings["config"]))
+        consumer.subscribe(_java_list(jvm, settings["topics"]))
+        journal.tell("subscribed")
+        try:
+            while running():
+                if (topics := commands()) is not None:
+                    consumer.subscribe(_java_list(jvm, topics))
+                consumer.poll(jvm.java.time.Duration.ofMillis(int(POLL_SECONDS * 1000)))
+        finally:
+            consumer.close()
+
+
+def streams(settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]) -> None:
+    """Be a member of a streams group by Kafka's KafkaStreams: one thread, one subtopology that only reads.
+
+    Its active tasks are told as partitions of the subtopology, whenever they have changed.
+    """
+    with java_machine(settings["class_path"], settings["java"]) as jvm:
+        package = jvm.org.apache.kafka.streams
+        builder = package.StreamsBuilder()
+        builder.stream(_java_list(jvm, settings["topics"]))
+        client = package.KafkaStreams(builder.build(), java_properties(jvm, settings["config"]))
+        client.start()
+        try:
+            while running():
+                if commands() is not None:
+                    raise RuntimeError("the topics of a streams member are of its topology: start another")
+                owned = {
+                    (str(task.taskId().subtopology()), task.taskId().partition())
+                    for thread in client.metadataForLocalThreads()
+                    for task in thread.activeTasks()
+                }
+                if owned != journal.owned:
+                    gone, come = journal.owned - owned, owned - journal.owned
+                    journal.owned = owned
+                    if gone:
+                        journal.tell("revoked", list(gone))
+                    if come:
+                        journal.tell("assigned", list(come))
+                time.sleep(POLL_SECONDS)
+        finally:
+            options = package.CloseOptions
+            client.close(options.groupMembershipOperation(options.GroupMembershipOperation.LEAVE_GROUP))
+
+
+@contextmanager
+def java_machine(class_path: str, java: str) -> Iterator[JVMView]:
+    """A JVM of its own, which ends with this process: its standard input does."""
+    port = launch_gateway(
+        classpath=class_path,
+        java_path=java,
+        javaopts=list(_JVM),
+        die_on_exit=True,
+        redirect_stdout=sys.stderr,
+        redirect_stderr=sys.stderr,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+
+
+def java_properties(jvm: JVMView, config: Mapping[str, Any]) -> Any:
+    """A java.util.Properties."""
+    properties = jvm.java.util.Properties()
+    for name, value in config.items():
+        properties.setProperty(name, str(value))
+    return properties
+
+
+KINDS = {"classic": consume, "consumer": consume, "share": share, "streams": streams}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Be the member until SIGTERM."""
+    settings, events, commands = json.loads(argv[0]), Path(argv[1]), Path(argv[2])
+    terminated = []
+    signal.signal(signal.SIGTERM, lambda *_: terminated.append(True))
+    with events.open("a") as written, commands.open() as asked:
+        journal = Journal(written)
+        journal.tell("started")
+        KINDS[settings["protocol"]](settings, journal, lambda: _asked(asked), lambda: not terminated)
+        journal.tell("closed")
+
+
+def _asked(commands: IO[str]) -> list[str] | None:
+    line = commands.readline()
+    return json.loads(line)["subscribe"] if line.endswith("\n") else None
+
+
+def _pairs(partitions: Sequence[Confluent]) -> list[TopicPartition]:
+    return [(each.topic, each.partition) for each in partitions]
+
+
+def _java_list(jvm: JVMView, texts: Sequence[str]) -> Any:
+    found = jvm.java.util.ArrayList()
+    for text in texts:
+        found.add(text)
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,241 @@
+"""Real members of groups, each a process of its own, that a test starts, crashes, pauses and stops, and that tell their callbacks."""
+
+import itertools
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from local_cluster import member
+from local_cluster.cluster import KAFKA_VERSION
+from local_cluster.errors import LocalClusterError
+from local_cluster.ivy import JARS, fetch_jars, kafka_jars
+from local_cluster.java import java_command
+from local_cluster.process import NodeProcess
+
+STOP_TIMEOUT = 30.0
+_LOG_LINES = 15
+
+_CONFLUENT_CONFIG = {
+    # Partitions that are new are noticed by whoever refreshes.
+    "topic.metadata.refresh.interval.ms": 1000,
+    "reconnect.backoff.max.ms": 1000,
+}
+_CLASSIC_SESSION = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+"""Of the client; in the other protocols the broker says."""
+_BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_JAVA_CONFIG: Mapping[str, dict[str, Any]] = {
+    "share": {"key.deserializer": _BYTES, "value.deserializer": _BYTES, "metadata.max.age.ms": 1000},
+    "streams": {"group.protocol": "streams", "metadata.max.age.ms": 1000},
+}
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a member's client called back, by the member's clock."""
+
+    at: datetime
+    what: str
+    """started | assigned | revoked | lost | closed; a share member, which is told nothing, only subscribed."""
+    member_id: str | None
+    """None of the Java clients."""
+    generation: int | None
+    """Generation, or member epoch, at that moment; None of the Java clients, -1 while it has none."""
+    partitions: frozenset[TopicPartition]
+    """That came or went. Of streams: active tasks, the topic is the subtopology."""
+    owned: frozenset[TopicPartition]
+    """That it has afterwards."""
+
+
+class Member:
+    """One process, one member."""
+
+    def __init__(self, group: str, client_id: str, instance_id: str | None, process: NodeProcess, files: Path) -> None:
+        self.group = group
+        self.client_id = client_id
+        self.instance_id = instance_id
+        self._process = process
+        self._files = files
+
+    @property
+    def told(self) -> list[Told]:
+        """All that it has told so far, in order."""
+        lines = _events(self._files).read_text().splitlines(keepends=True)
+        return [_told(json.loads(line)) for line in lines if line.endswith("\n")]
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        """What it has, by what it told last."""
+        told = self.told
+        return told[-1].owned if told else frozenset()
+
+    @property
+    def state(self) -> str:
+        """`running`, `paused` or `down`."""
+        return self._process.state
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.java.pid
+
+    def subscribe(self, *topics: str) -> None:
+        """Subscribe to these topics instead. Not for streams, whose topics are of the topology."""
+        with _commands(self._files).open("a") as commands:
+            commands.write(json.dumps({"subscribe": topics}) + "\n")
+
+    def stop(self) -> None:
+        """Let it close its client and end: a dynamic member leaves its group, a static one only goes away."""
+        self.resume()
+        self._process.send(signal.SIGTERM)
+        if not self._process.wait(STOP_TIMEOUT):
+            raise LocalClusterError(f"{self} still runs {STOP_TIMEOUT:.0f} s after SIGTERM: crash it\n{self.log_end}")
+
+    def crash(self) -> None:
+        """End it with SIGKILL: its group notices when its session times out."""
+        self._send(signal.SIGKILL)
+        self._process.wait(STOP_TIMEOUT)
+
+    def pause(self) -> None:
+        """Hold it with SIGSTOP."""
+        self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it run on (SIGCONT)."""
+        self._send(signal.SIGCONT)
+
+    @property
+    def log_end(self) -> str:
+        """The last lines that its client logged."""
+        return "\n".join(_log(self._files).read_text(errors="replace").splitlines()[-_LOG_LINES:])
+
+    def __str__(self) -> str:
+        return f"{self.client_id} of {self.group}"
+
+    def _send(self, which: signal.Signals) -> None:
+        """Signal the process, and the JVM that it may have."""
+        started = self._process.java.children() if self._process.is_running else []
+        for each in [*started, self._process.java]:
+            NodeProcess(each).send(which)
+
+
+class Members:
+    """Starts members of groups on one cluster; a context manager, after which none of them runs.
+
+    They do not outlive this process, however it ends. Raises LocalClusterError when one cannot be started.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._folder = Path()
+        self._numbers = itertools.count(1)
+        self._members: list[Member] = []
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="members-"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._members:
+            each.crash()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(
+        self,
+        *,
+        group: str,
+        topics: Sequence[str],
+        client_id: str,
+        protocol: str = "classic",
+        assignor: str | None = None,
+        instance_id: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> Member:
+        """Start a member; it joins when its client has come up.
+
+        `protocol` is classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071). `assignor` is the client's for
+        classic (range, roundrobin, cooperative-sticky) and the server's for consumer (uniform, range). `instance_id` makes
+        it static. `config` is the client's own, and wins.
+        """
+        files = self._folder / f"{next(self._numbers)}-{client_id}"
+        files.mkdir()
+        for file in (_events(files), _commands(files)):
+            file.touch()
+        settings = {
+            "protocol": protocol,
+            "topics": list(topics),
+            "config": {
+                "bootstrap.servers": self._bootstrap_servers,
+                "client.id": client_id,
+                **_client_config(protocol, group, assignor, instance_id),
+                **(config or {}),
+            },
+            **java_settings(protocol),
+        }
+        command = [
+            sys.executable,
+            "-P",
+            member.__file__,
+            json.dumps(settings),
+            str(_events(files)),
+            str(_commands(files)),
+        ]
+        process = NodeProcess.supervised(command, _log(files), remove=self._folder)
+        self._members.append(Member(group, client_id, instance_id, process, files))
+        return self._members[-1]
+
+
+def java_settings(protocol: str) -> dict[str, str]:
+    """What runs Kafka's own client of a protocol: `class_path` and `java`; nothing where it is confluent-kafka's."""
+    if protocol not in ("share", "streams"):
+        return {}
+    jars = kafka_jars(KAFKA_VERSION)
+    if protocol == "streams":
+        # Its own jars, the client's among them, and of the broker's the logger alone.
+        folder = JARS / f"kafka-streams-{KAFKA_VERSION}"
+        streams = fetch_jars("org.apache.kafka", "kafka-streams", KAFKA_VERSION, folder)
+        jars = streams + [jar for jar in jars if jar.name.startswith("slf4j-simple-")]
+    return {"class_path": ":".join(map(str, jars)), "java": java_command()}
+
+
+def _client_config(protocol: str, group: str, assignor: str | None, instance_id: str | None) -> dict[str, Any]:
+    if protocol in ("share", "streams"):
+        config = _JAVA_CONFIG[protocol] | {"application.id" if protocol == "streams" else "group.id": group}
+    else:
+        config = {**_CONFLUENT_CONFIG, "group.protocol": protocol, "group.id": group}
+        if protocol == "classic":
+            config |= _CLASSIC_SESSION
+        if assignor:
+            config["group.remote.assignor" if protocol == "consumer" else "partition.assignment.strategy"] = assignor
+    return config | ({"group.instance.id": instance_id} if instance_id else {})
+
+
+def _told(line: dict[str, Any]) -> Told:
+    return Told(
+        at=datetime.fromisoformat(line["at"]),
+        what=line["what"],
+        member_id=line["member_id"],
+        generation=line["generation"],
+        partitions=frozenset((topic, partition) for topic, partition in line["partitions"]),
+        owned=frozenset((topic, partition) for topic, partition in line["owned"]),
+    )
+
+
+def _events(files: Path) -> Path:
+    return files / "events"
+
+
+def _commands(files: Path) -> Path:
+    return files / "commands"
+
+
+def _log(files: Path) -> Path:
+    return files / "log"

@@ -1,0 +1,397 @@
+"""Classic groups: what shared rules say of type 2 records, one test a rule."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from jobs.rules.groups import fold
+from jobs.rules.groups.state import Gone, Member, Rebalance, Standing, State, from_json, to_json
+from schemas.gold import GROUP_EVENTS, REBALANCE_MEMBERS, REBALANCES
+from tests.group_records import Log, at, classic, classic_member, counts, history, parts
+
+ALONE = {"t": [0, 1, 2, 3]}
+
+
+def started(**options):
+    """A group that was created, and has one member since generation 1."""
+    log = Log().batch(0, classic(0, protocol_type=""))
+    return log.batch(1, classic(1, [classic_member("a", has=ALONE)], state_seconds=0.99, **options))
+
+
+def test_generation_0_without_members_is_the_creation_and_no_rebalance():
+    told = history(Log().batch(0, classic(0, protocol_type="")))
+    assert (told.names, told.rebalances) == (["created"], [])
+    event = told.events[0]
+    assert (event["began_after"], event["began_by"], event["offset"], event["generation"]) == (at(0), at(0), 100, 0)
+
+
+def test_each_completed_rebalance_is_one_row_with_its_times():
+    told = history(started())
+    (row,) = told.rebalances
+    assert (
+        row
+        | {
+            "generation": 1,
+            "prev_generation": 0,
+            "incomplete": 0,
+            "members": 1,
+            "prev_members": 0,
+            "joined": 1,
+            "left": 0,
+            "restarted": 0,
+            "reasons": ["member_joined"],
+            "began_after": at(0),
+            "began_by": at(0.99),
+            "ended_after": at(1),
+            "ended_by": at(1),
+            "ended_as": "completed",
+            "duration_ms_min": 10,
+            "duration_ms_max": 1000,
+            "assignor": "range",
+            "mode": "eager",
+            "phases": 1,
+            "group_leader": "a",
+            "group_type": "classic",
+            "protocol_type": "consumer",
+            "log_partition": 7,
+            "since_previous_ms": None,
+            "stickiness": None,
+        }
+        == row
+    )
+    assert counts(row) == (0, 0, 4, 0)
+
+
+def test_rows_have_the_columns_that_the_log_alone_can_give():
+    told = history(started().batch(2, classic(2, [])))
+    of_others = {"id", "cluster", "cluster_id", "group_id", "source", "poll", "updated_at"}
+    of_job = {"coordinator", "followed_move", "move_id", "unassigned"}
+    assert set(told.rebalances[0]) == set(REBALANCES.column_names) - of_others - of_job
+    given = set(told.members[0]["a"]) - {"first_offset"}
+    assert given == set(REBALANCE_MEMBERS.column_names) - of_others - {"rebalance_id"}
+    assert set(told.events[0]) == set(GROUP_EVENTS.column_names) - of_others - {"broker_id", "prev_broker_id"}
+
+
+def test_who_joined_and_what_moved():
+    log = started().batch(
+        5,
+        classic(
+            2, [classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3, 4]})], state_seconds=4.9
+        ),
+    )
+    told = history(log)
+    row = told.rebalances[1]
+    assert (row["joined"], row["left"], row["members"], row["prev_members"]) == (1, 0, 2, 1)
+    assert counts(row) == (2, 2, 1, 0)
+    assert row["stickiness"] == pytest.approx(0.5)
+    assert row["since_previous_ms"] == 3900
+    members = told.members[1]
+    assert (members["a"]["change"], members["b"]["change"]) == ("stayed", "joined")
+    assert (parts(members["a"], "before"), parts(members["a"], "after")) == (ALONE, {"t": [0, 1]})
+    assert (parts(members["b"], "before"), parts(members["b"], "after")) == ({}, {"t": [2, 3, 4]})
+
+
+def test_a_gap_of_generations_counts_those_that_never_completed():
+    told = history(started().batch(5, classic(4, [classic_member("a", has=ALONE)])))
+    row = told.rebalances[1]
+    assert (row["prev_generation"], row["generation"], row["incomplete"]) == (1, 4, 2)
+    assert row["reasons"] == ["same_members"]
+
+
+def test_everybody_gone_is_a_rebalance_that_ended_as_emptied():
+    told = history(started().batch(5, classic(2)))
+    row = told.rebalances[1]
+    assert (row["ended_as"], row["members"], row["left"]) == ("emptied", 0, 1)
+    assert row["reasons"] == ["member_left", "group_emptied"]
+    assert (row["assignor"], row["group_leader"], row["mode"]) == (None, None, None)
+    assert counts(row) == (0, 0, 0, 4)
+    assert told.members[1]["a"]["after"] == []
+
+
+def test_a_static_restart_is_an_event_and_its_time_out_a_rebalance():
+    first = classic_member("x-1", has={"t": [0]}, instance_id="x")
+    again = classic_member("x-2", has={"t": [0]}, instance_id="x")
+    log = (
+        Log().batch(0, classic(0)).batch(1, classic(1, [first, classic_member("a", has={"t": [1]})], state_seconds=0.9))
+    )
+    log.batch(4, classic(1, [again, classic_member("a", has={"t": [1]})], state_seconds=0.9))
+    told = history(log)
+    assert len(told.rebalances) == 1
+    assert told.names == ["created", "static_restart"]
+    event = told.events[1]
+    assert (event["member_id"], event["prev_member_id"], event["instance_id"]) == ("x-2", "x-1", "x")
+    assert (event["client_id"], event["generation"]) == ("client-x-2", 1)
+    log.batch(60, classic(2, [classic_member("a", has={"t": [0, 1]})]))
+    row = history(log).rebalances[1]
+    assert (row["reasons"], row["left"], row["restarted"]) == (["static_member_timed_out"], 1, 0)
+    assert counts(row) == (1, 1, 0, 0)
+
+
+def test_a_static_member_back_under_another_id_in_a_new_generation_is_the_same_owner():
+    first = classic_member("x-1", has={"t": [0, 1]}, instance_id="x")
+    again = classic_member("x-2", ["t", "u"], has={"t": [0, 1], "u": [0]}, instance_id="x")
+    told = history(Log().batch(0, classic(0)).batch(1, classic(1, [first])).batch(2, classic(2, [again])))
+    row = told.rebalances[1]
+    assert (row["joined"], row["left"], row["restarted"]) == (0, 0, 1)
+    assert row["reasons"] == ["subscription_changed"]
+    assert counts(row) == (2, 0, 1, 0)
+    assert told.members[1]["x-2"]["change"] == "restarted"
+    assert told.members[1]["x-2"]["prev_member_id"] == "x-1"
+
+
+def test_reasons_are_several_and_in_order():
+    log = started().batch(
+        5, classic(2, [classic_member("b", has=ALONE), classic_member("c", has={})], protocol="roundrobin")
+    )
+    assert history(log).rebalances[1]["reasons"] == ["member_joined", "member_left", "assignor_changed"]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "reason"), [([0, 1, 2, 3, 4], "partitions_changed"), ([0, 1, 2, 3], "same_members")]
+)
+def test_a_topic_that_grew_shows_where_nothing_else_changed(partitions, reason):
+    told = history(started().batch(5, classic(2, [classic_member("a", has={"t": partitions})])))
+    assert told.rebalances[1]["reasons"] == [reason]
+
+
+# --- cooperative ---
+
+
+def cooperative(generation, *members, at_seconds=None):
+    return classic(generation, members, protocol="cooperative-sticky", state_seconds=at_seconds)
+
+
+def two_phases():
+    log = Log().batch(0, classic(0)).batch(1, cooperative(1, classic_member("a", has=ALONE)))
+    log.batch(
+        5,
+        cooperative(
+            2, classic_member("a", has={"t": [0, 1]}, owned=ALONE), classic_member("b", has={}), at_seconds=4.99
+        ),
+    )
+    return log
+
+
+def test_a_cooperative_rebalance_in_two_phases_is_one_row():
+    log = two_phases()
+    open_row = history(log).rebalances[1]
+    assert (open_row["ended_by"], open_row["ended_as"], open_row["phases"], open_row["generation"]) == (
+        None,
+        None,
+        1,
+        2,
+    )
+    assert counts(open_row) == (None, None, None, None)
+    log.batch(6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    told = history(log)
+    assert len(told.rebalances) == 2
+    row = told.rebalances[1]
+    assert (row["phases"], row["generation"], row["prev_generation"], row["incomplete"]) == (2, 3, 1, 0)
+    assert (row["began_by"], row["ended_by"], row["mode"]) == (at(4.99), at(6), "cooperative")
+    assert (row["joined"], row["reasons"]) == (1, ["member_joined"])
+    assert counts(row) == (2, 2, 0, 0)
+    assert (row["first_offset"], row["last_offset"]) == (104, 106)
+
+
+def test_a_member_that_leaves_in_the_second_phase_belongs_to_the_same_row():
+    log = two_phases().batch(
+        6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("c", has={"t": [2, 3]}))
+    )
+    told = history(log)
+    row = told.rebalances[1]
+    assert (row["phases"], row["joined"], row["left"], row["members"], row["prev_members"]) == (2, 2, 1, 2, 1)
+    assert row["reasons"] == ["member_joined", "member_left"]
+    assert {each: member["change"] for each, member in told.members[1].items()} == {
+        "a": "stayed",
+        "b": "left",
+        "c": "joined",
+    }
+
+
+def test_phases_follow_each_other_as_long_as_something_was_given_up():
+    log = two_phases().batch(
+        6,
+        cooperative(
+            3,
+            classic_member("a", has={"t": [0]}),
+            classic_member("c", has={"t": [2]}),
+            classic_member("d", has={"t": [3]}),
+        ),
+    )
+    log.batch(7, cooperative(4, classic_member("a", has={"t": [0]}), classic_member("d", has={"t": [1, 2, 3]})))
+    told = history(log)
+    row = told.rebalances[1]
+    assert (row["phases"], row["generation"], row["members"], row["joined"], row["left"]) == (3, 4, 2, 3, 2)
+    assert {each for each, member in told.members[1].items() if member["change"] == "left"} == {"b", "c"}
+
+
+def test_what_a_member_that_left_had_is_not_waited_for():
+    log = Log().batch(0, classic(0))
+    log.batch(1, cooperative(1, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1]})))
+    row = history(log.batch(2, cooperative(2, classic_member("a", has={"t": [0]})))).rebalances[1]
+    assert (row["ended_as"], counts(row)) == ("completed", (1, 0, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [(classic_member("a", has={"t": [0, 1]}), classic_member("b", has={})), ()],
+    ids=["not assigned", "emptied"],
+)
+def test_a_first_phase_without_a_second_completed_as_it_was(members):
+    told = history(two_phases().batch(9, cooperative(3, *members)))
+    assert [row["generation"] for row in told.rebalances] == [1, 2, 3]
+    assert (told.rebalances[1]["ended_as"], told.rebalances[1]["ended_by"]) == ("completed", at(5))
+    assert (told.rebalances[1]["phases"], counts(told.rebalances[1])) == (1, (2, 0, 0, 2))
+
+
+def test_a_cooperative_leave_is_one_phase():
+    log = Log().batch(0, classic(0))
+    log.batch(1, cooperative(1, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    log.batch(5, cooperative(2, classic_member("a", has=ALONE, owned={"t": [0, 1]})))
+    row = history(log).rebalances[1]
+    assert (row["phases"], row["ended_as"], counts(row)) == (1, "completed", (2, 2, 0, 0))
+
+
+def test_an_eager_group_that_leaves_partitions_out_is_not_open():
+    log = started().batch(5, classic(2, [classic_member("a", has={"t": [0, 1]})]))
+    row = history(log).rebalances[1]
+    assert (row["ended_as"], counts(row), row["reasons"]) == ("completed", (2, 0, 0, 2), ["partitions_changed"])
+
+
+def test_a_foreign_assignor_is_cooperative_where_members_kept_what_they_had():
+    log = started(protocol="mine")
+    assert history(log).rebalances[0]["mode"] is None
+    kept = history(log.batch(5, classic(2, [classic_member("a", has=ALONE, owned=ALONE)], protocol="mine")))
+    assert kept.rebalances[1]["mode"] == "cooperative"
+    gave_up = history(log.batch(6, classic(3, [classic_member("a", has=ALONE)], protocol="mine")))
+    assert gave_up.rebalances[2]["mode"] == "eager"
+
+
+# --- what is not known ---
+
+
+def test_other_protocols_have_members_and_no_partitions():
+    members = [classic_member("w", bytes_only=True)]
+    told = history(
+        Log().batch(0, classic(0)).batch(1, classic(1, members, protocol="sessioned", protocol_type="connect"))
+    )
+    row = told.rebalances[0]
+    assert (row["protocol_type"], row["assignor"], row["mode"], row["members"]) == ("connect", "sessioned", None, 1)
+    assert counts(row) == (None, None, None, None)
+    assert told.members[0]["w"]["after"] is None
+
+
+def test_of_a_group_that_is_older_than_what_was_read_nothing_is_known_from_before():
+    told = history(Log().batch(9, classic(7, [classic_member("a", has=ALONE)], state_seconds=2)))
+    (row,) = told.rebalances
+    unknown = ("prev_generation", "incomplete", "prev_members", "joined", "left", "restarted", "reasons")
+    assert [row[column] for column in unknown] == [None] * 7
+    assert counts(row) == (None, None, None, None)
+    assert (row["began_after"], row["began_by"], row["ended_after"], row["ended_by"]) == (None, at(2), at(2), at(9))
+    member = told.members[0]["a"]
+    assert (member["change"], member["before"], parts(member, "after")) == ("unknown", None, ALONE)
+
+
+def test_lost_records_end_what_went_on_and_what_follows_has_no_before():
+    log = two_phases()
+    log.span("lost", log.next_offset, 150, seconds=20).batch(21, cooperative(9, classic_member("a", has=ALONE)))
+    told = history(log)
+    cut_off, after = told.rebalances[1:]
+    assert (cut_off["ended_as"], cut_off["ended_after"], cut_off["ended_by"]) == ("unknown", at(5), at(20))
+    assert (after["prev_generation"], after["reasons"], after["since_previous_ms"]) == (None, None, None)
+    event = told.events[-1]
+    assert (event["event"], event["began_after"], event["began_by"], event["offset"]) == (
+        "records_lost",
+        at(5),
+        at(20),
+        106,
+    )
+    assert event["detail"] == "44 offsets were gone before they could be read"
+
+
+def test_after_a_truncation_offsets_go_back():
+    log = started()
+    log.span("truncated", log.next_offset, 90, seconds=20).batch(21, classic(5, [classic_member("a", has=ALONE)]))
+    told = history(log)
+    assert [(row["first_offset"], row["prev_generation"]) for row in told.rebalances] == [(102, 0), (90, None)]
+    assert told.names == ["created", "records_lost"]
+
+
+@pytest.mark.parametrize("span", [None, "lost", "truncated"])
+def test_rows_that_come_again_change_nothing(span):
+    log = two_phases()
+    if span:
+        log.span(span, log.next_offset, log.next_offset + (9 if span == "lost" else -9), seconds=20)
+    log.batch(21, cooperative(9, classic_member("a", has=ALONE)))
+    once = fold(None, log.rows)
+    again = fold(once.state, log.rows)
+    assert (again.state, again.rebalances, again.members, again.events) == (once.state, [], [], [])
+
+
+def test_an_undecoded_record_is_told_and_the_group_unknown_until_the_next():
+    log = started().undecoded(3, 2).batch(5, classic(4, [classic_member("a", has=ALONE)]))
+    told = history(log)
+    assert (told.names, told.events[1]["detail"]) == (["created", "undecoded"], "version 9 is not known")
+    assert told.rebalances[1]["prev_generation"] is None
+
+
+def test_a_record_of_an_unknown_type_leaves_the_group_as_known_as_it_was():
+    log = started().undecoded(3, 99).batch(5, classic(2, [classic_member("a", has=ALONE)]))
+    told = history(log)
+    assert told.names == ["created", "undecoded"]
+    assert told.rebalances[1]["prev_generation"] == 1
+
+
+def test_a_group_deleted_and_made_again_starts_afresh():
+    log = started().batch(5, classic(2)).batch(9, (2, None, None))
+    log.batch(20, classic(0)).batch(21, classic(1, [classic_member("b", has=ALONE)]))
+    told = history(log)
+    assert told.names == ["created", "deleted", "created"]
+    row = told.rebalances[2]
+    assert (row["prev_generation"], row["incomplete"], row["reasons"]) == (0, 0, ["member_joined"])
+    assert (row["since_previous_ms"], row["began_after"]) == (None, at(20))
+
+
+def test_made_again_where_the_tombstone_was_compacted_away():
+    log = started().batch(5, classic(8, [classic_member("a", has=ALONE)])).batch(9, classic(3, [classic_member("b")]))
+    row = history(log).rebalances[2]
+    assert (row["prev_generation"], row["incomplete"]) == (None, None)
+
+
+def test_a_tombstone_ends_what_went_on():
+    told = history(two_phases().batch(8, (2, None, None)))
+    assert (told.rebalances[1]["ended_as"], told.rebalances[1]["ended_by"]) == ("deleted", at(8))
+    assert told.names[-1] == "deleted"
+
+
+def test_bounds_stay_in_order_when_a_clock_steps_back():
+    log = started().batch(0.5, classic(2, [classic_member("a", has=ALONE)], state_seconds=0.4))
+    log.batch(9, cooperative(3, classic_member("a", has={"t": [0]}), classic_member("b")))
+    log.batch(2, cooperative(4, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1, 2, 3]})))
+    rows = history(log).rebalances
+    assert len(rows) == 3
+    for row in rows:
+        assert row["began_after"] <= row["began_by"] <= row["ended_by"]
+        assert row["ended_after"] <= row["ended_by"]
+        assert 0 <= row["duration_ms_min"] <= row["duration_ms_max"]
+        assert (row["since_previous_ms"] or 0) >= 0
+    assert rows[1]["since_previous_ms"] == 0
+
+
+def test_the_state_says_what_the_table_of_states_asks():
+    folded = fold(None, started().rows)
+    assert (folded.group_type, folded.known_since) == ("classic", at(0))
+    gone = fold(folded.state, started().batch(5, classic(2)).batch(6, (2, None, None)).rows)
+    assert gone.group_type is None
+    assert gone.known_since == at(0)
+
+
+@pytest.mark.parametrize("began", [Standing(), Standing("consumer", 4)], ids=["nothing before", "converted"])
+def test_the_state_goes_through_json_whole(began):
+    member = Member("x", "c", "/h", ["t"], has=None, to_have={"T": [1]}, by_id=True, epoch=0, state=0)
+    now = Standing("classic", 5, members={"m": member})
+    rebalance = Rebalance(1, 2, None, 3, before=began, passed={"n": member}, withheld={"t": [0]}, incomplete=0)
+    state = State(7, 9, 4, True, 1, now=now, began=began, rebalance=rebalance, gone=Gone(1, began, True, rebalance))
+    for each in (state, replace(state, began=now), State()):
+        assert from_json(json.loads(json.dumps(to_json(each)))) == each

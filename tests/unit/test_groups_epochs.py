@@ -1,0 +1,431 @@
+"""Groups with epochs (consumer, share, streams) and conversions: what shared rules say of their records, one test a rule."""
+
+import pytest
+
+from tests.group_records import (
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    Kind,
+    Log,
+    at,
+    classic,
+    classic_member,
+    counts,
+    history,
+    parts,
+)
+
+ALL, LOW, HIGH = {"T": [0, 1, 2, 3]}, {"T": [0, 1]}, {"T": [2, 3]}
+C = CONSUMER
+
+
+def started(kind: Kind = C, **member):
+    """A group that was made by the member `a`, which has everything at epoch 1."""
+    return Log().batch(
+        0,
+        kind.member("a", **member),
+        kind.epoch(1),
+        kind.target("a", ALL),
+        kind.target_epoch(1),
+        kind.current("a", 1, ALL),
+    )
+
+
+def joining(kind: Kind = C, **member):
+    """`b` joins, and waits for what `a` has."""
+    return started(kind).batch(
+        5,
+        kind.member("b", **member),
+        kind.epoch(2),
+        kind.target("a", LOW),
+        kind.target("b", HIGH),
+        kind.target_epoch(2),
+        kind.current("b", 2, {}, waits=True),
+    )
+
+
+def joined(kind: Kind = C, **member):
+    log = joining(kind, **member).batch(6, kind.current("a", 1, LOW, pending=HIGH))
+    return log.batch(7, kind.current("a", 2, LOW)).batch(8, kind.current("b", 2, HIGH))
+
+
+@pytest.mark.parametrize("kind", [CONSUMER, SHARE, STREAMS], ids=lambda kind: kind.name)
+def test_a_join_begins_with_the_epoch_and_ends_when_every_member_is_stable_at_it(kind):
+    log = joined(kind)
+    told = history(log)
+    assert told.names == ["created"]
+    assert len(told.rebalances) == 2
+    row = told.rebalances[1]
+    assert (
+        row
+        | {
+            "group_type": kind.name,
+            "generation": 2,
+            "prev_generation": 1,
+            "incomplete": 0,
+            "began_after": at(5),
+            "began_by": at(5),
+            "ended_after": at(8),
+            "ended_by": at(8),
+            "duration_ms_min": 3000,
+            "duration_ms_max": 3000,
+            "since_previous_ms": 5000,
+            "first_offset": 107,
+            "members": 2,
+            "prev_members": 1,
+            "joined": 1,
+            "left": 0,
+            "reasons": ["member_joined"],
+            "mode": None if kind is SHARE else "cooperative",
+            "phases": 1,
+            "ended_as": "completed",
+            "protocol_type": None,
+            "group_leader": None,
+        }
+        == row
+    )
+    assert counts(row) == (2, 2, 0, 0)
+    b = told.members[1]["b"]
+    assert parts(b, "after") == HIGH
+    assert (b["after"][0]["topic"] is None) == (kind is not STREAMS)
+
+
+def test_equal_epochs_are_not_enough():
+    told = history(joining().batch(6, C.current("a", 2, LOW)))
+    row = told.rebalances[1]
+    assert (row["ended_by"], row["ended_as"], row["last_offset"]) == (None, None, 113)
+    assert counts(row) == (2, 2, 0, 0)  # by the target
+    assert parts(told.members[1]["b"], "after") == HIGH
+
+
+def test_nothing_is_said_of_moves_before_there_is_a_target():
+    told = history(started().batch(5, C.member("b"), C.epoch(2)))
+    assert counts(told.rebalances[1]) == (None, None, None, None)
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_the_first_epoch_is_no_gap(epoch):
+    log = Log().batch(
+        0, C.member("a"), C.epoch(epoch), C.target("a", ALL), C.target_epoch(epoch), C.current("a", epoch, ALL)
+    )
+    (row,) = history(log).rebalances
+    assert (row["incomplete"], row["prev_members"], row["joined"]) == (0, 0, 1)
+    assert counts(row) == (0, 0, 4, 0)
+
+
+def test_an_older_group_is_not_taken_for_a_new_one():
+    log = Log().batch(0, C.member("a"), C.epoch(3), C.target("a", ALL), C.target_epoch(3), C.current("a", 3, ALL))
+    log.batch(5, C.member("b"), C.epoch(4), C.target("a", LOW), C.target("b", HIGH), C.target_epoch(4))
+    log.batch(6, C.current("a", 4, LOW)).batch(7, C.current("b", 4, HIGH))
+    told = history(log)
+    assert told.names == []
+    first, second = told.rebalances
+    assert (first["reasons"], first["prev_generation"], first["members"]) == (None, None, 1)
+    assert (second["reasons"], second["prev_generation"], second["joined"]) == (["member_joined"], 3, 1)
+
+
+def test_a_member_that_shows_up_late_in_a_group_that_is_not_known_prolongs_what_was_told():
+    log = (
+        Log()
+        .batch(5, C.member("b"), C.epoch(9), C.target_epoch(9), C.current("b", 9, HIGH))
+        .batch(7, C.current("a", 9, LOW))
+    )
+    (row,) = history(log).rebalances
+    assert (row["members"], row["ended_by"]) == (2, at(7))
+
+
+def test_overtaken_epochs_belong_to_the_rebalance_that_converged():
+    log = joining()
+    log.batch(5.5, C.member("c"), C.epoch(3))
+    log.batch(6, *C.gone("c"), C.epoch(4))
+    log.batch(7, C.target_epoch(4), C.current("a", 4, LOW)).batch(8, C.current("b", 4, HIGH))
+    told = history(log)
+    row = told.rebalances[1]
+    assert (row["prev_generation"], row["generation"], row["incomplete"]) == (1, 4, 2)
+    assert (row["members"], row["joined"], row["left"]) == (2, 2, 1)
+    assert row["reasons"] == ["member_joined", "member_left"]
+    assert told.members[1]["c"]["change"] == "left"
+    assert (row["began_by"], row["ended_by"]) == (at(5), at(8))
+
+
+def test_a_static_member_that_came_restarted_and_went_meanwhile_is_one():
+    log = joining().batch(6, C.member("x1", instance_id="x"), C.epoch(3))
+    log.batch(7, *C.gone("x1"), C.member("x2", instance_id="x"), C.target("x2", {}), C.current("x2", 0, {}))
+    log.batch(8, *C.gone("x2"), C.epoch(4))
+    row, members = history(log).rebalances[1], history(log).members[1]
+    assert (row["joined"], row["left"], row["members"]) == (2, 1, 2)
+    assert set(members) == {"a", "b", "x2"}
+
+
+def test_a_leave_is_a_rebalance_though_its_target_comes_later():
+    log = joined().batch(20, *C.gone("b"), C.epoch(3))
+    row = history(log).rebalances[2]
+    assert (row["ended_by"], row["left"], row["members"]) == (None, 1, 1)
+    log.batch(21, C.target("a", ALL), C.target_epoch(3), C.current("a", 3, ALL))
+    row = history(log).rebalances[2]
+    assert (row["began_by"], row["ended_by"], row["reasons"]) == (at(20), at(21), ["member_left"])
+    assert counts(row) == (2, 2, 0, 0)
+
+
+def test_the_straggler_leaving_does_not_complete_what_it_held_up():
+    log = joining().batch(6, C.current("a", 2, LOW)).batch(7, *C.gone("b"), C.epoch(3))
+    row = history(log).rebalances[1]
+    assert (row["ended_by"], row["generation"], row["incomplete"]) == (None, 3, 1)
+
+
+def test_the_last_leave_is_an_epoch_only_and_ends_at_once():
+    row = history(started().batch(9, *C.gone("a"), C.epoch(2))).rebalances[1]
+    assert (row["ended_as"], row["began_by"], row["ended_by"], row["members"]) == ("emptied", at(9), at(9), 0)
+    assert row["reasons"] == ["member_left", "group_emptied"]
+    assert counts(row) == (0, 0, 0, 4)
+
+
+def test_a_static_leave_and_return_is_an_event_only():
+    log = started(instance_id="x").batch(9, C.current("a", -2, ALL))
+    log.batch(12, *C.gone("a"), C.member("a2", instance_id="x"), C.target("a2", ALL), C.current("a2", 1, ALL))
+    told = history(log)
+    assert len(told.rebalances) == 1
+    assert told.names == ["created", "static_restart"]
+    event = told.events[1]
+    assert (event["prev_member_id"], event["member_id"], event["generation"], event["offset"]) == ("a", "a2", 1, 111)
+
+
+def test_a_static_member_that_does_not_return_timed_out():
+    log = joined(instance_id="x").batch(9, C.current("b", -2, HIGH)).batch(60, *C.gone("b"), C.epoch(3))
+    told = history(log)
+    assert told.names == ["created"]
+    assert told.rebalances[2]["reasons"] == ["static_member_timed_out"]
+
+
+def test_a_static_member_back_with_another_subscription_restarts_in_a_rebalance():
+    log = started(instance_id="x").batch(
+        12,
+        *C.gone("a"),
+        C.member("a2", ["t", "u"], instance_id="x"),
+        C.target("a2", ALL),
+        C.current("a2", 1, ALL),
+        C.epoch(2, metadata_hash=2),
+        C.target("a2", ALL | {"U": [0]}),
+        C.target_epoch(2),
+        C.current("a2", 2, ALL | {"U": [0]}),
+    )
+    told = history(log)
+    row = told.rebalances[1]
+    assert (row["restarted"], row["joined"], row["left"], row["reasons"]) == (1, 0, 0, ["subscription_changed"])
+    assert counts(row) == (4, 0, 1, 0)
+
+
+@pytest.mark.parametrize(("metadata_hash", "reason"), [(2, "partitions_changed"), (1, "same_members")])
+def test_a_metadata_hash_that_changed_under_the_same_subscription(metadata_hash, reason):
+    log = started().batch(9, C.epoch(2, metadata_hash), C.target_epoch(2), C.current("a", 2, ALL))
+    assert history(log).rebalances[1]["reasons"] == [reason]
+
+
+def test_a_pattern_that_matched_anew():
+    def resolved(*topics):
+        return (16, None, {"regex": "t.*", "topics": list(topics)})
+
+    log = started(topics=[], regex="t.*").batch(
+        1, resolved("t"), C.epoch(2, 2), C.target_epoch(2), C.current("a", 2, ALL)
+    )
+    log.batch(9, resolved("t", "t2"), C.epoch(3, 3), C.target_epoch(3), C.current("a", 3, ALL | {"T2": [0]}))
+    log.batch(20, C.member("b", [], regex="t.*"), C.epoch(4, 3), C.target_epoch(4), C.current("a", 4, ALL)).batch(
+        21, C.current("b", 4, {"T2": [0]})
+    )
+    reasons = [row["reasons"] for row in history(log).rebalances]
+    assert reasons[1:] == [["partitions_changed"], ["partitions_changed"], ["member_joined"]]
+
+
+def test_a_pattern_that_nobody_has_any_more_is_no_reason():
+    log = started(topics=[], regex="t.*").batch(
+        1, (16, None, {"regex": "t.*", "topics": ["t"]}), C.epoch(2), C.target_epoch(2)
+    )
+    log.batch(2, C.current("a", 2, ALL))
+    unresolved = (16, None, None)
+    log.batch(9, C.member("a", ["t"]), unresolved, C.epoch(3), C.target_epoch(3), C.current("a", 3, ALL))
+    log.rows[-4]["regular_expression"] = {"regex": "t.*"}  # a tombstone has what its key tells
+    assert history(log).rebalances[2]["reasons"] == ["subscription_changed"]
+
+
+def test_the_assignor_that_members_ask_for():
+    log = started(assignor="uniform").batch(
+        9, C.member("a", assignor="range"), C.epoch(2), C.target_epoch(2), C.current("a", 2, ALL)
+    )
+    rows = history(log).rebalances
+    assert [row["assignor"] for row in rows] == ["uniform", "range"]
+    assert rows[1]["reasons"] == ["assignor_changed"]
+
+
+def test_the_extra_epoch_for_state_of_a_share_group_is_part_of_the_join():
+    s = SHARE
+    log = Log().batch(
+        0,
+        s.member("a"),
+        s.epoch(1),
+        s.target("a", {}),
+        s.target_epoch(1),
+        s.current("a", 1, {}),
+        (15, None, {"initializing": [{"topic_id": "T"}], "initialized": []}),
+    )
+    assert history(log).rebalances[0]["ended_by"] is None
+    log.batch(1, (15, None, {"initializing": [], "initialized": [{"topic_id": "T"}]}))
+    log.batch(3, s.epoch(2), s.target("a", ALL), s.target_epoch(2), s.current("a", 2, ALL))
+    told = history(log)
+    (row,) = told.rebalances
+    assert (row["generation"], row["incomplete"], row["ended_by"], row["reasons"]) == (2, 0, at(3), ["member_joined"])
+    assert counts(row) == (0, 0, 4, 0)
+
+
+def test_a_partition_that_members_of_a_share_group_share_is_kept_where_one_stays():
+    s = SHARE
+    log = started(s).batch(5, s.member("b"), s.epoch(2), s.target("b", ALL), s.target_epoch(2), s.current("b", 2, ALL))
+    log.batch(6, s.current("a", 2, {"T": [0, 1, 2]}))
+    assert counts(history(log).rebalances[1]) == (3, 1, 0, 0)
+
+
+def test_a_new_topology_of_a_streams_group():
+    s = STREAMS
+    log = started(s, topics=None, topology_epoch=1).batch(
+        9,
+        (23, None, {"epoch": 2}),
+        s.member("a", None, topology_epoch=2),
+        s.epoch(2, 2),
+        s.target_epoch(2),
+        s.current("a", 2, ALL),
+    )
+    row = history(log).rebalances[1]
+    assert (row["reasons"], row["protocol_type"]) == (["subscription_changed"], None)
+
+
+def test_deleted_and_made_again():
+    log = started().batch(5, *C.gone("a"), C.epoch(2)).batch(9, *C.deleted())
+    log.batch(20, C.member("b"), C.epoch(1), C.target("b", ALL), C.target_epoch(1), C.current("b", 1, ALL))
+    told = history(log)
+    assert told.names == ["created", "deleted", "created"]
+    row = told.rebalances[2]
+    assert (row["prev_generation"], row["incomplete"], row["since_previous_ms"]) == (0, 0, None)
+
+
+def test_lost_records_end_what_went_on_and_the_next_converged_epoch_is_known_again():
+    log = joining()
+    log.span("lost", log.next_offset, 200, seconds=30)
+    log.batch(40, C.member("c"), C.epoch(7), C.target_epoch(7), C.current("c", 7, {})).batch(41, C.current("a", 7, LOW))
+    log.batch(50, *C.gone("c"), C.epoch(8)).batch(51, C.target_epoch(8), C.current("a", 8, LOW))
+    told = history(log)
+    assert [row["ended_as"] for row in told.rebalances] == ["completed", "unknown", "completed", "completed"]
+    assert [row["reasons"] for row in told.rebalances[2:]] == [None, ["member_left"]]
+    assert told.names == ["created", "records_lost"]
+
+
+def test_an_unknown_group_at_a_small_epoch_after_a_loss_is_not_new():
+    log = started()
+    log.span("lost", log.next_offset, 200, seconds=30)
+    log.batch(40, C.member("b"), C.epoch(2), C.target_epoch(2), C.current("b", 2, {}))
+    told = history(log)
+    assert told.names == ["created", "records_lost"]
+    assert told.rebalances[1]["prev_members"] is None
+
+
+# --- conversions ---
+
+
+def classic_group(*members):
+    return Log().batch(0, classic(0)).batch(1, classic(1, members)).batch(2, classic(5, members))
+
+
+def upgraded():
+    """A consumer of KIP-848 joins a classic group: one batch says the group as it was, and then the join."""
+    log = classic_group(classic_member("a", has={"t": [0, 1, 2, 3]}))
+    return log.batch(
+        9,
+        (2, None, None),
+        C.member("a", protocols=[{"name": "range"}]),
+        C.epoch(5, 0),
+        C.target("a", ALL),
+        C.target_epoch(5),
+        C.current("a", 5, ALL),
+        C.member("b"),
+        C.epoch(6),
+        C.target("a", LOW),
+        C.target("b", HIGH),
+        C.target_epoch(6),
+        C.current("b", 6, {}, waits=True),
+    )
+
+
+def test_a_conversion_to_the_consumer_protocol_is_followed():
+    log = upgraded().batch(10, C.current("a", 6, LOW)).batch(11, C.current("b", 6, HIGH))
+    told = history(log)
+    assert told.names == ["created", "converted"]
+    event = told.events[1]
+    assert (event["prev_group_type"], event["group_type"], event["offset"]) == ("classic", "consumer", 106)
+    row = told.rebalances[2]
+    assert (row["group_type"], row["prev_group_type"], row["prev_generation"]) == ("consumer", "classic", 5)
+    assert (row["generation"], row["incomplete"], row["joined"]) == (6, 0, 1)
+    assert row["reasons"] == ["member_joined", "converted"]
+    assert counts(row) == (2, 2, 0, 0)
+
+
+def test_a_conversion_back_is_followed_with_the_member_that_left():
+    log = upgraded().batch(10, C.current("a", 6, LOW)).batch(11, C.current("b", 6, HIGH))
+    restated = classic(6, [classic_member("a", has={"t": [0, 1]})])
+    log.batch(20, *C.gone("b"), *C.gone("a"), *C.deleted(), restated)
+    log.batch(22, classic(7, [classic_member("a", has={"t": [0, 1, 2, 3]})], state_seconds=21.9))
+    told = history(log)
+    assert told.names == ["created", "converted", "converted"]
+    assert len(told.rebalances) == 4
+    row = told.rebalances[3]
+    assert (row["group_type"], row["prev_group_type"], row["prev_members"]) == ("classic", "consumer", 2)
+    assert (row["generation"], row["prev_generation"], row["incomplete"]) == (7, 6, 0)
+    assert row["reasons"] == ["member_left", "converted"]
+
+
+def test_a_conversion_back_whose_only_record_is_the_next_generation():
+    log = joined().batch(
+        20, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(3, [classic_member("a", has={"t": [0]})])
+    )
+    told = history(log)
+    row = told.rebalances[2]
+    assert (row["prev_group_type"], row["prev_generation"], row["incomplete"], row["left"]) == ("consumer", 2, 0, 1)
+    assert counts(row) == (None, None, None, None)  # topics by id before, by name after
+
+
+def test_a_conversion_before_a_rebalance_completed_ends_it():
+    log = joining().batch(
+        6, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(2, [classic_member("a", has={"t": [0]})])
+    )
+    row = history(log).rebalances[1]
+    assert (row["ended_as"], row["ended_by"]) == ("converted", at(6))
+
+
+def test_an_empty_classic_group_that_is_taken_over_starts_afresh():
+    log = classic_group(classic_member("a")).batch(5, classic(6))
+    log.batch(
+        9, (2, None, None), C.member("b"), C.epoch(1), C.target("b", ALL), C.target_epoch(1), C.current("b", 1, ALL)
+    )
+    told = history(log)
+    assert told.names == ["created", "deleted", "created"]
+    row = told.rebalances[-1]
+    assert (row["prev_group_type"], row["prev_generation"], row["reasons"]) == (None, 0, ["member_joined"])
+
+
+@pytest.mark.parametrize(("protocols", "event"), [([{"name": "range"}], "converted"), (None, "deleted")])
+def test_a_group_of_which_only_the_tombstone_was_read(protocols, event):
+    log = Log().batch(9, (2, None, None), C.member("a", protocols=protocols), C.epoch(5))
+    assert history(log).names[0] == event
+
+
+# --- runs ---
+
+
+def test_every_cut_gives_the_same():
+    log = upgraded().batch(10, C.current("a", 6, LOW)).batch(11, C.current("b", 6, HIGH))
+    log.batch(20, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(6, [classic_member("a", has={"t": [0, 1]})]))
+    log.batch(22, classic(7, [classic_member("a", has={"t": [0, 1]})]))
+    log.span("lost", log.next_offset, 300, seconds=30)
+    log.batch(40, C.member("c"), C.epoch(8), C.target_epoch(8), C.current("c", 8, {})).batch(41, C.current("a", 8, LOW))
+    whole = history(log)
+    for cut in range(len(log.rows)):
+        assert history(log, [cut]) == whole
+    assert history(log, range(len(log.rows))) == whole

@@ -1,0 +1,284 @@
+"""The comparison of groups finds whatever is wrong: history as it was, then spoilt in one place. And the scripts are what they should be."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from local_cluster.members import Told
+from truth.groups.compare import Round, compare, figures, rounds
+from truth.groups.happened import Call, Happened, Holder, Move
+from truth.groups.history import GroupEvent, History, MemberRow, Rebalance, history_of
+from truth.groups.script import COOPERATIVE, KINDS, Deed, is_static, write
+
+START = datetime(2026, 7, 1, 9, tzinfo=UTC)
+GROUP = "g"
+INSTANCE = "i"
+ALL = frozenset(("t", number) for number in range(4))
+HALF = frozenset([("t", 0), ("t", 1)])
+REST = ALL - HALF
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def holder(member_id: str, partitions: frozenset) -> Holder:
+    return Holder(member_id, member_id[0], INSTANCE if member_id.startswith("b") else None, partitions)
+
+
+def call(seconds: float, member_id: str, what: str, generation: int, partitions: frozenset = frozenset()) -> Call:
+    return Call(member_id[0], Told(at(seconds), what, member_id, generation, partitions, frozenset()))
+
+
+def happened(
+    action: str, begun: float, *holders: Holder, before: tuple[Holder, ...], calls: tuple[Call, ...] = ()
+) -> Happened:
+    return Happened(
+        group=GROUP,
+        kind=COOPERATIVE,
+        step=(Deed(action, "x"),),
+        began_at=at(begun),
+        settled_at=at(begun + 5),
+        before={each.member_id: each for each in before},
+        after={each.member_id: each for each in holders},
+        calls=calls,
+    )
+
+
+A_ALONE, A_HALF = holder("a-1", ALL), holder("a-1", HALF)
+B_FIRST, B_AGAIN, B_ALONE = holder("b-1", REST), holder("b-2", REST), holder("b-2", ALL)
+HAPPENED = [
+    happened("join", 0, A_ALONE, before=(), calls=(call(2.1, "a-1", "assigned", 1, ALL),)),
+    happened(
+        "join",
+        10,
+        A_HALF,
+        B_FIRST,
+        before=(A_ALONE,),
+        calls=(
+            call(12.1, "a-1", "revoked", 2, REST),
+            call(12.1, "a-1", "assigned", 2),
+            call(12.1, "b-1", "assigned", 2),
+            call(13.1, "a-1", "assigned", 3),
+            call(13.1, "b-1", "assigned", 3, REST),
+        ),
+    ),
+    happened(
+        "restart",
+        20,
+        A_HALF,
+        B_AGAIN,
+        before=(A_HALF, B_FIRST),
+        calls=(call(20.5, "b-1", "revoked", 3, REST), call(22, "b-2", "assigned", 3, REST)),
+    ),
+    happened("move", 30, A_HALF, B_AGAIN, before=(A_HALF, B_AGAIN)),
+    happened("crash", 40, B_ALONE, before=(A_HALF, B_AGAIN), calls=(call(42.1, "b-2", "assigned", 4, HALF),)),
+    happened("expire", 60, before=(B_ALONE,), calls=(call(60.1, "b-2", "revoked", 4, ALL),)),
+]
+MOVES = [Move(1, at(30), at(33), {GROUP: 2})]
+
+
+def person(before: Holder | None, after: Holder | None) -> MemberRow:
+    one = after or before
+    return MemberRow(
+        member_id=one.member_id,
+        prev_member_id=None,
+        instance_id=one.instance_id,
+        client_id=one.client_id,
+        change="joined" if before is None else "left" if after is None else "stayed",
+        before=frozenset() if before is None else before.partitions,
+        after=frozenset() if after is None else after.partitions,
+    )
+
+
+def rebalance(
+    prev: int,
+    generation: int,
+    began: float,
+    reasons: tuple[str, ...],
+    *people: MemberRow,
+    ended_as="completed",
+    phases=1,
+):
+    counted = figures(people)
+    had = counted["kept"] + counted["moved"] + counted["lost"]
+    return Rebalance(
+        group_id=GROUP,
+        group_type="classic",
+        generation=generation,
+        prev_generation=prev,
+        incomplete=0,
+        began_by=at(began),
+        ended_by=at(began + phases - 1),
+        ended_as=ended_as,
+        assignor=None if ended_as == "emptied" else "cooperative-sticky",
+        mode=None if ended_as == "emptied" else "cooperative",
+        phases=phases,
+        **counted,
+        stickiness=counted["kept"] / had if had else None,
+        reasons=reasons,
+        since_previous_ms=None,
+        people=people,
+        followed_move=False,
+    )
+
+
+REBALANCES = [
+    rebalance(0, 1, 2, ("member_joined",), person(None, A_ALONE)),
+    rebalance(1, 3, 12, ("member_joined",), person(A_ALONE, A_HALF), person(None, B_FIRST), phases=2),
+    rebalance(3, 4, 42, ("member_left",), person(A_HALF, None), person(B_AGAIN, B_ALONE)),
+    rebalance(4, 5, 62, ("static_member_timed_out", "group_emptied"), person(B_ALONE, None), ended_as="emptied"),
+]
+REBALANCES[1:] = [
+    replace(row, since_previous_ms=since, followed_move=followed)
+    for row, since, followed in zip(REBALANCES[1:], (10_000, 29_000, 20_000), (False, True, False), strict=True)
+]
+EVENTS = [
+    GroupEvent(GROUP, "created", at(1.9), at(1.9)),
+    GroupEvent(GROUP, "static_restart", at(21.9), at(21.9), "b-2", "b-1", INSTANCE),
+    GroupEvent(GROUP, "coordinator_moved", at(29), at(31), broker_id=2, prev_broker_id=1),
+]
+HISTORY = History(REBALANCES, EVENTS)
+
+
+def with_row(number: int, **changes: object) -> History:
+    rows = [*REBALANCES]
+    rows[number] = replace(rows[number], **changes)
+    return replace(HISTORY, rebalances=rows)
+
+
+def with_person(number: int, person: int, **changes: object) -> History:
+    people = [*REBALANCES[number].people]
+    people[person] = replace(people[person], **changes)
+    return with_row(number, people=tuple(people))
+
+
+def with_event(number: int, **changes: object) -> History:
+    events = [*EVENTS]
+    events[number] = replace(events[number], **changes)
+    return replace(HISTORY, events=events)
+
+
+def test_what_happened_agrees_with_its_history():
+    score = compare(HAPPENED, HISTORY, MOVES)
+    assert score.faults == []
+    assert (score.steps, score.rebalances, score.members, score.events) == (6, 4, 6, 3)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "fault"),
+    [
+        (replace(HISTORY, rebalances=REBALANCES[:1] + REBALANCES[2:]), "0 rebalances and not 1: none"),
+        (replace(HISTORY, rebalances=[*REBALANCES[:2], REBALANCES[1], *REBALANCES[2:]]), "2 rebalances and not 1"),
+        (replace(HISTORY, rebalances=[*REBALANCES, replace(REBALANCES[2], began_by=at(24))]), "1 rebalances and not 0"),
+        (with_row(2, began_by=at(38)), "nothing was done then"),
+        (with_row(1, phases=1), "called back"),
+        (with_row(1, generation=2), "called back"),
+        (with_row(1, ended_by=at(17)), "ended out of time"),
+        (with_row(1, ended_by=at(13.5)), "before the end"),
+        (with_row(1, ended_by=None, ended_as=None), "still goes on"),
+        (with_row(1, prev_generation=2), "does not follow"),
+        (with_row(2, since_previous_ms=1), "1 ms since the one before"),
+        (with_row(3, ended_as="completed"), "ended as completed and not emptied"),
+        (with_row(1, reasons=("member_joined", "member_left")), "member_left is no reason"),
+        (with_row(2, reasons=("same_members",)), "no member_left among the reasons"),
+        (with_row(3, reasons=("static_member_timed_out",)), "no group_emptied among"),
+        (with_row(3, reasons=()), "no reasons at all"),
+        (with_row(1, group_type="consumer"), "type consumer"),
+        (with_row(1, mode="eager"), "mode eager"),
+        (with_row(1, assignor="range"), "assignor range"),
+        (with_row(1, incomplete=1), "1 incomplete"),
+        (with_row(1, moved=1), "it says {'moved': 1}"),
+        (with_row(1, kept=4), "it says {'kept': 4}"),
+        (with_row(1, joined=0), "it says {'joined': 0}"),
+        (with_row(1, stickiness=1.0), "stickiness 1.0 and not 0.5"),
+        (with_row(1, people=REBALANCES[1].people[:1]), "members after it are"),
+        (with_person(1, 1, change="stayed"), "joined are ['b-1'], history has []"),
+        (with_person(1, 1, instance_id=None), "b-1 is i, in history None"),
+        (with_person(1, 1, client_id="z"), "client id b, in history z"),
+        (with_person(1, 1, after=HALF), "b-1 has [('t', 2), ('t', 3)] after it"),
+        (with_person(1, 0, before=None), "a-1 has [('t', 0), ('t', 1), ('t', 2), ('t', 3)] before it, in history None"),
+        (with_person(2, 1, member_id="b-1"), "members before it are ['a-1', 'b-2']"),
+        (replace(HISTORY, events=EVENTS[1:]), "nothing is said of created"),
+        (replace(HISTORY, events=[EVENTS[0], EVENTS[2]]), "nothing is said of static_restart b-1 b-2"),
+        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[0], event="deleted")]), "nothing was done that makes: g deleted"),
+        (with_event(1, began_by=at(26)), "out of time: g static_restart"),
+        (with_event(1, instance_id="j"), "another instance"),
+        (replace(HISTORY, events=EVENTS[:2]), "its coordinator moved from 1 to 2, history has []"),
+        (with_event(2, broker_id=3), "history has [1, 3]"),
+        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[2], began_by=at(50), began_after=at(49))]), "did not move"),
+        (with_row(2, followed_move=False), "followed a move"),
+        (with_row(1, followed_move=True), "followed no move"),
+    ],
+)  # fmt: skip
+def test_each_fault_is_found(spoilt, fault):
+    faults = compare(HAPPENED, spoilt, MOVES).faults
+    assert any(fault in each for each in faults), faults
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 4, 5])
+def test_what_history_has_and_nobody_did_is_found(lost):
+    assert compare(HAPPENED[:lost] + HAPPENED[lost + 1 :], HISTORY, MOVES).faults
+
+
+def test_two_generations_are_one_rebalance_only_when_something_moves_in_the_second():
+    step = HAPPENED[1]
+    assert rounds(step, 1) == [Round(1, 3, 2)]
+    kept = [replace(each, told=replace(each.told, partitions=frozenset())) for each in step.calls]
+    assert rounds(replace(step, calls=tuple(kept)), 1) == [Round(1, 2, 1), Round(2, 3, 1)]
+    assert rounds(HAPPENED[2], 3) == []  # the same generation again
+    assert rounds(HAPPENED[5], 4) == [Round(4, 5, 1)]  # called back to nobody
+
+
+def test_figures_count_partitions_once():
+    shared = [
+        MemberRow("a", None, None, "a", "stayed", ALL, HALF),
+        MemberRow("b", None, None, "b", "joined", frozenset(), HALF | {("t", 9)}),
+        MemberRow("c", None, None, "c", "left", frozenset([("u", 0)]), frozenset()),
+    ]
+    assert figures(shared) == {
+        "members": 2, "prev_members": 2, "joined": 1, "left": 1, "restarted": 0, "kept": 2, "moved": 0, "added": 1, "lost": 3,
+    }  # fmt: skip
+
+
+def test_rows_become_history():
+    person = REBALANCES[0].people[0]
+    assigned = [
+        {"topic": None, "topic_id": "T", "partitions": [0, 1]},
+        {"topic": "u", "topic_id": None, "partitions": [3]},
+    ]
+    row = {**REBALANCES[0].__dict__, "rebalance_id": 7, "reasons": ["member_joined"], "began_after": None}
+    del row["people"]
+    member = {**person.__dict__, "rebalance_id": 7, "before": None, "after": assigned}
+    history = history_of([row], [member], [EVENTS[0].__dict__], {"T": "t"})
+    wanted = replace(person, before=None, after=frozenset([("t", 0), ("t", 1), ("u", 3)]))
+    assert history == History([replace(REBALANCES[0], people=(wanted,))], [EVENTS[0]])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_script_has_something_of_everything_and_leaves_nobody(kind, seed):
+    script = write(seed, kind)
+    assert script == write(seed, kind)
+    deeds = [deed for step in script.before + script.after for deed in step]
+    actions = {deed.action for deed in deeds}
+    wanted = {"join", "grow"}
+    wanted |= {"restart", "expire"} if kind.static else set()
+    wanted |= {"leave", "crash", "pause", "resume", "crash_loop"} if not kind.only_static else set()
+    wanted |= {"widen", "narrow"} if kind.protocol != "streams" else set()
+    assert wanted <= actions
+    live: set[str] = set()
+    for deed in deeds:
+        assert (deed.member in live) == (deed.action not in ("join", "crash_loop")) or deed.action == "grow"
+        if deed.action in ("join", "crash_loop"):
+            live.add(deed.member)
+        elif deed.action in ("leave", "crash", "expire"):
+            assert is_static(deed.member) == (deed.action == "expire")
+            live.remove(deed.member)
+    assert not live
+    assert any(len(step) == 2 for step in script.before + script.after)
+
+
+def test_another_seed_is_another_script():
+    assert write(1, COOPERATIVE) != write(2, COOPERATIVE)

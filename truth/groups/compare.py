@@ -1,0 +1,305 @@
+"""History held against what happened: every rebalance once, with the right members, reasons, moves and phases, in time, and nothing else."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from local_cluster.members import TopicPartition
+from truth.groups.happened import Happened, Holders, Move
+from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
+from truth.groups.script import CRASHES, REASONS, WITHOUT_REBALANCE
+
+TOLERANCE: Final = timedelta(milliseconds=50)
+"""Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
+FOLLOWS: Final = timedelta(seconds=12)
+"""A rebalance that began so soon after a move was begun, or sooner, followed it; one that had ended before it did not."""
+
+ByGeneration = defaultdict[int, set[TopicPartition]]
+
+
+@dataclass
+class Score:
+    """What was compared, and all that should not be."""
+
+    steps: int = 0
+    rebalances: int = 0
+    members: int = 0
+    events: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def row(self) -> tuple[str, ...]:
+        """For a table."""
+        return tuple(map(str, (self.steps, self.rebalances, self.members, self.events, len(self.faults))))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.steps} steps, {self.rebalances} rebalances with {self.members} members, {self.events} events, "
+            f"{len(self.faults)} faults"
+        )
+
+
+@dataclass(frozen=True)
+class Round:
+    """A rebalance of a classic group as its members called it back."""
+
+    prev_generation: int
+    generation: int
+    phases: int
+
+
+def compare(happened: Sequence[Happened], history: History, moves: Sequence[Move] | None = None) -> Score:
+    """One group's steps against the rows of that group. `moves` of coordinators are compared where they are given."""
+    group = happened[0].group
+    rows = [row for row in history.rebalances if row.group_id == group]
+    events = [event for event in history.events if event.group_id == group]
+    score = Score(len(happened), len(rows), sum(len(row.people) for row in rows), len(events))
+    score.faults += [
+        f"nothing was done then: {row}" for row in rows if not any(_within(row.began_by, one) for one in happened)
+    ]
+    score.faults += _chain(rows)
+    generation = 0
+    for one in happened:
+        mine = [row for row in rows if _within(row.began_by, one)]
+        expected = rounds(one, generation) if one.kind.group_type == "classic" else None
+        generation = max([generation, *(each.generation for each in expected or ())])
+        score.faults += [f"{one}: {fault}" for fault in _step(one, mine, expected)]
+    score.faults += [f"{row}: {fault}" for row in rows for fault in _row(row, happened[0])]
+    score.faults += _events(happened, events)
+    if moves is not None:
+        score.faults += _moves(group, rows, events, moves)
+    return score
+
+
+def rounds(one: Happened, generation: int) -> list[Round]:
+    """The rebalances of a classic group that its members' callbacks tell of a step; `generation` is the one before it.
+
+    Each generation is called back to each member, the last of an emptied group to nobody. A cooperative one in which a member
+    gave up what another has in the next is the first phase of one rebalance.
+    """
+    calls = [(call.client_id, call.told) for call in one.calls if call.told.generation is not None]
+    new = sorted({told.generation for _, told in calls if told.what == "assigned" and told.generation > generation})
+    given_up, taken = ByGeneration(set), ByGeneration(set)
+    for _, told in calls:
+        if told.what == "revoked" and told.member_id not in one.left and not one.kind.eager:
+            given_up[told.generation] |= told.partitions
+        elif told.what == "assigned":
+            taken[told.generation] |= told.partitions
+    found: list[Round] = []
+    for each in new:
+        if found and found[-1].phases == 1 and given_up[each - 1] & taken[each] and found[-1].generation == each - 1:
+            found[-1] = Round(found[-1].prev_generation, each, 2)
+        else:
+            found.append(Round(found[-1].generation if found else generation, each, 1))
+    if not one.after and one.before:
+        last = found[-1].generation if found else generation
+        found.append(Round(last, last + 1, 1))
+    return found
+
+
+def _step(one: Happened, rows: Sequence[Rebalance], expected: Sequence[Round] | None) -> Iterator[str]:
+    least, most = _counts(one, expected)
+    if not least <= len(rows) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        yield f"{len(rows)} rebalances and not {wanted}: {'; '.join(map(str, rows)) or 'none'}"
+    if not rows:
+        return
+    if expected is not None:
+        told = [Round(row.prev_generation or 0, row.generation or 0, row.phases or 0) for row in rows]
+        if told != list(expected):
+            yield f"its members were called back {list(expected)}, history has {told}"
+    yield from _reasons(one, rows)
+    yield from _members(one, rows)
+    yield from _times(one, rows)
+    for row in rows:
+        wanted = "emptied" if row is rows[-1] and not one.after else "completed"
+        if row.ended_as != wanted:
+            yield f"ended as {row.ended_as} and not {wanted}: {row}"
+
+
+def _counts(one: Happened, expected: Sequence[Round] | None) -> tuple[int, int]:
+    """How many rebalances there are to be, at least and at most."""
+    actions = [deed.action for deed in one.step]
+    if expected is not None:
+        least = most = len(expected)
+        if not WITHOUT_REBALANCE.issuperset(actions):
+            return max(1, least), max(1, most)
+        return 0, 0
+    each = [0 if action in WITHOUT_REBALANCE else 1 + CRASHES if action == "crash_loop" else 1 for action in actions]
+    return min(1, sum(each)) if len(each) > 1 else sum(each), sum(each)
+
+
+def _reasons(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
+    said = {reason for row in rows for reason in row.reasons or ()}
+    must = {reason for deed in one.step for reason in REASONS[deed.action][0]}
+    may = {reason for deed in one.step for reason in REASONS[deed.action][1]}
+    if not one.after:
+        must, may = must | {"group_emptied"}, may | {"group_emptied"}
+    if one.joined and not {"member_joined"} <= may:
+        yield f"{sorted(one.joined)} joined, which the script has not"  # thrown out and back: a slow machine
+    if missing := must - said:
+        yield f"no {', '.join(sorted(missing))} among the reasons {sorted(said)}"
+    if more := said - may:
+        yield f"{', '.join(sorted(more))} is no reason"
+    if any(row.reasons is None or not row.reasons for row in rows):
+        yield "no reasons at all"
+
+
+def _members(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
+    yield from _holders(
+        "before",
+        one.before,
+        {
+            each.member_id if each.prev_member_id is None else each.prev_member_id: each
+            for each in rows[0].people
+            if each.change != "joined"
+        },
+    )
+    yield from _holders("after", one.after, {each.member_id: each for each in rows[-1].people if each.change != "left"})
+    for change, wanted in (("joined", one.joined), ("left", one.left)):
+        told = [each.member_id for row in rows for each in row.people if each.change == change]
+        if sorted(told) != sorted(wanted):
+            yield f"{change} are {sorted(wanted)}, history has {sorted(told)}"
+
+
+def _holders(when: str, holders: Holders, people: Mapping[str, MemberRow]) -> Iterator[str]:
+    if holders.keys() != people.keys():
+        yield f"members {when} it are {sorted(holders)}, history has {sorted(people)}"
+        return
+    for member_id, holder in holders.items():
+        row = people[member_id]
+        has = row.before if when == "before" else row.after
+        if has != holder.partitions:
+            yield f"{member_id} has {sorted(holder.partitions)} {when} it, in history {has if has is None else sorted(has)}"
+        if row.instance_id != holder.instance_id:
+            yield f"{member_id} is {holder.instance_id}, in history {row.instance_id}"
+        if row.client_id is None or not row.client_id.startswith(holder.client_id):
+            yield f"{member_id} has the client id {holder.client_id}, in history {row.client_id}"
+
+
+def _times(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
+    for row in rows:
+        if row.ended_by is None:
+            yield f"still goes on: {row}"
+            continue
+        if not _within(row.ended_by, one) or row.ended_by < row.began_by:
+            yield f"ended out of time: {row}, the step at {one.settled_at:%H:%M:%S.%f}"
+        if one.kind.group_type == "classic":
+            for call in one.calls:
+                told = call.told
+                if told.what == "assigned" and told.generation == row.generation and told.at < row.ended_by - TOLERANCE:
+                    yield f"{call.client_id} was called back at {told.at:%H:%M:%S.%f}, before the end: {row}"
+
+
+def _chain(rows: Sequence[Rebalance]) -> Iterator[str]:
+    """What follows what: generations, and each begin after the end before it."""
+    for before, after in pairwise(rows):
+        if after.prev_generation != before.generation:
+            yield f"{after} does not follow {before}"
+        if before.ended_by is None:
+            continue
+        since = round((after.began_by - before.ended_by) / timedelta(milliseconds=1))
+        if after.since_previous_ms is None or abs(after.since_previous_ms - since) > 1:
+            yield f"{after}: {after.since_previous_ms} ms since the one before, which ended {since} ms before"
+
+
+def _row(row: Rebalance, one: Happened) -> Iterator[str]:
+    """A row by itself: of its kind, and its figures as its members make them."""
+    kind = one.kind
+    mode = "eager" if kind.eager else "cooperative"
+    if row.group_type != kind.group_type:
+        yield f"type {row.group_type}"
+    if row.mode != mode and kind.protocol != "share" and row.members:
+        yield f"mode {row.mode} and not {mode}"
+    if kind.assignor is not None and row.assignor != kind.assignor and row.members:
+        yield f"assignor {row.assignor} and not {kind.assignor}"
+    if row.incomplete:
+        yield f"{row.incomplete} incomplete"
+    told = {
+        name: getattr(row, name)
+        for name in ("members", "prev_members", "joined", "left", "restarted", "kept", "moved", "added", "lost")
+    }
+    wanted = figures(row.people)
+    if wrong := {name: told[name] for name in wanted if told[name] != wanted[name]}:
+        yield f"its members make {wanted}, it says {wrong}"
+    before = wanted["kept"] + wanted["moved"] + wanted["lost"]
+    stickiness = wanted["kept"] / before if before else None
+    if row.stickiness != stickiness and (
+        stickiness is None or row.stickiness is None or abs(stickiness - row.stickiness) > 1e-9
+    ):
+        yield f"stickiness {row.stickiness} and not {stickiness}"
+
+
+def figures(people: Sequence[MemberRow]) -> dict[str, int]:
+    """The figures of a rebalance by its members, counted partition by partition."""
+    owned_before = {(each.member_id, partition) for each in people for partition in each.before or ()}
+    owned_after = {(each.member_id, partition) for each in people for partition in each.after or ()}
+    had, has = {partition for _, partition in owned_before}, {partition for _, partition in owned_after}
+    kept = {partition for _, partition in owned_before & owned_after}
+    changes = [each.change for each in people]
+    return {
+        "members": len(changes) - changes.count("left"),
+        "prev_members": len(changes) - changes.count("joined"),
+        "joined": changes.count("joined"),
+        "left": changes.count("left"),
+        "restarted": changes.count("restarted"),
+        "kept": len(kept),
+        "moved": len(had & has - kept),
+        "added": len(has - had),
+        "lost": len(had - has),
+    }
+
+
+def _events(happened: Sequence[Happened], events: Sequence[GroupEvent]) -> Iterator[str]:
+    wanted: list[tuple[str, str | None, str | None]] = [("created", None, None)]
+    wanted += [("static_restart", was, now) for one in happened for was, now in one.restarted.items()]
+    told = [event for event in events if event.event != "coordinator_moved"]
+    for event in told:
+        each = (event.event, event.prev_member_id, event.member_id)
+        if each in wanted:
+            wanted.remove(each)
+        else:
+            yield f"nothing was done that makes: {event}"
+            continue
+        of = (
+            happened[0]
+            if event.event == "created"
+            else next(one for one in happened if event.prev_member_id in one.restarted)
+        )
+        if not _within(event.began_by, of):
+            yield f"out of time: {event}, of {of}"
+        if event.event == "static_restart" and event.instance_id != of.before[event.prev_member_id or ""].instance_id:
+            yield f"another instance: {event}"
+    yield from (f"{happened[0].group}: nothing is said of {' '.join(filter(None, each))}" for each in wanted)
+
+
+def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], moves: Sequence[Move]) -> Iterator[str]:
+    left = [event for event in events if event.event == "coordinator_moved"]
+    mine = [move for move in moves if group in move.groups]
+    for move in mine:
+        # Between the two there may have been none for a while.
+        found = [
+            event
+            for event in left
+            if event.began_by >= move.began_at and (event.began_after is None or event.began_after <= move.ended_at)
+        ]
+        left = [event for event in left if event not in found]
+        path = [each for event in found for each in (event.prev_broker_id, event.broker_id)]
+        if not path or (path[0], path[-1]) != (move.broker_id, move.groups[group]):
+            yield f"{group}: its coordinator moved from {move.broker_id} to {move.groups[group]}, history has {path}"
+    yield from (f"{group}: its coordinator did not move: {event}" for event in left)
+    for row in rows:
+        since = [row.began_by - move.began_at for move in mine]
+        if any(timedelta(0) <= each <= FOLLOWS for each in since) and row.followed_move is not True:
+            yield f"followed a move of the coordinator: {row}"
+        if (
+            all(row.ended_by is not None and row.ended_by < move.began_at - TOLERANCE for move in mine)
+            and row.followed_move
+        ):
+            yield f"followed no move of the coordinator: {row}"
+
+
+def _within(moment: datetime, one: Happened) -> bool:
+    return one.began_at - TOLERANCE <= moment <= one.settled_at + TOLERANCE

@@ -1,0 +1,114 @@
+"""How the coordinators describe groups to Kafka's own clients: when a group is quiet, and what its members have then."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, MemberDescription
+from py4j.java_gateway import JVMView
+from py4j.protocol import Py4JJavaError
+
+from local_cluster.member import java_machine, java_properties
+from local_cluster.members import java_settings
+from truth.groups.happened import Holder
+from truth.groups.script import Kind
+
+SECONDS = 3.0
+STABLE, EMPTY = "stable", "empty"
+_OF_THREAD = "-StreamThread-"
+"""What KafkaStreams puts between its client id and the thread's number."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A group as its coordinator describes it."""
+
+    state: str
+    """Kafka's word in lower case: stable, empty, ..."""
+    holders: tuple[Holder, ...]
+    coordinator: int
+
+
+class Describer(Protocol):
+    """Asks for one group; None when there is no answer, or no such group."""
+
+    def __call__(self, group: str) -> Description | None:
+        """Ask its coordinator."""
+
+
+@contextmanager
+def describer(kind: Kind, bootstrap_servers: str) -> Iterator[Describer]:
+    """Who can describe groups of this kind."""
+    if not kind.java:
+        yield _ByConfluent(bootstrap_servers)
+        return
+    with java_machine(**java_settings(kind.protocol)) as jvm:
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(
+            java_properties(
+                jvm,
+                {
+                    "bootstrap.servers": bootstrap_servers,
+                    "default.api.timeout.ms": int(SECONDS * 1000),
+                    "request.timeout.ms": 2000,
+                },
+            )
+        )
+        try:
+            yield lambda group: _by_java(jvm, admin, kind, group)
+        finally:
+            admin.close()
+
+
+class _ByConfluent:
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._config = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self._client = AdminClient(self._config)
+
+    def __call__(self, group: str) -> Description | None:
+        try:
+            asked = self._client.describe_consumer_groups([group], request_timeout=SECONDS)
+            found = asked[group].result(SECONDS + 1)
+        except (KafkaException, TimeoutError):
+            # It would go on asking the coordinator that it knows.
+            self._client = AdminClient(self._config)
+            return None
+        return Description(found.state.name.lower(), tuple(map(_holder, found.members)), found.coordinator.id)
+
+
+def _holder(member: MemberDescription) -> Holder:
+    partitions = member.assignment.topic_partitions or ()
+    return Holder(
+        member.member_id,
+        member.client_id,
+        member.group_instance_id,
+        frozenset((each.topic, each.partition) for each in partitions),
+    )
+
+
+def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | None:
+    groups = jvm.java.util.ArrayList()
+    groups.add(group)
+    ask = admin.describeShareGroups if kind.protocol == "share" else admin.describeStreamsGroups
+    try:
+        found = ask(groups).describedGroups().get(group).get()
+    except Py4JJavaError:
+        return None
+    return Description(
+        found.groupState().toString().lower(),
+        tuple(_java_holder(kind, member) for member in found.members()),
+        found.coordinator().id(),
+    )
+
+
+def _java_holder(kind: Kind, member: Any) -> Holder:
+    if kind.protocol == "share":
+        partitions = {(each.topic(), each.partition()) for each in member.assignment().topicPartitions()}
+    else:
+        partitions = {
+            (tasks.subtopologyId(), partition)
+            for tasks in member.assignment().activeTasks()
+            for partition in tasks.partitions()
+        }
+    return Holder(member.memberId(), member.clientId().split(_OF_THREAD)[0], None, frozenset(partitions))

@@ -1,0 +1,325 @@
+"""The script is done to a group of real members, step by step; each time the group is left alone until it is quiet."""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from threading import Barrier, Event
+from typing import Final, TypeVar
+
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from local_cluster import LocalCluster
+from local_cluster.members import Member, Members, TopicPartition
+from truth.groups.described import EMPTY, STABLE, Describer, Description, describer
+from truth.groups.happened import Call, Happened, Holder, Holders, Move
+from truth.groups.script import CRASHES, GROWS_TO, PARTITIONS, WITHOUT_REBALANCE, Deed, Kind, Script, Step, is_static
+from truth.log import TruthError
+
+SESSION_SECONDS: Final = 5
+_SESSION = str(SESSION_SECONDS * 1000)
+PROPERTIES: Final = {
+    # Who dies is missed sooner than by default, and what the coordinator waits for by default it does not.
+    "group.min.session.timeout.ms": _SESSION,
+    **{
+        f"group.{kind}.{name}": value
+        for kind in ("consumer", "share", "streams")
+        for name, value in {
+            "min.session.timeout.ms": _SESSION,
+            "session.timeout.ms": _SESSION,
+            "min.heartbeat.interval.ms": "500",
+            "heartbeat.interval.ms": "500",
+        }.items()
+    },
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "1",
+    # Coordinators move when the script says so.
+    "auto.leader.rebalance.enable": "false",
+}
+
+_QUIET_SECONDS: Final = 2.0
+"""So long a group stays as it is before it counts as quiet: more than a heartbeat, a refresh of metadata and the second
+that the server's assignor waits between two runs."""
+_LATEST_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.25
+
+Say = Callable[[str], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Played:
+    """What was done to the groups."""
+
+    happened: Mapping[str, Sequence[Happened]]
+    """By group."""
+    moves: Sequence[Move]
+
+
+class Group:
+    """A group that a script is done to. `happened` is what was done so far."""
+
+    def __init__(self, kind: Kind, members: Members, admin: AdminClient, describe: Describer, say: Say) -> None:
+        self.kind = kind
+        self.name = f"truth-{kind.name}"
+        self.happened: list[Happened] = []
+        self._topic, self._other = f"{self.name}-a", f"{self.name}-b"
+        self._partitions = {self._topic: PARTITIONS, self._other: 2}
+        self._members = members
+        self._admin = admin
+        self._describe = describe
+        self._say = say
+        self._live: dict[str, Member] = {}
+        self._wide: set[str] = set()
+        self._paused: set[str] = set()
+        self._started: list[Member] = []
+
+    def create_topics(self) -> None:
+        """Create the two topics of the group."""
+        asked = [NewTopic(topic, partitions) for topic, partitions in self._partitions.items()]
+        for created in self._admin.create_topics(asked).values():
+            created.result(_LATEST_SECONDS)
+
+    def play(self, steps: Iterable[Step]) -> None:
+        """Do the steps. Raises TruthError when the group does not become quiet after one."""
+        for step in steps:
+            with self.doing(step):
+                with ThreadPoolExecutor(len(step)) as pool:
+                    passed = frozenset().union(*pool.map(self._do, step))
+                self._passed = passed
+
+    @contextlib.contextmanager
+    def doing(self, step: Step) -> Iterator[None]:
+        """Something is done to the group, by the step's name; afterwards the group is waited for."""
+        before: Holders = self.happened[-1].after if self.happened else {}
+        known = {member: len(member.told) for member in self._started}
+        self._passed: frozenset[str] = frozenset()
+        began_at = datetime.now(UTC)
+        yield
+        description, settled_at = self._await_quiet(patient=all(deed.action in WITHOUT_REBALANCE for deed in step))
+        calls = [
+            Call(member.client_id, told) for member in self._started for told in member.told[known.get(member, 0) :]
+        ]
+        happened = Happened(
+            group=self.name,
+            kind=self.kind,
+            step=step,
+            began_at=began_at,
+            settled_at=settled_at,
+            before=before,
+            after={holder.member_id: holder for holder in description.holders},
+            calls=tuple(sorted(calls, key=lambda call: call.told.at)),
+            passed=self._passed,
+        )
+        self.happened.append(happened)
+        self._say(f"{happened}, {len(happened.after)} members, quiet after {settled_at - began_at}")
+
+    @property
+    def coordinator(self) -> int:
+        """The broker that coordinates it now."""
+        return self._await(lambda _: True).coordinator
+
+    def await_coordinator_other_than(self, broker_id: int) -> int:
+        """Wait until another broker coordinates it; which."""
+        return self._await(lambda found: found.coordinator != broker_id).coordinator
+
+    def _do(self, deed: Deed) -> frozenset[str]:
+        """Do one thing; the ids of members that joined and are gone again."""
+        member = self._live.get(deed.member)
+        if deed.action == "join":
+            self._start(deed.member)
+        elif deed.action == "crash_loop":
+            return self._crash_loop(deed.member)
+        elif deed.action == "grow":
+            self._partitions[self._topic] = GROWS_TO
+            asked = [NewPartitions(self._topic, GROWS_TO)]
+            self._admin.create_partitions(asked)[self._topic].result(_LATEST_SECONDS)
+        elif member is not None:
+            self._do_to(member, deed)
+        return frozenset()
+
+    def _do_to(self, member: Member, deed: Deed) -> None:
+        if deed.action in ("leave", "expire"):
+            del self._live[deed.member]
+            self._wide.discard(deed.member)
+            member.stop()
+        elif deed.action == "crash":
+            del self._live[deed.member]
+            self._wide.discard(deed.member)
+            member.crash()
+        elif deed.action == "restart":
+            member.stop()
+            self._start(deed.member)
+        elif deed.action == "pause":
+            self._paused.add(deed.member)
+            member.pause()
+        elif deed.action == "resume":
+            self._paused.remove(deed.member)
+            member.resume()
+        elif deed.action == "widen":
+            self._wide.add(deed.member)
+            member.subscribe(self._topic, self._other)
+        elif deed.action == "narrow":
+            self._wide.remove(deed.member)
+            member.subscribe(self._topic)
+
+    def _start(self, client_id: str) -> Member:
+        member = self._members.start(
+            group=self.name,
+            topics=[self._topic, self._other] if client_id in self._wide else [self._topic],
+            client_id=client_id,
+            protocol=self.kind.protocol,
+            assignor=self.kind.assignor,
+            instance_id=f"{client_id}-instance" if is_static(client_id) else None,
+            config={"session.timeout.ms": SESSION_SECONDS * 1000} if self.kind.protocol == "classic" else None,
+        )
+        self._started.append(member)
+        self._live[client_id] = member
+        return member
+
+    def _crash_loop(self, client_id: str) -> frozenset[str]:
+        """A member joins, and dies once the group is stable with it; the last one stays."""
+        passed: set[str] = set()
+        for _ in range(CRASHES):
+            member = self._start(client_id)
+            passed.add(self._await_joined(member, passed))
+            member.crash()
+        self._start(client_id)
+        return frozenset(passed)
+
+    def _await_joined(self, member: Member, passed: AbstractSet[str]) -> str:
+        """The member id of a process; not of those before it under the same client id, which have passed."""
+
+        def ids(found: Description) -> list[str]:
+            mine = [
+                each for each in found.holders if each.client_id == member.client_id and each.member_id not in passed
+            ]
+            return [each.member_id for each in mine if _agrees(member, self.kind, each)]
+
+        (member_id,) = ids(self._await(lambda found: found.state == STABLE and bool(ids(found))))
+        return member_id
+
+    def _await_quiet(self, *, patient: bool) -> tuple[Description, datetime]:
+        """The group as it stays, and when it was first seen so; `patient` where nothing is to be seen at all."""
+        quiet = timedelta(seconds=_QUIET_SECONDS * (2 if patient else 1))
+        deadline = time.monotonic() + _LATEST_SECONDS
+        since, held = datetime.now(UTC), None
+        while time.monotonic() < deadline:
+            found = self._describe(self.name)
+            now = datetime.now(UTC)
+            if found is None or not self._fits(found):
+                since, held = now, None
+            elif held is None or _held(found) != held:
+                since, held = now, _held(found)
+            elif now - since > quiet:
+                return found, since
+            time.sleep(_LOOK_SECONDS)
+        raise TruthError(f"{self.name} is not quiet after {_LATEST_SECONDS:.0f} s: {self._why()}")
+
+    def _fits(self, found: Description) -> bool:
+        """Whether the group is as the script wants it, and the members have what the coordinator says."""
+        live = {name: member for name, member in self._live.items() if name not in self._paused}
+        if sorted(holder.client_id for holder in found.holders) != sorted(live):
+            return False
+        if found.state != (STABLE if live else EMPTY):
+            return False
+        if live and not self._covers(found):
+            return False
+        return all(_agrees(live[holder.client_id], self.kind, holder) for holder in found.holders)
+
+    def _covers(self, found: Description) -> bool:
+        """Whether each partition that is subscribed to has its member, and nobody anything else."""
+        held = Counter(partition for holder in found.holders for partition in holder.partitions)
+        topics = [self._topic, *([self._other] if self._wide - self._paused else [])]
+        wanted = {(topic, number) for topic in topics for number in range(self._partitions[topic])}
+        if self.kind.protocol == "streams":  # by subtopology, of which there is one
+            return sorted(number for _, number in held.elements()) == sorted(number for _, number in wanted)
+        return held.keys() == wanted and (self.kind.protocol == "share" or held.total() == len(wanted))
+
+    def _await(self, wanted: Callable[[Description], bool]) -> Description:
+        deadline = time.monotonic() + _LATEST_SECONDS
+        while time.monotonic() < deadline:
+            found = self._describe(self.name)
+            if found is not None and wanted(found):
+                return found
+            time.sleep(_LOOK_SECONDS)
+        raise TruthError(f"{self.name} is not as the script wants it after {_LATEST_SECONDS:.0f} s: {self._why()}")
+
+    def _why(self) -> str:
+        logs = "".join(
+            f"\n{member}, {member.state}, has {len(member.owned)}: {member.log_end}" for member in self._live.values()
+        )
+        return f"{self._describe(self.name)}{logs}"
+
+
+def _held(found: Description) -> Mapping[str, frozenset[TopicPartition]]:
+    return {holder.member_id: holder.partitions for holder in found.holders}
+
+
+def _agrees(member: Member, kind: Kind, holder: Holder) -> bool:
+    """Whether a member says of itself what its coordinator says; who is told nothing says nothing else."""
+    told = member.told
+    if kind.protocol == "share":
+        return True
+    if not told or told[-1].owned != holder.partitions:
+        return False
+    return kind.java or told[-1].member_id == holder.member_id
+
+
+def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:
+    """Do all scripts at once; in the middle of them the broker that coordinates the first group is stopped for good.
+
+    No member runs when this returns or raises.
+    """
+    servers = cluster.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    with contextlib.ExitStack() as started:
+        members = started.enter_context(Members(servers))
+        groups = [
+            Group(script.kind, members, admin, started.enter_context(describer(script.kind, servers)), say)
+            for script in scripts
+        ]
+        pool = started.enter_context(ThreadPoolExecutor(len(groups)))
+        for group in groups:
+            group.create_topics()
+        _results([pool.submit(group.play, script.before) for group, script in zip(groups, scripts, strict=True)])
+        move = _move(cluster, groups, pool)
+        say(f"broker {move.broker_id} stopped, which coordinated {', '.join(move.groups)}")
+        _results([pool.submit(group.play, script.after) for group, script in zip(groups, scripts, strict=True)])
+        return Played({group.name: group.happened for group in groups}, [move])
+
+
+def _move(cluster: LocalCluster, groups: Sequence[Group], pool: ThreadPoolExecutor) -> Move:
+    """Stop the broker that coordinates the first group; nothing else is done to any."""
+    before = {group.name: group.coordinator for group in groups}
+    broker_id = before[groups[0].name]
+    begun, stopped = Barrier(len(groups) + 1), Event()
+
+    def hold(group: Group) -> int:
+        with group.doing((Deed("move"),)):
+            begun.wait()
+            stopped.wait()
+            return group.await_coordinator_other_than(broker_id)
+
+    after = [pool.submit(hold, group) for group in groups]
+    begun.wait()
+    began_at = datetime.now(UTC)
+    try:
+        cluster.stop(broker_id)
+        ended_at = datetime.now(UTC)
+    finally:
+        stopped.set()
+    moved = dict(zip(before, _results(after), strict=True))
+    return Move(broker_id, began_at, ended_at, {name: moved[name] for name, was in before.items() if was == broker_id})
+
+
+def _results(futures: Sequence[Future[T]]) -> list[T]:
+    """What all came to, once all have ended; raises what the first raised."""
+    wait(futures)
+    return [future.result() for future in futures]
