@@ -1,6 +1,6 @@
 """``python -m benchmarks [--quick]``: every benchmark, one after the other."""
 
-from benchmarks import decode, increment, memory, poll
+from benchmarks import decode, group_log, increment, memory, poll
 
 if __name__ == "__main__":
     decode.main()
@@ -10,3 +10,5 @@ if __name__ == "__main__":
     memory.main()
     print()
     increment.main()
+    print()
+    group_log.main()

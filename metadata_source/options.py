@@ -148,7 +148,7 @@ _CLUSTER_OPTIONS: Final = (
     Option("cluster", "The alias of the one cluster, where `clusters` is not given.", default="default"),
     Option(
         "clusterId",
-        "The cluster id that must answer; another one is a failed poll.",
+        "The cluster id that must answer; another one is a failed poll, and its log is not read.",
         per_cluster=True,
     ),
     Option(

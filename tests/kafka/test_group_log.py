@@ -6,6 +6,7 @@ import shutil
 import struct
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,12 +23,17 @@ from confluent_kafka.admin import (
 )
 from pyspark.errors import AnalysisException
 
+from jobs import read_group_log
+from jobs.common.config import load
+from jobs.common.upkeep import expire_group_log
 from metadata_source.errors import GroupLogError
 from metadata_source.group_log.client import GROUP_ID, LogWatcher
 from metadata_source.group_log.datasource import TOPIC, KafkaGroupLogSource
 from metadata_source.group_log.places import Place, Span, advance, spans
 from metadata_source.group_log.reader import SCHEMA, read_span
 from metadata_source.options import Cluster, parse_group_log
+from schemas import bronze, gold
+from schemas.lake import ensure_tables
 from tests.group_messages import key_bytes, value_bytes
 
 RAW = "group-log-raw"
@@ -437,3 +443,43 @@ def test_a_batch_read(spark, groups):
         read.options(**{"kafka.bootstrap.servers": "localhost:1", "requestTimeout": "1s"}).load().collect()
     with pytest.raises(AnalysisException, match=r"wrong_cluster: cluster default: .* answered, not other"):
         read.options(**{"kafka.bootstrap.servers": groups, "clusterId": "other"}).load().collect()
+
+
+def test_the_job_and_its_retention(spark, groups, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"""
+lake: {tmp_path}/lake
+clusters:
+  here:
+    kafka.bootstrap.servers: {groups}
+groupLog:
+  clientHashKey: env:ALICE_PASSWORD
+""")
+    loaded = load(str(config))
+    for _ in range(2):
+        read_group_log.run(spark, loaded, once=True)
+
+    def log():
+        return loaded.lake.read(spark, bronze.GROUP_LOG)
+
+    rows = log().where("group_id LIKE 'group-log-test-%'").collect()
+    assert len({(row.log_partition, row.offset) for row in rows}) == len(rows) > 0
+    assert "group-log-test-client" not in str(rows)
+    clients = {member.client_id for row in rows if row.classic for member in row.classic.members}
+    (client,) = clients | {row.member.client_id for row in rows if row.member}
+    assert client.startswith("h:")
+    # Taken into history: half of one partition.
+    ensure_tables(spark, loaded.lake, [gold.GROUP_PROGRESS])
+    (partition,) = {row.log_partition for row in rows if row.group_id.endswith("classic")}
+    middle = sorted(row.offset for row in rows if row.log_partition == partition)[1]
+    progress = f"SELECT 'id' cluster_id, 'here' cluster, map({partition}, {middle}L) next_offsets, '' log_table, 0L log_version"
+    spark.sql(f"{progress}, '' done_poll, current_timestamp() done_at").write.format("delta").mode("append").save(
+        loaded.lake.path(gold.GROUP_PROGRESS)
+    )
+    before = log().count()
+    expire_group_log(spark, loaded.lake, timedelta(hours=1))
+    assert log().count() == before
+    expire_group_log(spark, loaded.lake, timedelta(0))
+    kept = log().where(f"log_partition = {partition}")
+    assert kept.where("record = 'record'").agg({"offset": "min"}).first()[0] == middle
+    assert {row.record for row in kept.collect()} == {"record", "read"}

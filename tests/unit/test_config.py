@@ -7,6 +7,7 @@ import pytest
 
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import ConfigError, Thresholds, load
+from metadata_source.options import parse_group_log
 
 GOOD = """
 lake: /data/lake
@@ -47,6 +48,28 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert options["topics"] == "orders,payments"
     assert '"clusterId": "abc"' in options["clusters"]
     assert "gone" not in options["clusters"]
+
+
+def test_the_group_log_is_read_of_the_same_clusters_where_it_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="groupLog is missing"):
+        load(str(config(tmp_path, GOOD))).group_log_options({})
+    text = GOOD.replace("  prod:\n", "  prod:\n    maxResponseBytes: 9\n").replace(
+        "poll:\n", "groupLog:\n  startingOffsets: latest\npoll:\n  kafka.client.id: history\n"
+    )
+    options = load(str(config(tmp_path, text))).group_log_options({"prod": "abc"})
+    (cluster,) = parse_group_log(options, "stream").clusters
+    assert (cluster.alias, cluster.cluster_id, cluster.client_id, cluster.sasl_username) == (
+        "prod",
+        "abc",
+        "history",
+        "monitor",
+    )
+    assert (options["startingOffsets"], "pollInterval" in options, "topics" in options) == ("latest", False, False)
+    for wrong, said in (("clusterId: x", "of one cluster only"), ("startingOffsets: soon", "neither earliest")):
+        text = f"{GOOD}groupLog:\n  {wrong}\n"
+        with pytest.raises(ConfigError, match=said):
+            load(str(config(tmp_path, text)))
+    assert load(str(config(tmp_path, f"{GOOD}groupLog:\n"))).group_log == {}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.common.config import load
 from jobs.query import names
-from metadata_source.options import markdown_table
+from metadata_source.options import GROUP_LOG_OPTIONS, OPTIONS, markdown_table
 from schemas.lake import TABLES, VIEWS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +34,9 @@ def test_the_documents_are_there() -> None:
 def test_option_table_is_the_codes() -> None:
     (shown,) = found(r"<!-- options: .*? -->\n\n((?:\|.*\n)+)\n<!-- /options -->", README)
     assert shown.strip() == markdown_table(), "paste what metadata_source.options.markdown_table() returns"
+    (shown,) = found(r"<!-- options of kafka_group_log: .*? -->\n\n((?:\|.*\n)+)\n<!-- /options of", README)
+    own = tuple(option for option in GROUP_LOG_OPTIONS if option not in OPTIONS)
+    assert shown.strip() == markdown_table(own), "paste what markdown_table() returns of these options"
 
 
 @pytest.mark.parametrize(
