@@ -67,7 +67,7 @@ def _messages(consumer: Consumer, number: int) -> Iterator[Message]:
             error = message.error()
             if error is None:
                 yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name of it
                 return
             else:
                 raise KafkaException(error)
