@@ -1,7 +1,8 @@
 """An incident on a real cluster, kept as history: ``make demo``.
 
-Three brokers with traffic are polled every two seconds while brokers stop and come back, a partition moves, leadership
-returns to the preferred replicas and a topic is made again. Then it prints what the tables say about it. Everything is
+Three brokers with traffic and two groups of consumers are polled every two seconds, and the log of their coordinators is read,
+while consumers join, leave and crash, brokers stop and come back, one that coordinates a group among them, a partition moves,
+leadership returns to the preferred replicas and a topic is made again. Then it prints what the tables say about it. Everything is
 in .demo/ (made anew each time); nothing is left running.
 """
 
@@ -13,10 +14,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from demo.consumers import BILLING, GROUPS, SEARCH, Consumers
 from demo.incident import MOVED, RECREATED, TOPICS, Administration, IncidentError
 from demo.pipeline import POLL_INTERVAL, ROOT, Pipeline, PipelineError, configuration
 from demo.traffic import Traffic
 from local_cluster import LocalCluster, LocalClusterError
+from local_cluster.members import Members
 
 FOLDER = ROOT / ".demo"
 RACKS = ("a", "b", "c")
@@ -25,6 +28,9 @@ Ask further, for instance what happened to one topic, in order:
 
 PATH="$PWD/.venv/bin:$PATH" spark-submit --properties-file conf/spark-defaults.conf jobs/query.py timeline --config .demo/demo.yaml --topic orders
 """
+
+SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000"}
+"""A member that crashed is missed soon, in groups of both protocols."""
 
 Say = Callable[[str], None]
 
@@ -47,7 +53,7 @@ def main() -> int:
         say("read the tables")
         print(f"\n{pipeline.summary()}")
         say("draw the pictures")
-        print(f"\nThe same with pictures, for a browser: {pipeline.pictures()}{MORE}")
+        print(f"\nThe same with pictures, for a browser:\n{pipeline.pictures()}{MORE}")
     except KeyboardInterrupt:
         print("\nstopped; nothing is left running", file=sys.stderr)
         return 130
@@ -64,9 +70,10 @@ def record(folder: Path, say: Say) -> Pipeline:
     folder.mkdir()
     say(f"start three brokers and a controller, in racks {', '.join(RACKS)}")
     # Leadership returns when the script says so. And a controller of its own: two brokers can be down at once.
-    properties = {"auto.leader.rebalance.enable": "false"}
+    properties = {"auto.leader.rebalance.enable": "false", **SHORT_SESSIONS}
     with (
         LocalCluster(brokers=3, controllers=1, racks=RACKS, properties=properties) as cluster,
+        Members(cluster.bootstrap_servers) as members,
         Pipeline(folder) as pipeline,
     ):
         administration = Administration(cluster.bootstrap_servers)
@@ -75,8 +82,12 @@ def record(folder: Path, say: Say) -> Pipeline:
         with Traffic(cluster.bootstrap_servers, TOPICS) as traffic:
             say(f"{len(TOPICS)} topics with traffic; poll them every {POLL_INTERVAL}: {' '.join(pipeline.command)}")
             pipeline.start()
+            consumers = Consumers(members)
+            say(f"groups {' and '.join(GROUPS)}: two members each")
+            for group in (*GROUPS, *GROUPS):
+                consumers.join(group)
             pipeline.await_batches(1)
-            play(cluster, administration, pipeline, say)
+            play(cluster, administration, consumers, pipeline, say)
         say(
             f"stop the pipeline and make history of the last polls ({traffic.delivered} records were delivered, {traffic.refused} not)"
         )
@@ -85,23 +96,31 @@ def record(folder: Path, say: Say) -> Pipeline:
         return pipeline
 
 
-def play(cluster: LocalCluster, administration: Administration, pipeline: Pipeline, say: Say) -> None:
+def play(
+    cluster: LocalCluster, administration: Administration, consumers: Consumers, pipeline: Pipeline, say: Say
+) -> None:
     """The script. After each step some batches of polls, until it is certain that one began after it."""
 
     def seen() -> None:
         pipeline.await_batches(2)
 
+    say(f"a third member joins {BILLING}")
+    consumers.join(BILLING)
+    say(f"{consumers.leave(SEARCH)} leaves {SEARCH}")
     say("stop broker 2 (controlled)")
     cluster.stop(2)
     seen()
-    say("kill broker 3 (SIGKILL)")
-    cluster.kill(3)
-    administration.await_brokers({1})
+    coordinator = administration.coordinator(BILLING)
+    say(f"kill broker {coordinator} (SIGKILL), which coordinates {BILLING}")
+    cluster.kill(coordinator)
+    administration.await_brokers({1, 3} - {coordinator})
     seen()
-    say("start brokers 2 and 3")
-    cluster.start(2, 3)
+    say(f"start brokers 2 and {coordinator}")
+    cluster.start(2, coordinator)
     administration.await_in_sync()
+    consumers.await_shared()
     seen()
+    say(f"{consumers.crash(BILLING)} of {BILLING} was killed, and its session is over")
     say(f"reassign {MOVED.topic}-{MOVED.partition}")
     before, after = administration.reassign(MOVED)
     say(f"  from {before} to {after}: done")

@@ -45,21 +45,28 @@ class Administration:
         names = list(names)
         for future in self._admin.create_topics([new_topic(name) for name in names]).values():
             future.result(_SECONDS)
-        _await(f"{names[0]} and others have leaders", lambda: self._led(names))
+        await_state(f"{names[0]} and others have leaders", lambda: self._led(names))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and wait until it is gone."""
         self._admin.delete_topics([name])[name].result(_SECONDS)
-        _await(f"{name} is gone", lambda: name not in self._topics())
+        await_state(f"{name} is gone", lambda: name not in self._topics())
 
     def await_brokers(self, brokers: Iterable[int]) -> None:
         """Wait until the cluster lists exactly these brokers."""
         wanted = set(brokers)
-        _await(f"brokers {wanted} are listed", lambda: set(self._admin.list_topics(timeout=_SECONDS).brokers) == wanted)
+        await_state(
+            f"brokers {wanted} are listed", lambda: set(self._admin.list_topics(timeout=_SECONDS).brokers) == wanted
+        )
+
+    def coordinator(self, group: str) -> int:
+        """The broker that coordinates a group."""
+        described = self._admin.describe_consumer_groups([group])[group].result(_SECONDS)
+        return int(described.coordinator.id)
 
     def await_in_sync(self) -> None:
         """Wait until every replica is in sync again."""
-        _await("every replica is in sync", self._in_sync)
+        await_state("every replica is in sync", self._in_sync)
 
     def reassign(self, partition: TopicPartition) -> tuple[list[int], list[int]]:
         """Move a partition of two replicas to the brokers that follow (1 -> 2 -> 3 -> 1); return replicas before and after."""
@@ -72,7 +79,7 @@ class Administration:
             errors = admin.alter_partition_reassignments({partition: after})
             if any(errors.values()):
                 raise IncidentError(f"{partition.topic}-{partition.partition} cannot be reassigned: {errors}")
-            _await("the reassignment is done", lambda: not admin.list_partition_reassignments())
+            await_state("the reassignment is done", lambda: not admin.list_partition_reassignments())
         finally:
             admin.close()
         return before, after
@@ -98,7 +105,8 @@ class Administration:
         return all(set(p.isrs) == set(p.replicas) for topic in topics for p in topic.partitions.values())
 
 
-def _await(what: str, reached: Callable[[], bool]) -> None:
+def await_state(what: str, reached: Callable[[], bool]) -> None:
+    """Wait until something is so. Raises IncidentError when it takes too long."""
     deadline = time.monotonic() + _SECONDS
     while True:
         try:

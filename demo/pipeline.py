@@ -18,7 +18,8 @@ from local_cluster.process import NodeProcess
 ROOT = Path(__file__).resolve().parent.parent
 POLL_INTERVAL = "2s"
 POLLS_PER_BATCH = 2
-ENRICH = "configs=30s, reassignments=2s, elr=10s"
+ENRICH = "configs=30s, reassignments=2s, elr=10s, groups=2s"
+NOTEBOOKS = ("isr_history", "incident")
 _STOP_SECONDS = 20.0
 _BATCH_SECONDS = 180.0
 """The first batch comes after Spark's start."""
@@ -39,6 +40,7 @@ def configuration(bootstrap_servers: str, folder: Path) -> str:
             "checkpoints": str(folder / "checkpoints"),
             "clusters": {"demo": {"kafka.bootstrap.servers": bootstrap_servers}},
             "poll": {"pollInterval": POLL_INTERVAL, "pollsPerBatch": POLLS_PER_BATCH, "enrich": ENRICH},
+            "groupLog": {"startingOffsets": "earliest"},
         },
         sort_keys=False,
     )
@@ -100,14 +102,12 @@ class Pipeline:
         return self._run(submit_command("demo/summary.py", _relative(self.config)))
 
     def pictures(self) -> str:
-        """Draw the notebook isr_history of the time that was polled; return the HTML file's path. Raises PipelineError when that fails."""
+        """Draw the notebooks of the time that was polled; return the HTML files' paths, a line each. Raises PipelineError when that fails."""
         polled = sorted(file.stat().st_mtime for file in self._commits.iterdir() if file.name.isdigit())
         since, until = (datetime.fromtimestamp(at, UTC).isoformat() for at in (polled[0] - _QUIET_SECONDS, polled[-1]))
         window = ["--since", since, "--until", until]
-        notebook = [sys.executable, "-m", "notebooks", "isr_history"]
-        return self._run(
-            [*notebook, "--config", _relative(self.config), *window, "--to", _relative(self.config.parent)]
-        )
+        draw = [sys.executable, "-m", "notebooks", *NOTEBOOKS]
+        return self._run([*draw, "--config", _relative(self.config), *window, "--to", _relative(self.config.parent)])
 
     def await_batches(self, count: int) -> None:
         """Wait until `count` more batches of polls are in bronze. Raises PipelineError when they do not come."""

@@ -33,6 +33,16 @@ FROM gold.leader_changes
 GROUP BY reason
 ORDER BY seen DESC
 """
+REBALANCES = """
+SELECT date_format(began_by, "HH:mm:ss.SSS'Z'") AS `rebalanced`, group_id AS `group`, group_type AS type,
+  concat(prev_generation, ' to ', generation) AS generation,
+  concat(prev_members, ' to ', members) AS members, joined, left, kept, moved + added AS `got another`, phases,
+  array_join(reasons, ', ') AS `because (inferred)`,
+  concat(round(duration_ms_min / 1000, 1), ' to ', round(duration_ms_max / 1000, 1), ' s') AS took,
+  CASE WHEN followed_move THEN concat('to broker ', coordinator) END AS `after a move of the coordinator`
+FROM gold.rebalances
+ORDER BY began_by, group_id
+"""
 HISTORIES = (
     silver.BROKER_SNAPSHOTS,
     silver.TOPIC_SNAPSHOTS,
@@ -44,6 +54,11 @@ HISTORIES = (
     silver.POLL_GAPS,
     *gold.ISR_TABLES,
     *gold.LEADER_TABLES,
+    silver.GROUP_SNAPSHOTS,
+    gold.REBALANCES,
+    gold.REBALANCE_MEMBERS,
+    gold.GROUP_EVENTS,
+    gold.REBALANCE_STORMS,
 )
 
 
@@ -51,13 +66,13 @@ def main(arguments: Sequence[str]) -> int:
     """Print the changes, and what each table got."""
     spark = spark_session("demo summary")
     attach(spark, load(arguments[0]).lake)
-    for text in (CHANGES.read_text(), INCIDENTS, LEADERS):
+    for text in (CHANGES.read_text(), INCIDENTS, LEADERS, REBALANCES):
         rows = spark.sql(text)
         print("\n".join([*text_table(rows.columns, rows.collect()), ""]))
     (polls,) = spark.sql(POLLS).collect()
     print(
         f"{polls.polls} polls ({polls.ok} good, {polls.failed} failed; an answer took {polls.latency_ms:.1f} ms in the median)"
-        f" are {polls.rows} rows of bronze.metadata_polls, and from there:"
+        f" are {polls.rows} rows of bronze.metadata_polls; with what the coordinators of groups wrote that became:"
     )
     print(
         "\n".join(

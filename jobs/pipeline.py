@@ -6,16 +6,18 @@ spark-submit jobs/pipeline.py --config FILE [--once]
 import sys
 from collections.abc import Sequence
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
-from jobs import isr_shrink, leader_churn, poll_metadata, snapshot_history
+from jobs import isr_shrink, leader_churn, poll_metadata, read_group_log, rebalance_history, snapshot_history
 from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.progress import PAUSE_S
 from schemas.lake import TABLES, ensure_tables
 
 STREAMS = (poll_metadata, snapshot_history)
-EVENTS = (isr_shrink, leader_churn)
+EVENTS = (isr_shrink, leader_churn, rebalance_history)
 """Each in the order of the data's way."""
 
 
@@ -29,19 +31,34 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     snapshot_history.check_progress(spark, config)
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_tables(spark, config.lake, TABLES)
+    streams = STREAMS if config.group_log is None else (*STREAMS, read_group_log)
     if once:
-        for job in (*STREAMS, *EVENTS):
+        for job in (*streams, *EVENTS):
             job.run(spark, config, True)
         return
-    queries = [job.start(spark, config, once=False) for job in STREAMS]
+    queries = {job.QUERY: job.start(spark, config, once=False) for job in streams}
     try:
         events = [job.prepare(spark, config) for job in EVENTS]
-        while not spark.streams.awaitAnyTermination(PAUSE_S):
+        while not _ended(spark, config, queries):
             for make_events in events:
                 make_events()
     finally:
-        for query in queries:
+        for query in queries.values():
             query.stop()
+
+
+def _ended(spark: SparkSession, config: Config, queries: dict[str, StreamingQuery]) -> bool:
+    """Wait a while, and say whether a query has ended. One that waits for a cluster it was reading is started again."""
+    try:
+        return bool(spark.streams.awaitAnyTermination(PAUSE_S))
+    except StreamingQueryException as error:
+        read_group_log.outlast(error)
+        for name, query in queries.items():
+            if name != read_group_log.QUERY and not query.isActive:
+                query.awaitTermination()  # raises what it ended with
+        spark.streams.resetTerminated()
+        queries[read_group_log.QUERY] = read_group_log.start(spark, config, once=False)
+        return False
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Ask a lake a named question of schemas/queries/, or free SQL, and print the answer.
 
-spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID]
+spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID] [--group G]
 """
 
 import argparse
@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "cluster": arguments.cluster,
             "topic": arguments.topic,
             "broker": arguments.broker,
+            "group": arguments.group,
         }
         sql = text_of(arguments.query)
         lake = load(arguments.config).lake
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cluster", help="this alias alone")
     parser.add_argument("--topic", help="this topic alone")
     parser.add_argument("--broker", type=int, metavar="ID", help="this broker alone")
+    parser.add_argument("--group", metavar="G", help="this consumer, share or streams group alone")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default %(default)s)")
     return parser
 

@@ -7,6 +7,7 @@
 | `quorum`: active controller, voters, observers | DescribeQuorum | DESCRIBE on the cluster |
 | `elr`: eligible leader replicas, last known ones (KIP-966) | DescribeTopicPartitions | DESCRIBE on the topics |
 | `fenced`: brokers that are registered and fenced | DescribeCluster v2 | none |
+| `groups`: groups of every type, their members and what each has | see `groups` | DESCRIBE on the groups |
 
 Nothing here raises: what goes wrong is the outcome of one kind.
 """
@@ -20,31 +21,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source import questions
+from metadata_source import groups, questions
 from metadata_source.errors import PollError
+from metadata_source.groups import Broker
+from metadata_source.outcomes import OK, failed, outcome_of
 from metadata_source.questions import DENIED, MIN_ISR, PAGE_PARTITIONS, UNCLEAN, Question
-from metadata_source.transport import error_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
+    from metadata_source.groups import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
 
-OK: Final = "ok"
-NOT_ALLOWED: Final = "not_allowed"
-NOT_SUPPORTED: Final = "not_supported"
 _UNKNOWN_TOPIC: Final = 3
-_UNSUPPORTED_VERSION: Final = 35
+_GROUPS_A_ROW: Final = 100
 
 
 class Asker(Protocol):
-    """Whom to ask. Both raise PollError."""
+    """Whom to ask. `require` and `ask` raise PollError."""
 
     def require(self, question: Question) -> None:
         """Raise unless the broker has such a request."""
 
     def ask(self, question: Question) -> Any:
         """Return the response."""
+
+    def visits(self) -> AbstractContextManager[Visits]:
+        """Return what asks other brokers; its connections are closed at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Subject:
     """Those of the answer that exist."""
     reduced: list[tuple[str, int]]
     """Those with a partition that has fewer in-sync replicas than replicas, and how many partitions each has."""
+    brokers: tuple[Broker, ...] = ()
 
 
 def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
@@ -81,8 +86,9 @@ def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
     names = metadata.topics["topic"]
     exists = pc.and_(pc.equal(metadata.topics["error_code"], 0), pc.is_valid(names))
     topics = names.filter(exists).to_pylist()
+    brokers = tuple(Broker(row["broker_id"], (row["host"], row["port"])) for row in metadata.brokers.to_pylist())
     if "elr" not in ordered:
-        return Subject(ordered, topics, [])
+        return Subject(ordered, topics, [], brokers)
     partitions = metadata.partitions
     fewer = pc.less(pc.list_value_length(partitions["isr"]), pc.list_value_length(partitions["replicas"]))
     counts = metadata.topics["partition_count"].to_numpy()
@@ -93,6 +99,7 @@ def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
         ordered,
         topics,
         list(zip(table["topic"].to_pylist(), table["partition_count"].to_pylist(), strict=True)),
+        brokers,
     )
 
 
@@ -101,18 +108,9 @@ def answer(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]:
     try:
         return OK, _KINDS[kind](asker, about)
     except PollError as error:
-        if error.kind == "authorization":
-            return NOT_ALLOWED, None
-        if error.kind == "unsupported_version":
-            return NOT_SUPPORTED, None
-        return failed(error.problem), None
+        return outcome_of(error), None
     except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
         return failed(f"{type(error).__name__}: {error}"), None
-
-
-def failed(problem: str) -> str:
-    """Return the outcome of a kind that got no answer, as one line."""
-    return f"failed: {' '.join(problem.split())}"
 
 
 def _configs(asker: Asker, about: Subject) -> Rows:
@@ -127,7 +125,7 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 denied += 1
                 _add(rows, result.resource_name, None)
                 continue
-            _check(result.error_code)
+            questions.check(result.error_code)
             _add(rows, result.resource_name, [(config.name, config.value) for config in result.configs])
     if denied and denied == len(rows.values):
         raise PollError("authorization", "every topic was refused")
@@ -137,7 +135,7 @@ def _configs(asker: Asker, about: Subject) -> Rows:
 def _reassignments(asker: Asker, about: Subject) -> Rows:
     """One row a topic: its partitions with a reassignment that runs."""
     response = asker.ask(questions.reassignments())
-    _check(response.error_code)
+    questions.check(response.error_code)
     covered = set(about.topics)
     rows = Rows([], [])
     for topic in response.topics:
@@ -156,10 +154,10 @@ def _reassignments(asker: Asker, about: Subject) -> Rows:
 
 def _quorum(asker: Asker, _: Subject) -> Rows:
     response = asker.ask(questions.quorum())
-    _check(response.error_code)
+    questions.check(response.error_code)
     (topic,) = response.topics
     (partition,) = topic.partitions
-    _check(partition.error_code)
+    questions.check(partition.error_code)
     return Rows(
         [
             {
@@ -188,7 +186,7 @@ def _elr(asker: Asker, about: Subject) -> Rows:
             for topic in response.topics:
                 if topic.error_code == _UNKNOWN_TOPIC:
                     continue  # gone since the poll
-                _check(topic.error_code)
+                questions.check(topic.error_code)
                 for partition in topic.partitions:
                     eligible = list(partition.eligible_leader_replicas or ())
                     last_known = list(partition.last_known_elr or ())
@@ -219,7 +217,7 @@ def _pages(topics: list[tuple[str, int]]) -> Iterator[list[str]]:
 
 def _fenced(asker: Asker, _: Subject) -> Rows:
     response = asker.ask(questions.brokers_with_fenced())
-    _check(response.error_code)
+    questions.check(response.error_code)
     fenced = [
         {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
         for broker in response.brokers
@@ -228,10 +226,18 @@ def _fenced(asker: Asker, _: Subject) -> Rows:
     return Rows([fenced])
 
 
+def _groups(asker: Asker, about: Subject) -> Rows:
+    """At most 100 groups a row."""
+    with asker.visits() as visits:
+        described = groups.described(visits, about.brokers)
+    return Rows([described[begin : begin + _GROUPS_A_ROW] for begin in range(0, len(described), _GROUPS_A_ROW)])
+
+
 _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "fenced": _fenced,
     "elr": _elr,
     "configs": _configs,
+    "groups": _groups,
     "reassignments": _reassignments,
     "quorum": _quorum,
 }
@@ -241,13 +247,3 @@ def _add(rows: Rows, topic: str, value: Any) -> None:
     if rows.topics is not None:
         rows.topics.append(topic)
     rows.values.append(value)
-
-
-def _check(code: int) -> None:
-    """Raise PollError for an error code."""
-    if code in DENIED:
-        raise PollError("authorization", f"error {code}")
-    if code == _UNSUPPORTED_VERSION:
-        raise PollError("unsupported_version", f"error {code}")
-    if code:
-        raise PollError("broker_error", f"error {code} ({error_name(code)})")

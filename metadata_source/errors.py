@@ -50,3 +50,19 @@ class PollError(RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return PollError, (self.kind, self.problem)
+
+
+class GroupLogError(RuntimeError):
+    """The coordinators' log of a cluster that cannot be read.
+
+    `kind` is one stable word: unreachable, timeout, not_allowed, wrong_cluster, no_leader, options or broker_error; `problem`
+    one line without secrets.
+    """
+
+    def __init__(self, kind: str, problem: str) -> None:
+        super().__init__(f"[KAFKA_METADATA_GROUP_LOG] {kind}: {problem}")
+        self.kind = kind
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return GroupLogError, (self.kind, self.problem)

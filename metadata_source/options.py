@@ -1,4 +1,4 @@
-"""The options of a read: strings in, checked and typed out. One table says what each option is, and the README prints it.
+"""The options of a read: strings in, checked and typed out. A table a format says what each option is, and the README prints it.
 
 Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a connection is made.
 """
@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -23,7 +24,14 @@ Mode = Literal["batch", "stream"]
 
 ENTITIES: Final = ("polls", "brokers", "topics", "partitions")
 METADATA_VERSIONS: Final = range(14)
-ENRICHMENTS: Final = {"configs": "5m", "reassignments": "15s", "quorum": "1m", "elr": "1m", "fenced": "1m"}
+ENRICHMENTS: Final = {
+    "configs": "5m",
+    "reassignments": "15s",
+    "quorum": "1m",
+    "elr": "1m",
+    "fenced": "1m",
+    "groups": "30s",
+}
 """What can be asked beside metadata, and how often it is unless told. See `metadata_source.enrichment`."""
 MAX_BATCH_MS: Final = 60_000
 """The longest that the polls of one batch may hold a task."""
@@ -49,7 +57,7 @@ class Option:
     confluent: str | None = None
 
 
-OPTIONS: Final = (
+_CLUSTER_OPTIONS: Final = (
     Option(
         "kafka.bootstrap.servers",
         "`host:port`, comma-separated: where to ask first. Required.",
@@ -148,6 +156,16 @@ OPTIONS: Final = (
         'Many clusters in one read, as JSON: `{"alias": {"kafka.bootstrap.servers": "...", ...}, ...}`. Options beside it '
         "hold for every cluster that does not set its own.",
     ),
+)
+_CLIENT_HASH_KEY: Final = Option(
+    "clientHashKey",
+    "Client ids and hosts of group members, and what holds them, are replaced by keyed hashes: the key, a reference. The same "
+    "key gives the same hashes, which still tell members apart.",
+    secret=True,
+)
+
+OPTIONS: Final = (
+    *_CLUSTER_OPTIONS,
     Option("topics", "Only these topics, comma-separated."),
     Option("topicsPattern", "Only topics whose whole name matches this regular expression (RE2)."),
     Option(
@@ -191,7 +209,30 @@ OPTIONS: Final = (
     ),
 )
 
+GROUP_LOG_OPTIONS: Final = (
+    *_CLUSTER_OPTIONS,
+    Option(
+        "startingOffsets",
+        "Where a stream without a checkpoint, or a batch read, begins: `earliest`, `latest`, or a time: ISO 8601 with its zone, or "
+        "milliseconds since 1970. A partition that has nothing from then on begins at its end.",
+        default="earliest",
+    ),
+    Option(
+        "maxRecordsPerBatch",
+        "The most offsets of one cluster's log that a micro-batch goes through; partitions share them by what they have left.",
+        default="5000000",
+        modes=("stream",),
+    ),
+    Option(
+        "requestTimeout",
+        "Bounds each question to a cluster. A partition's reading fails when nothing comes for so long.",
+        default="30s",
+    ),
+    _CLIENT_HASH_KEY,
+)
+
 BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
+GROUP_LOG_BY_NAME: Final = {option.name.lower(): option for option in GROUP_LOG_OPTIONS}
 
 # Java's names for what has another form here: stores of their own format instead of PEM files.
 _ELSEWHERE: Final = {
@@ -201,10 +242,10 @@ _ELSEWHERE: Final = {
 }
 
 
-def markdown_table() -> str:
-    """Return the option table as the README shows it."""
+def markdown_table(options: tuple[Option, ...] = OPTIONS) -> str:
+    """Return the option table of a format as the README shows it."""
     rows = ["| option | in | default | meaning |", "|---|---|---|---|"]
-    for option in OPTIONS:
+    for option in options:
         where = " and ".join(option.modes) + (", each cluster" if option.per_cluster else "")
         default = (
             "" if option.default is None else f"`{option.default}`" if " " not in option.default else option.default
@@ -280,7 +321,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
 
     `mode` is None while it is not known yet whether a batch or a stream is read. Raises OptionsError.
     """
-    given = _by_name(options)
+    given = _by_name(options, BY_NAME)
     for name in given:
         modes = BY_NAME[name.lower()].modes
         if mode is not None and mode not in modes and not (name == "entity" and given[name].lower() == "polls"):
@@ -301,7 +342,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         else min(_DEFAULT_TIMEOUT_MS, max(1_000, interval_ms * polls))
     )
     return Options(
-        clusters=_clusters(given),
+        clusters=_clusters(given, BY_NAME),
         topic_filter=_topic_filter(given),
         entity=entity,
         poll_interval_ms=interval_ms,
@@ -311,19 +352,71 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class GroupLogOptions:
+    """A read of the coordinators' log. `starting` is a time in ms since 1970 where it is neither end of the log."""
+
+    clusters: tuple[Cluster, ...]
+    starting: Literal["earliest", "latest"] | int
+    max_records: int
+    request_timeout_ms: int
+    client_hash_key: str | None
+
+
+def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
+    """Check and type the options of `kafka_group_log`, as `parse` does those of `kafka_metadata`. Raises OptionsError."""
+    given = _by_name(options, GROUP_LOG_BY_NAME)
+    for name in given:
+        if mode is not None and mode not in GROUP_LOG_BY_NAME[name.lower()].modes:
+            raise OptionsError(f"{name}: not in a {mode} read, which reads all there is")
+    default = {option.name: option.default or "" for option in GROUP_LOG_OPTIONS}
+    return GroupLogOptions(
+        clusters=_clusters(given, GROUP_LOG_BY_NAME),
+        starting=_starting(given.get("startingOffsets", default["startingOffsets"])),
+        max_records=_integer(
+            "maxRecordsPerBatch",
+            given.get("maxRecordsPerBatch", default["maxRecordsPerBatch"]),
+            minimum=1,
+        ),
+        request_timeout_ms=_duration_ms(
+            "requestTimeout", given.get("requestTimeout", default["requestTimeout"]), minimum=1
+        ),
+        client_hash_key=given.get("clientHashKey"),
+    )
+
+
+def _starting(text: str) -> Literal["earliest", "latest"] | int:
+    match text.lower():
+        case "earliest":
+            return "earliest"
+        case "latest":
+            return "latest"
+    if re.fullmatch(r"[0-9]{1,15}", text):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionsError(
+            f"startingOffsets: {text!r} is neither earliest, latest, a time such as 2026-11-22T09:00:00Z nor milliseconds since 1970"
+        ) from None
+    if time.tzinfo is None:
+        raise OptionsError(f"startingOffsets: {text!r} has no zone: end it with Z or an offset such as +01:00")
+    return int(time.timestamp() * 1000)
+
+
 def _wrong_mode(name: str, mode: Mode) -> str:
     if name == "entity":
         return "entity: a stream reads polls; brokers, topics and partitions are entities of a batch read"
     return f"{name}: not in a {mode} read, which polls once"
 
 
-def _by_name(options: Mapping[str, str], *, within: str = "") -> dict[str, str]:
-    """Return the options by their names as the table spells them."""
+def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within: str = "") -> dict[str, str]:
+    """Return the options by their names as the table of those `known` spells them."""
     given: dict[str, str] = {}
     for key, value in options.items():
-        option = BY_NAME.get(key.lower())
+        option = known.get(key.lower())
         if option is None:
-            raise OptionsError(f"{within}unknown option {key!r}{_hint(key)}")
+            raise OptionsError(f"{within}unknown option {key!r}{_hint(key, known)}")
         if within and not option.per_cluster:
             raise OptionsError(
                 f"{within}{option.name}: one for the whole read, it cannot differ from cluster to cluster"
@@ -342,19 +435,19 @@ def _by_name(options: Mapping[str, str], *, within: str = "") -> dict[str, str]:
     return given
 
 
-def _hint(key: str) -> str:
+def _hint(key: str, known: Mapping[str, Option]) -> str:
     if key.lower() in _ELSEWHERE:
         return f": use {_ELSEWHERE[key.lower()]}"
-    if f"kafka.{key.lower()}" in BY_NAME:
-        return f": did you mean {BY_NAME[f'kafka.{key.lower()}'].name!r}?"
-    close = difflib.get_close_matches(key.lower(), BY_NAME, n=1)
+    if f"kafka.{key.lower()}" in known:
+        return f": did you mean {known[f'kafka.{key.lower()}'].name!r}?"
+    close = difflib.get_close_matches(key.lower(), known, n=1)
     if close:
-        return f": did you mean {BY_NAME[close[0]].name!r}?"
-    return f": the options are {', '.join(option.name for option in OPTIONS)}"
+        return f": did you mean {known[close[0]].name!r}?"
+    return f": the options are {', '.join(option.name for option in known.values())}"
 
 
-def _clusters(given: Mapping[str, str]) -> tuple[Cluster, ...]:
-    common = {name: value for name, value in given.items() if BY_NAME[name.lower()].per_cluster}
+def _clusters(given: Mapping[str, str], known: Mapping[str, Option]) -> tuple[Cluster, ...]:
+    common = {name: value for name, value in given.items() if known[name.lower()].per_cluster}
     if "clusters" not in given:
         return (_cluster(given.get("cluster", "default"), common, within=""),)
     for name in ("cluster", "clusterId"):
@@ -366,7 +459,7 @@ def _clusters(given: Mapping[str, str]) -> tuple[Cluster, ...]:
     return tuple(
         _cluster(
             alias,
-            {**common, **_by_name(_texts(alias, own), within=f"clusters[{alias!r}]: ")},
+            {**common, **_by_name(_texts(alias, own), known, within=f"clusters[{alias!r}]: ")},
             within=f"clusters[{alias!r}]: ",
         )
         for alias, own in clusters.items()

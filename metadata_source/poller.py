@@ -17,26 +17,27 @@ from __future__ import annotations
 import random
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from metadata_source import questions
-from metadata_source.enrichment import Enrichment, answer, failed
+from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
 from metadata_source.options import METADATA_VERSIONS
+from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.transport import Address, Connection, error_name, format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
     from types import TracebackType
 
     from metadata_source.enrichment import Subject
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.questions import Question
+    from metadata_source.questions import Question, TableQuestion
 
 _METADATA: Final = 3
 _FIRST_FLEXIBLE: Final = 9
@@ -207,18 +208,26 @@ class Poller:
 
     def ask(self, question: Question, deadline: float) -> Any:
         """Ask over the connection of the poll before. Raises PollError; then the connection is closed, if it is of no use."""
-        connection = self._connection
-        if connection is None:
+        if self._connection is None:
             raise PollError("unreachable", "the connection was lost")
+        return self.ask_over(self._connection, question, deadline, self.close)
+
+    def visit(self, address: Address, deadline: float) -> Connection:
+        """Return a connection to a broker, which whoever calls closes. Raises PollError."""
+        return Connection(self._cluster, address, deadline)
+
+    def ask_over(
+        self, connection: Connection, question: Question | TableQuestion, deadline: float, close: Callable[[], None]
+    ) -> Any:
+        """Ask over a connection, once the broker's throttling allows. Raises PollError, after `close` if it is of no use then."""
         questions.version(connection, question)
         self._obey_throttle(connection.address, deadline)
         try:
             response = questions.ask(connection, question, deadline)
         except BaseException:
-            self.close()
+            close()
             raise
-        # DescribeQuorum has no such field.
-        self._throttle(connection.address, getattr(response, "throttle_time_ms", 0))
+        self._throttle(connection.address, _throttle_time_ms(response))
         return response
 
     def require(self, question: Question) -> None:
@@ -364,6 +373,39 @@ class _Asker:
 
     def ask(self, question: Question) -> Any:
         return self.poller.ask(question, self.deadline)
+
+    @contextmanager
+    def visits(self) -> Iterator[_Visits]:
+        visits = _Visits(self.poller, self.deadline)
+        try:
+            yield visits
+        finally:
+            for connection in visits.connections.values():
+                connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Visits:
+    """Asks brokers for a poller, keeping a connection to each."""
+
+    poller: Poller
+    deadline: float
+    connections: dict[Address, Connection] = field(default_factory=dict)
+
+    def ask(self, address: Address, question: TableQuestion, deadline: float) -> Any:
+        if address not in self.connections:
+            self.connections[address] = self.poller.visit(address, deadline)
+        return self.poller.ask_over(
+            self.connections[address], question, deadline, lambda: self.connections.pop(address).close()
+        )
+
+
+def _throttle_time_ms(response: Any) -> int | None:
+    """Return what a response says of throttling. DescribeQuorum has no such field, nor have the first versions of others."""
+    told: int | None = (
+        response["throttle_time_ms"] if isinstance(response, dict) else getattr(response, "throttle_time_ms", None)
+    )
+    return told
 
 
 def _version(connection: Connection, pinned: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Requests beside Metadata: what probes and enrichments ask, in kafka-python's own message classes.
+"""Requests beside Metadata: what probes and enrichments ask, in kafka-python's own message classes, or by our own tables.
 
 These messages are small, or asked for seldom. Whichever broker is asked answers: what only the active controller knows it
 forwards (KRaft).
@@ -17,12 +17,15 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from metadata_source.errors import PollError
-from metadata_source.transport import format_address
+from metadata_source.errors import PollError, ProtocolError
+from metadata_source.protocol.values import read_values
+from metadata_source.protocol.wire import write_message
+from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from metadata_source.protocol.spec import Message
     from metadata_source.transport import Connection
 
 DENIED: Final = frozenset({29, 30, 31})
@@ -32,6 +35,7 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 PAGE_PARTITIONS: Final = 2_000
 """The most partitions that brokers put into one answer (`max.request.partition.size.limit`, unless set lower)."""
 
+_UNSUPPORTED_VERSION: Final = 35
 _TOPIC: Final = 2
 """ConfigResource.Type.TOPIC."""
 _TOPICS_A_REQUEST: Final = 500
@@ -50,21 +54,79 @@ class Question:
     lowest: int = 0
     highest: int | None = None
 
+    @property
+    def name(self) -> str:
+        """Kafka's name of the request."""
+        return str(self.request.__name__)
 
-def ask(connection: Connection, question: Question, deadline: float) -> Any:
+    @property
+    def versions(self) -> tuple[int, int, int]:
+        """API key, first and last version."""
+        last = self.request.max_version if self.highest is None else self.highest
+        return self.request.API_KEY, self.lowest, last
+
+    def put(self, connection: Connection, version: int, deadline: float) -> Any:
+        """Return the response, of kafka-python's class. Raises PollError."""
+        return connection.ask(self.request(version=version, **self.fields), deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuestion:
+    """A request by our own tables, for what kafka-python does not speak; `fields` as `write_message` takes them."""
+
+    request: Message
+    response: Message
+    fields: Mapping[str, Any]
+    lowest: int = 0
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the request."""
+        return self.request.name
+
+    @property
+    def versions(self) -> tuple[int, int, int]:
+        """API key, first and last version."""
+        return self.request.api_key, self.lowest, self.request.last_version
+
+    def put(self, connection: Connection, version: int, deadline: float) -> dict[str, Any]:
+        """Return the response as values by field name. Raises PollError."""
+        answer = connection.request(
+            self.request.api_key,
+            version,
+            write_message(self.request, version, self.fields),
+            flexible=self.request.flexible(version),
+            deadline=deadline,
+        )
+        try:
+            return read_values(answer.body, self.response, version)
+        except ProtocolError as error:
+            raise PollError("protocol", f"{format_address(connection.address)}: {error}") from None
+
+
+def ask(connection: Connection, question: Question | TableQuestion, deadline: float) -> Any:
     """Return the response. Raises PollError, as `version` and `Connection.ask`."""
-    return connection.ask(question.request(version=version(connection, question), **question.fields), deadline)
+    return question.put(connection, version(connection, question), deadline)
 
 
-def version(connection: Connection, question: Question) -> int:
+def version(connection: Connection, question: Question | TableQuestion) -> int:
     """Return the version to ask in. Raises PollError (`unsupported_version`) if there is none."""
-    request = question.request
-    first, last = connection.api_versions.get(request.API_KEY, (0, -1))
-    highest = min(last, request.max_version if question.highest is None else question.highest)
-    if highest < max(first, question.lowest):
+    api_key, lowest, highest = question.versions
+    first, last = connection.api_versions.get(api_key, (0, -1))
+    if min(last, highest) < max(first, lowest):
         where = format_address(connection.address)
-        raise PollError("unsupported_version", f"{where}: this broker's version has no {request.__name__} for it")
-    return int(highest)
+        raise PollError("unsupported_version", f"{where}: this broker's version has no {question.name} for it")
+    return min(last, highest)
+
+
+def check(code: int) -> None:
+    """Raise PollError for an error code."""
+    if code in DENIED:
+        raise PollError("authorization", f"error {code}")
+    if code == _UNSUPPORTED_VERSION:
+        raise PollError("unsupported_version", f"error {code}")
+    if code:
+        raise PollError("broker_error", f"error {code} ({error_name(code)})")
 
 
 def topic_configs(topics: Sequence[str], names: Sequence[str]) -> Iterator[Question]:

@@ -78,6 +78,50 @@ _ELR: Final = pa.struct(
     ]
 )
 
+
+def _list_of(element: pa.DataType) -> pa.ListType:
+    return pa.list_(pa.field("element", element))
+
+
+_ASSIGNED: Final = _list_of(
+    pa.struct([("topic_id", pa.string()), ("topic", pa.string()), ("partitions", _list_of(pa.int32()))])
+)
+_TASKS: Final = _list_of(pa.struct([("subtopology_id", pa.string()), ("partitions", _list_of(pa.int32()))]))
+_MEMBER: Final = pa.struct(
+    [
+        ("member_id", pa.string()),
+        ("instance_id", pa.string()),
+        ("rack", pa.string()),
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("epoch", pa.int32()),
+        ("topics", _list_of(pa.string())),
+        ("regex", pa.string()),
+        ("assigned", _ASSIGNED),
+        ("target", _ASSIGNED),
+        ("active_tasks", _TASKS),
+        ("standby_tasks", _TASKS),
+        ("warmup_tasks", _TASKS),
+        ("target_active_tasks", _TASKS),
+        ("target_standby_tasks", _TASKS),
+        ("target_warmup_tasks", _TASKS),
+    ]
+)
+_GROUP: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("group_type", pa.string()),
+        ("protocol_type", pa.string()),
+        ("state", pa.string()),
+        ("error", pa.string()),
+        ("group_epoch", pa.int32()),
+        ("target_epoch", pa.int32()),
+        ("topology_epoch", pa.int32()),
+        ("assignor", pa.string()),
+        ("members", _list_of(_MEMBER)),
+    ]
+)
+
 POLLS: Final = pa.schema(
     [
         pa.field("poll_id", pa.string(), nullable=False),
@@ -124,6 +168,7 @@ POLLS: Final = pa.schema(
         pa.field("quorum", _QUORUM),
         pa.field("elr", pa.list_(pa.field("element", _ELR))),
         pa.field("fenced", pa.list_(pa.field("element", BROKER))),
+        pa.field("groups", _list_of(_GROUP)),
     ]
 )
 
@@ -318,9 +363,11 @@ def _header(row: dict[str, Any]) -> pa.RecordBatch:
 def _enrichment_rows(planned: Planned, poll: Poll, enrichment: Enrichment) -> Iterator[pa.RecordBatch]:
     for kind, rows in enrichment.rows.items():
         values = pa.array(rows.values, POLLS.field(kind).type)
-        columns = {"record": kind, "chunk": 0, kind: values}
-        if rows.topics is not None:
-            columns["topic"] = pa.array(rows.topics, pa.string())
+        columns = {"record": kind, kind: values}
+        if rows.topics is None:
+            columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
+        else:
+            columns |= {"chunk": 0, "topic": pa.array(rows.topics, pa.string())}
         sizes = np.zeros(len(values), np.int64)
         if pa.types.is_list(values.type):
             sizes = pc.list_value_length(values).to_numpy().astype(np.int64)

@@ -1,6 +1,6 @@
 """Run notebooks on a lake and write what they show: an HTML file each, whole in itself.
 
-python -m notebooks isr_history [leader_churn] --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID]
+python -m notebooks incident [isr_history ...] --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID] [--group G]
 """
 
 import argparse
@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
     arguments = _parser().parse_args(argv)
     parameters: dict[str, object] = {"lake": str(Path(arguments.config).resolve())}
-    for name in ("since", "until", "cluster", "topic", "broker"):
+    for name in ("since", "until", "cluster", "topic", "broker", "group"):
         if (value := getattr(arguments, name)) is not None:
             parameters[name] = value
     # The JVM lives a minute: its second compiler costs more than it brings. (Without it there would be 48 MB for compiled
@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cluster", help="this alias alone (default: the one to which most happened)")
     parser.add_argument("--topic", help="this topic alone")
     parser.add_argument("--broker", type=int, metavar="ID", help="this broker alone")
+    parser.add_argument("--group", metavar="G", help="this group alone, where groups are shown")
     parser.add_argument("--to", type=Path, default=Path(), metavar="FOLDER", help="where the files go (default: here)")
     return parser
 

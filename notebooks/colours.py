@@ -1,6 +1,6 @@
-"""One meaning for a colour, in every picture: levels from yellow to black, brokers blue to pink, reasons brown and green.
+"""One meaning for a colour, in every picture: levels from yellow to black, brokers blue to pink, leaders' reasons brown and green.
 
-Counts are grey, and hatching is what nobody knows. Chosen so that those who see red and green alike can tell them apart:
+Reasons of rebalances are lime to teal, storms crimson, members pale blue-grey unless they joined. Counts are grey, and hatching is what nobody knows. Chosen so that those who see red and green alike can tell them apart:
 within each group the lightness differs too.
 """
 
@@ -23,6 +23,32 @@ REASON = {
     "reassignment": "#b8e0b0",
     "unknown": "#ffffff",
 }
+
+UNKNOWN = REASON["unknown"]
+
+REBALANCE = {
+    "member_joined": "#a6d608",
+    "member_left": "#006d6f",
+    "static_member_timed_out": "#00b3b3",
+    "subscription_changed": "#7a7a1f",
+    "partitions_changed": "#e3ee9a",
+    "assignor_changed": "#4b5320",
+    "group_emptied": "#9ce6e6",
+    "converted": "#5fe0a8",
+    "same_members": "#1c3b34",
+    "unknown": UNKNOWN,
+}
+"""Why a group rebalanced: the first of its reasons; unknown: nothing is known from before."""
+
+MEMBER = {
+    "static_restart": "#e6b8c8",
+    "partitions_changed_hands": "#8fa3ad",
+    "as_before": "#eceff1",
+    "not_known_from_before": UNKNOWN,
+}
+"""What the rebalance that a stretch began with made of a member; who joined has the colour of the reason."""
+
+STORM = {"storm": "#b3005a", "crash_loop": "#ff4f8b"}
 
 COUNT = "#6e6e6e"
 LIGHT_COUNT = "#c9c9c9"
@@ -54,5 +80,5 @@ def of_brokers(brokers: Iterable[int]) -> dict[int, Style]:
 
 
 def leaders(brokers: Mapping[int, Style]) -> dict[str, str]:
-    """What a bar that says who led is called -> its colour."""
+    """What a bar that says who led, or coordinated, is called -> its colour."""
     return {"no leader": NONE, **{f"broker {broker}": style.colour for broker, style in brokers.items()}}

@@ -39,6 +39,8 @@ _LABEL_LENGTH = 26
 _UNKNOWN: Mapping[str, Any] = {"facecolor": "#ffffff80", "edgecolor": "#b0b0b0", "hatch": "////", "linewidth": 0}
 _SURE, _MAYBE = 0.62, 0.2
 """Heights of a bar in its lane, which is 1 high."""
+_LEAST = 0.003
+"""Of the window: what is shorter is no wider than the edges of its bar."""
 _GREYS = LinearSegmentedColormap.from_list("counts", ["#f4f4f4", "#4a4a4a"])
 
 
@@ -73,8 +75,9 @@ def bars(
         if "label" in rows:
             _label(axes, lanes.index(row.lane), part, window, row.label)
     kinds = [kind for kind in colour_of if any(kind == drawn for drawn, _ in parts)]
+    least = (window.until - window.since) * _LEAST
     for kind, lane in sorted(parts, key=lambda place: kinds.index(place[0])):
-        _bars(axes, lane, parts[kind, lane], colour_of[kind])
+        _bars(axes, lane, parts[kind, lane], colour_of[kind], least)
     _lanes(axes, lanes)
     handles: list[Artist] = [
         Patch(facecolor=colour_of[kind], edgecolor=FRAME, label=kind.replace("_", " ")) for kind in kinds
@@ -183,8 +186,16 @@ def balance(
     return _finished(figure, panels, window, gaps, _broker_handles(seen, brokers, line=True), empty=not of_each)
 
 
-def changes(rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str) -> Figure:
-    """Changes of leaders by reason in each bin: `rows` have began_by (when seen), reason, changes_min and changes_max."""
+def changes(
+    rows: pd.DataFrame,
+    window: Window,
+    gaps: pd.DataFrame,
+    *,
+    title: str,
+    colour_of: Mapping[str, str],
+    what: str = "changes",
+) -> Figure:
+    """How much happened for which reason in each bin: `rows` have began_by (when seen), reason (a key of `colour_of`), changes_min and changes_max."""
     figure, (axes,) = _figure(title, 2.6)
     width = bin_width(window, MOST_BINS)
     handles: list[Artist] = []
@@ -192,12 +203,12 @@ def changes(rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: st
         binned = rows.assign(bin=rows["began_by"].dt.floor(width))
         least = binned.pivot_table(index="bin", columns="reason", values="changes_min", aggfunc="sum", fill_value=0)
         base = least.sum(axis=1) * 0
-        for reason in [reason for reason in colours.REASON if reason in least]:
+        for reason in [reason for reason in colour_of if reason in least]:
             axes.bar(
                 least.index, least[reason], width * 0.9, bottom=base, align="edge",
-                facecolor=colours.REASON[reason], edgecolor=FRAME, linewidth=0.6,
+                facecolor=colour_of[reason], edgecolor=FRAME, linewidth=0.6,
             )  # fmt: skip
-            handles.append(Patch(facecolor=colours.REASON[reason], edgecolor=FRAME, label=reason))
+            handles.append(Patch(facecolor=colour_of[reason], edgecolor=FRAME, label=reason.replace("_", " ")))
             base = base + least[reason]
         # Where one of them has no upper bound the bin has none.
         perhaps = (binned.groupby("bin")["changes_max"].agg(lambda most: most.sum(skipna=False)) - base).fillna(0)
@@ -210,7 +221,7 @@ def changes(rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: st
                 Patch(facecolor="none", edgecolor=FRAME, linestyle=":", label="perhaps, hidden between polls")
             )
         _counts(axes)
-        axes.set_ylabel(f"changes in {said(width)}")
+        axes.set_ylabel(f"{what} in {said(width)}")
     return _finished(figure, [axes], framed(window, width), gaps, handles, empty=rows.empty, binned=True)
 
 
@@ -313,8 +324,8 @@ def _figure(title: str, height: float, panels: int = 1) -> tuple[Figure, list[Ax
     return figure, axes
 
 
-def _bars(axes: Axes, lane: int, spans: Sequence[Span], colour: str) -> None:
-    """Thick where they surely were, thin where they may have been. The edge shows what is too short to be seen."""
+def _bars(axes: Axes, lane: int, spans: Sequence[Span], colour: str, least: pd.Timedelta) -> None:
+    """Thick where they surely were, thin where they may have been. A diamond shows the colour of what is too short for it."""
     for height, ends in (
         (_MAYBE, [(part.maybe_from, part.maybe_until) for part in spans]),
         (_SURE, [(part.sure_from, part.sure_until) for part in spans]),
@@ -324,6 +335,17 @@ def _bars(axes: Axes, lane: int, spans: Sequence[Span], colour: str) -> None:
             [(begin, end - begin) for begin, end in numbers], (lane - height / 2, height),
             facecolor=colour, edgecolor=FRAME, linewidth=0.5,
         )  # fmt: skip
+    short = [part.sure_from for part in spans if part.maybe_until - part.maybe_from < least]
+    axes.plot(
+        short,
+        [lane] * len(short),
+        marker="d",
+        markersize=8,
+        color=colour,
+        markeredgecolor=FRAME,
+        linestyle="",
+        zorder=5,
+    )
     if any(part.goes_on for part in spans):
         end = max(part.maybe_until for part in spans)
         axes.plot([end], [lane], marker=">", markersize=9, color=colour, markeredgecolor=FRAME, clip_on=False, zorder=5)

@@ -1,11 +1,12 @@
 """A window of one cluster's history, opened for a notebook: questions in SQL, answers as pandas frames.
 
 Questions are those of schemas/queries/ by name, or SQL, and take the same parameters: `:since`, `:until`, `:cluster`, `:topic`,
-`:broker`.
+`:broker`, `:group`.
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_ROWS = 20_000
 """More than a picture can show, and little for pandas."""
 _NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, gold.PROGRESS, silver.PARTITION_SNAPSHOTS, silver.PROGRESS)
+_OF_GROUPS = (*gold.GROUP_TABLES, silver.GROUP_SNAPSHOTS)
+_TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
 CLUSTERS = """
 WITH happened AS (
@@ -52,6 +55,7 @@ BROKERS = """
 SELECT DISTINCT broker_id FROM silver.broker_snapshots WHERE cluster = :cluster
 UNION SELECT DISTINCT broker_id FROM gold.leader_balance WHERE cluster = :cluster
 """
+GROUP = "SELECT group_id FROM gold.group_states WHERE cluster = :cluster AND group_id = :group"
 
 
 class ReviewError(ValueError):
@@ -68,10 +72,12 @@ class Review:
     gaps: pd.DataFrame
     """after_at, until_at, reason: where nothing is known; what lies beyond both ends of history too."""
     brokers: Mapping[int, colours.Style]
+    tables: Collection[str]
+    """Tables and views that the lake has."""
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
-        """The answer to a named question or SQL. Says so when it is cut off."""
-        if self.window.known_until is None:
+        """The answer to a named question or SQL. Says so when it is cut off; empty where the lake lacks a table for it."""
+        if self.window.known_until is None or not set(_TABLE.findall(text_of(query))).issubset(self.tables):
             return pd.DataFrame()
         return _frame(self.spark, query, {**self.parameters, **more})
 
@@ -84,6 +90,7 @@ def open_review(
     cluster: str | None = None,
     topic: str | None = None,
     broker: int | None = None,
+    group: str | None = None,
 ) -> Review:
     """Open a lake (a configuration file *.yaml, a folder or URI, or {"catalog": NAME}); print what is looked at.
 
@@ -105,6 +112,7 @@ def open_review(
         "cluster": cluster,
         "topic": topic,
         "broker": broker,
+        "group": group,
     }
     window = Window(_naive(begin), _naive(end))
     tables = attach(spark, opened)
@@ -124,7 +132,12 @@ def open_review(
     known = Window(window.since, window.until, chosen.known_until)
     gaps = pd.concat([_frame(spark, GAPS, parameters), _beyond(known, chosen.known_from)], ignore_index=True)
     styles = colours.of_brokers(_frame(spark, BROKERS, parameters)["broker_id"])
-    return Review(spark, known, parameters, gaps, styles)
+    review = Review(spark, known, parameters, gaps, styles, tables)
+    if missing := [table.full_name for table in _OF_GROUPS if table.full_name not in tables]:
+        print(f"Nothing is known of groups: the lake has no {missing[0]}. The job rebalance_history makes it.")
+    elif group is not None and review.ask(GROUP).empty:
+        raise ReviewError(f"cluster {chosen.cluster} has no group {group!r} in gold.group_states")
+    return review
 
 
 def _lake(lake: str | Mapping[str, str]) -> Lake:
@@ -153,7 +166,7 @@ def _frame(spark: SparkSession, query: str, parameters: Mapping[str, object]) ->
 
 
 def _nothing(spark: SparkSession, window: Window, parameters: Mapping[str, object]) -> Review:
-    return Review(spark, window, parameters, _beyond(window, None), {})
+    return Review(spark, window, parameters, _beyond(window, None), {}, ())
 
 
 def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:

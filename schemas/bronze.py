@@ -29,11 +29,16 @@ POLL_KEY = (
     Column(
         "record",
         "string",
-        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, reassignments, elr (a topic each), quorum, fenced.",
+        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, reassignments, elr (a topic each), quorum, fenced, groups.",
         nullable=False,
     ),
-    Column("topic", "string", "Topic name; null on headers, quorum and fenced."),
-    Column("chunk", "int", "0, 1, ...: a topic of more than 1,000 partitions takes several rows.", nullable=False),
+    Column("topic", "string", "Topic name; null on headers, quorum, fenced and groups."),
+    Column(
+        "chunk",
+        "int",
+        "0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more than 100 groups.",
+        nullable=False,
+    ),
 )
 
 POLL_COLUMNS = (
@@ -187,8 +192,10 @@ GROUP_LOG_RECORD = (
     Column("member_id", "string", "Member that the key names; null for records of a whole group."),
     Column("tombstone", "boolean", "The value is null: what the key names is gone."),
     Column("error", "string", "Why it was not decoded, one line; null when it was."),
-    Column("key", "binary", "Raw, of records that were not decoded."),
-    Column("value", "binary", "Raw, of records that were not decoded."),
+    Column(
+        "key", "binary", "Raw, of records that were not decoded; left out where clients are hashed, and error says so."
+    ),
+    Column("value", "binary", "Raw, as key."),
 )
 
 GROUP_LOG_DECODED = (
@@ -265,9 +272,10 @@ GROUP_LOG = Table(
     constraints={
         "record_known": "record IN ('record', 'read', 'lost', 'truncated')",
         "span_is_whole": "(record = 'record') = (next_offset IS NULL)",
-        "undecoded_kept": "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record'",
+        "undecoded_kept": "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record' OR error LIKE '%(clientHashKey)'",
     },
     cluster_by=("cluster", "log_partition", "offset"),
+    keeps_changes=True,
 )
 
 TABLES = (METADATA_POLLS, GROUP_LOG)

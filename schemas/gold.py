@@ -319,7 +319,8 @@ REBALANCES = Table(
         Column(
             "incomplete",
             "int",
-            "Generations or epochs between the two that never completed; null where that is not known.",
+            "Generations or epochs between the two that never completed (of polls: that no poll showed completed); null where that is "
+            "not known.",
         ),
         _LOG_PARTITION,
         Column("first_offset", "bigint", "Its first record in that partition; null of polls."),
@@ -345,7 +346,8 @@ REBALANCES = Table(
         Column(
             "phases",
             "int",
-            "2: partitions were given up in one generation and taken over in the next. Else 1; null of polls.",
+            "2: partitions were given up in one generation and taken over in the next (more where members changed meanwhile). "
+            "Else 1; null of polls.",
         ),
         Column("group_leader", "string", "Member that led a classic group, and assigned; null of the others."),
         Column("members", "int", "Members after it.", nullable=False),
@@ -357,12 +359,15 @@ REBALANCES = Table(
         Column("moved", "int", "That another member has than before."),
         Column("added", "int", "That a member has and none had before."),
         Column(
-            "lost", "int", "That a member had and that are no more the group's: unsubscribed, or the topic is gone."
+            "lost", "int", "That a member had and none has now: unsubscribed, the topic is gone, or nobody is left."
         ),
         Column(
             "unassigned",
             "int",
             "Of subscribed topics, that no member has; null where it is not known how many there are.",
+        ),
+        Column(
+            "subscribed", "array<string>", "Topics that its members subscribe to, sorted; null where that is not known."
         ),
         Column("stickiness", "double", "kept / (kept + moved + lost); null where nothing was assigned before."),
         Column(
@@ -414,7 +419,7 @@ REBALANCE_MEMBERS = Table(
         Column(
             "change",
             "string",
-            "stayed | joined | left | restarted | unknown (nothing is known from before).",
+            "stayed | joined | left (before is empty where it came meanwhile, too) | restarted | unknown (nothing is known from before).",
             nullable=False,
         ),
         Column(
@@ -539,6 +544,11 @@ GROUP_PROGRESS = Table(
             "map<int, bigint>",
             "Partition of __consumer_offsets -> the offset to go on at; null before any.",
         ),
+        Column(
+            "truncated_at",
+            "map<int, timestamp>",
+            "Partition -> when its log was last found to have been truncated (reader's clock); null while none was.",
+        ),
         Column("log_table", "string", "Delta's id of bronze.group_log as it was read."),
         Column("log_version", "bigint", "Version of it up to which its rows are done."),
         Column("done_poll", "string", "What silver has up to this poll is done; null before any."),
@@ -554,57 +564,83 @@ GROUP_TABLES = (REBALANCES, REBALANCE_MEMBERS, GROUP_EVENTS, REBALANCE_STORMS, G
 TABLES = (*ISR_TABLES, *LEADER_TABLES, PROGRESS, *GROUP_TABLES)
 
 _TIMELINE = (
+    # The first one, without which there is no view, is of a gold table: where it is, there is a schema for the view.
     """
-SELECT 'broker_listed' AS what, cluster_id, cluster, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition, broker_id,
-  CAST(NULL AS STRING) AS before, concat(host, ':', port) AS after, CAST(NULL AS STRING) AS inferred,
-  prev_sent_at AS began_after, first_seen_at AS began_by
+SELECT concat('isr_', change) AS what, cluster_id, cluster, topic, partition, CAST(NULL AS STRING) AS group_id, broker_id,
+  concat('{', array_join(prev_isr, ','), '}') AS before, concat('{', array_join(isr, ','), '}') AS after, cause AS inferred,
+  began_after, began_by
+FROM {gold.isr_changes}""",
+    """
+SELECT 'broker_listed', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, concat(host, ':', port), NULL,
+  prev_sent_at, first_seen_at
 FROM {silver.broker_snapshots} WHERE prev_host IS NULL""",
     """
-SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, broker_id, concat(host, ':', port), NULL, NULL,
+SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, NULL, broker_id, concat(host, ':', port), NULL, NULL,
   last_seen_sent_at, superseded_at
 FROM {silver.broker_snapshots} WHERE ended_as IS NOT NULL""",
     """
-SELECT concat('isr_', change), cluster_id, cluster, topic, partition, broker_id,
-  concat('{', array_join(prev_isr, ','), '}'), concat('{', array_join(isr, ','), '}'), cause, began_after, began_by
-FROM {gold.isr_changes}""",
-    """
-SELECT 'leader_changed', cluster_id, cluster, topic, partition, leader, CAST(prev_leader AS STRING), CAST(leader AS STRING),
+SELECT 'leader_changed', cluster_id, cluster, topic, partition, NULL, leader, CAST(prev_leader AS STRING), CAST(leader AS STRING),
   concat_ws(', ', reason, CASE WHEN unclean <> 'none' THEN concat('unclean ', unclean) END), began_after, began_by
 FROM {gold.leader_changes} WHERE leader <> prev_leader""",
     """
-SELECT 'reassignment_began', cluster_id, cluster, topic, partition, NULL, NULL,
+SELECT 'reassignment_began', cluster_id, cluster, topic, partition, NULL, NULL, NULL,
   concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'), NULL, prev_sent_at, first_seen_at
 FROM {silver.reassignments} WHERE prev_adding_replicas IS NULL""",
     """
-SELECT 'reassignment_ended', cluster_id, cluster, topic, partition, NULL,
+SELECT 'reassignment_ended', cluster_id, cluster, topic, partition, NULL, NULL,
   concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'), NULL, NULL,
   last_seen_sent_at, superseded_at
 FROM {silver.reassignments} WHERE ended_as IS NOT NULL""",
     """
-SELECT 'topic_appeared', cluster_id, cluster, topic, NULL, NULL, NULL, topic_id, NULL,
+SELECT 'topic_appeared', cluster_id, cluster, topic, NULL, NULL, NULL, NULL, topic_id, NULL,
   prev_sent_at, first_seen_at
 FROM {silver.topic_snapshots} WHERE prev_error_code IS NULL""",
     """
-SELECT 'topic_ended', cluster_id, cluster, topic, NULL, NULL, topic_id, NULL, ended_as,
+SELECT 'topic_ended', cluster_id, cluster, topic, NULL, NULL, NULL, topic_id, NULL, ended_as,
   last_seen_sent_at, superseded_at
 FROM {silver.topic_snapshots} WHERE ended_as IS NOT NULL""",
+    """
+SELECT 'rebalance_began', cluster_id, cluster, NULL, NULL, group_id, coordinator,
+  concat_ws(', ', concat('generation ', prev_generation), concat(prev_members, IF(prev_members = 1, ' member', ' members'))), NULL, array_join(reasons, ', '),
+  began_after, began_by
+FROM {gold.rebalances}""",
+    """
+SELECT 'rebalance_ended', cluster_id, cluster, NULL, NULL, group_id, coordinator, NULL,
+  concat_ws(', ', ended_as, concat('generation ', generation), concat(members, IF(members = 1, ' member', ' members'))), array_join(reasons, ', '),
+  ended_after, ended_by
+FROM {gold.rebalances} WHERE ended_by IS NOT NULL""",
+    """
+SELECT 'coordinator_moved', cluster_id, cluster, '__consumer_offsets', log_partition, group_id, broker_id,
+  CAST(prev_broker_id AS STRING), CAST(broker_id AS STRING), NULL, began_after, began_by
+FROM {gold.group_events} WHERE event = 'coordinator_moved'""",
+    """
+SELECT concat('group_', event), cluster_id, cluster, NULL, NULL, group_id, NULL, coalesce(prev_member_id, prev_group_type),
+  coalesce(member_id, detail, group_type), NULL, began_after, began_by
+FROM {gold.group_events} WHERE event <> 'coordinator_moved'""",
+    """
+SELECT kind, cluster_id, cluster, NULL, NULL, group_id, NULL, NULL,
+  concat_ws(', ', concat(rebalances, ' rebalances'), client_id, client_host), NULL, NULL, began_by
+FROM {gold.rebalance_storms}""",
 )
 
 INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
-    comment="Brokers, ISRs, leaders, reassignments and topics: what happened, in one order. Began after began_after and by began_by; what is inferred stands in a column of its own.",
-    query="\nUNION ALL".join(_TIMELINE).strip(),
+    comment="Brokers, ISRs, leaders, reassignments, topics, coordinators and groups: what happened, in one order. Began after began_after and by began_by; what is inferred stands in a column of its own.",
+    parts=_TIMELINE,
 )
 
 GROUP_COORDINATORS = View(
     schema="gold",
     name="group_coordinators",
     comment="The coordinator of each group at each time: the leader of its partition of __consumer_offsets. From first_seen_at to superseded_at (null: now).",
-    query="""SELECT g.cluster_id, g.cluster, g.group_id, g.log_partition, p.leader AS broker_id, p.prev_sent_at, p.first_seen_at,
+    parts=(
+        """
+SELECT g.cluster_id, g.cluster, g.group_id, g.log_partition, p.leader AS broker_id, p.prev_sent_at, p.first_seen_at,
   p.superseded_at
 FROM {gold.group_states} g JOIN {silver.partition_snapshots} p
   ON p.cluster_id = g.cluster_id AND p.topic = '__consumer_offsets' AND p.partition = g.log_partition""",
+    ),
 )
 
 VIEWS = (INCIDENT_TIMELINE, GROUP_COORDINATORS)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import DataType
 
 from schemas import bronze, gold, quality, silver
-from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View
+from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View, union_all
 
 TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES + quality.TABLES
 VIEWS: tuple[View, ...] = silver.VIEWS + gold.VIEWS
@@ -65,9 +66,22 @@ class Lake:
         """The rows of `table` now."""
         return spark.table(self.identifier(table))
 
+    def read_version(self, spark: SparkSession, table: Table, version: int) -> DataFrame:
+        """The rows of `table` in one of its versions."""
+        return self._load(spark.read.format("delta").option("versionAsOf", version), table)
+
+    def read_appended(self, spark: SparkSession, table: Table, first: int, last: int) -> DataFrame:
+        """The rows that versions `first` to `last` of `table` appended; compaction and deletions are passed over."""
+        feed = spark.read.format("delta").option("readChangeFeed", "true")
+        rows = self._load(feed.option("startingVersion", first).option("endingVersion", last), table)
+        return rows.where("_change_type = 'insert'").drop("_change_type", "_commit_version", "_commit_timestamp")
+
     def read_stream(self, spark: SparkSession, table: Table, **options: str) -> DataFrame:
         """The rows appended to `table`, as a stream; deletions by retention are passed over."""
         reader = spark.readStream.format("delta").option("skipChangeCommits", "true").options(**options)
+        return self._load(reader, table)
+
+    def _load(self, reader: DataFrameReader | DataStreamReader, table: Table) -> DataFrame:
         return reader.load(self.path(table)) if self.root is not None else reader.table(self.identifier(table))
 
 
@@ -121,7 +135,8 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
     """Put the lake's tables and views under their names (bronze.metadata_polls, silver.partitions_now, ...).
 
     Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
-    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too.
+    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too. A view of
+    several parts goes without those of such tables, all but the first: what has never been written holds no rows.
     """
     names = []
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
@@ -134,8 +149,9 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
             spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
         names.append(table.full_name)
     for view in VIEWS:
-        if all(name in names for name in _REFERENCE.findall(view.query)):
-            query = _resolve(view.query, lambda name: f"{prefix}{name}")
+        parts = [part for part in view.parts if set(names).issuperset(_REFERENCE.findall(part))]
+        if view.parts[0] in parts:
+            query = _resolve(union_all(parts), lambda name: f"{prefix}{name}")
             spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
             names.append(view.full_name)
     return names

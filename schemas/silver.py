@@ -344,7 +344,9 @@ def _now(snapshots: Table, what: str, last_seen_at: str = "p.applied_at") -> Vie
         schema="silver",
         name=snapshots.name.replace("_snapshots", "s_now"),
         comment=f"{what} as of the latest accepted poll of each cluster.",
-        query=f"SELECT\n  {columns}\nFROM {{{snapshots.full_name}}} s JOIN {{silver.progress}} p USING (cluster)\nWHERE s.is_current",
+        parts=(
+            f"SELECT\n  {columns}\nFROM {{{snapshots.full_name}}} s JOIN {{silver.progress}} p USING (cluster)\nWHERE s.is_current",
+        ),
     )
 
 

@@ -1,6 +1,6 @@
 """What a table of the lake is: columns with comments, keys, constraints, layout, as plain data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 LAKE_VERSION = 1
@@ -33,7 +33,8 @@ class Table:
     """One table: where it lies (`schema`.`name`), its columns, its key, and what every row must satisfy.
 
     `key` names the columns that tell rows apart; Delta does not enforce it, the writers and the tests do.
-    `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude each other.
+    `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude each other. `keeps_changes`: what was
+    appended between two versions can be read without the rest (Delta's change data feed).
     """
 
     schema: str
@@ -44,6 +45,7 @@ class Table:
     constraints: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
+    keeps_changes: bool = False
 
     @property
     def full_name(self) -> str:
@@ -68,6 +70,7 @@ class Table:
             VERSION_PROPERTY: str(LAKE_VERSION),
             # Off, so that delta-rs, Polars and DuckDB can read the lake too.
             "delta.enableDeletionVectors": "false",
+            **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }
         rendered = ",\n  ".join(f"{sql_string(key)} = {sql_string(value)}" for key, value in properties.items())
@@ -79,17 +82,30 @@ class Table:
 
 @dataclass(frozen=True)
 class View:
-    """A named question over tables of the lake; `{name}` in `query` stands for the table or view of that name."""
+    """A named question over tables of the lake; `{schema.name}` in a part stands for that table.
+
+    The rows are those of all parts; the first part names the columns.
+    """
 
     schema: str
     name: str
     comment: str
-    query: str
+    parts: tuple[str, ...]
+
+    @property
+    def query(self) -> str:
+        """All parts as one SELECT."""
+        return union_all(self.parts)
 
     @property
     def full_name(self) -> str:
         """`schema.name`, the name in catalogs and messages."""
         return f"{self.schema}.{self.name}"
+
+
+def union_all(parts: Sequence[str]) -> str:
+    """SELECTs of the same columns as one."""
+    return "\nUNION ALL\n".join(part.strip() for part in parts)
 
 
 def sql_string(text: str) -> str:

@@ -49,8 +49,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     from local_cluster.ivy import kafka_jars
 
-    clients = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith("kafka-clients-")]
-    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *clients]
+    own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
+    classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
+    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *classes]
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -89,5 +90,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "Lake":  # noqa: F821
     """A lake whose history is known, made once: the questions are asked of it, and the notebooks draw it."""
     from tests.spark.incident import write_lake
+    from tests.spark.incident_groups import write_groups
 
-    return write_lake(spark, str(tmp_path_factory.mktemp("incident")))
+    lake = write_lake(spark, str(tmp_path_factory.mktemp("incident")))
+    write_groups(spark, lake)
+    return lake

@@ -11,12 +11,16 @@ from typing import Any
 
 import yaml
 
-from metadata_source.options import duration_ms, parse
+from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, duration_ms, parse, parse_group_log
 from schemas.lake import Lake
 
-_KEYS = ("lake", "checkpoints", "clusters", "poll", "retention", "thresholds", "validation")
+_KEYS = ("lake", "checkpoints", "clusters", "poll", "groupLog", "retention", "thresholds", "validation")
+_SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
+"""Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
 _RETENTION_KEYS = ("bronze",)
-_THRESHOLD_KEYS = ("flaps", "flapWindow")
+_COUNTS = {"flaps": 1, "storm": 2, "crashLoop": 2}
+"""Thresholds that are counts -> the smallest that makes sense."""
+_WINDOWS = ("flapWindow", "stormWindow", "crashLoopWindow")
 _VALIDATION_KEYS = ("docs",)
 _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
@@ -30,10 +34,18 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From when on something is called so. A broker that leaves an ISR `flaps` times within `flap_window` is flapping."""
+    """From when on something is called so.
+
+    A broker that leaves an ISR `flaps` times within `flap_window` is flapping. A group that rebalances `storm` times within
+    `storm_window` is in a storm, and a client that joins it anew `crash_loop` times within `crash_loop_window` in a crash loop.
+    """
 
     flaps: int = 3
     flap_window: timedelta = timedelta(minutes=10)
+    storm: int = 5
+    storm_window: timedelta = timedelta(minutes=10)
+    crash_loop: int = 3
+    crash_loop_window: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,7 @@ class Config:
 
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
     the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None where
-    nothing says it.
+    nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is not read.
     """
 
     lake: Lake
@@ -52,6 +64,7 @@ class Config:
     bronze_retention: timedelta
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
+    group_log: Mapping[str, str] | None = None
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -62,6 +75,18 @@ class Config:
         known = {alias: {"clusterId": id_} for alias, id_ in cluster_ids.items()}
         clusters = {alias: {**known.get(alias, {}), **options} for alias, options in self.clusters.items()}
         return {**self.poll, "clusters": json.dumps(clusters)}
+
+    def group_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
+        """Options for the stream `kafka_group_log`, to the same clusters. Raises ValueError where the log is not to be read."""
+        if self.group_log is None:
+            raise ValueError("groupLog is missing: an empty mapping reads the log of every cluster")
+        polling = self.source_options(cluster_ids)
+        clusters = {
+            alias: {name: value for name, value in options.items() if name.lower() in GROUP_LOG_BY_NAME}
+            for alias, options in json.loads(polling["clusters"]).items()
+        }
+        common = {name: value for name, value in self.poll.items() if name.lower() in _SHARED_OPTIONS}
+        return {**common, **self.group_log, "clusters": json.dumps(clusters)}
 
 
 def load(path: str) -> Config:
@@ -106,10 +131,7 @@ def _config(content: Mapping[str, Any]) -> Config:
         alias: _texts(f"clusters.{alias}", options)
         for alias, options in _mapping("clusters", content["clusters"]).items()
     }
-    poll = _texts("poll", content.get("poll") or {})
-    for name in poll:
-        if name.lower() in {"cluster", "clusters", "clusterid"}:
-            raise ValueError(f"poll.{name}: what is of one cluster only stands under clusters")
+    poll = _source_texts("poll", content.get("poll") or {})
     config = Config(
         lake,
         checkpoints,
@@ -118,6 +140,7 @@ def _config(content: Mapping[str, Any]) -> Config:
         _retention(content.get("retention") or {}),
         _thresholds(content.get("thresholds") or {}),
         _docs(content.get("validation") or {}, lake),
+        _source_texts("groupLog", content["groupLog"] or {}) if "groupLog" in content else None,
     )
     # The data source knows its options; a mistake should show here, not in the first batch.
     for cluster in parse(config.source_options({}), "stream").clusters:
@@ -126,7 +149,17 @@ def _config(content: Mapping[str, Any]) -> Config:
                 f"metadataVersion {cluster.metadata_version}: history needs the cluster's id, which answers have from "
                 f"{FIRST_VERSION_WITH_CLUSTER_ID} on"
             )
+    if config.group_log is not None:
+        parse_group_log(config.group_log_options({}), "stream")
     return config
+
+
+def _source_texts(key: str, value: Any) -> dict[str, str]:
+    texts = _texts(key, value)
+    for name in texts:
+        if name.lower() in {"cluster", "clusters", "clusterid"}:
+            raise ValueError(f"{key}.{name}: what is of one cluster only stands under clusters")
+    return texts
 
 
 def _lake(value: Any) -> Lake:
@@ -154,13 +187,25 @@ def _retention(value: Any) -> timedelta:
 
 def _thresholds(value: Any) -> Thresholds:
     thresholds = _mapping("thresholds", value)
-    _known_keys(thresholds, _THRESHOLD_KEYS, "thresholds.")
-    flaps = thresholds.get("flaps", Thresholds.flaps)
-    if not isinstance(flaps, int) or isinstance(flaps, bool) or flaps < 1:
-        raise ValueError(f"thresholds.flaps: {flaps!r} is not a whole number from 1 on")
-    if "flapWindow" not in thresholds:
-        return Thresholds(flaps)
-    return Thresholds(flaps, _duration("thresholds.flapWindow", thresholds["flapWindow"]))
+    _known_keys(thresholds, (*_COUNTS, *_WINDOWS), "thresholds.")
+    counts = {
+        _field(key): _count(f"thresholds.{key}", thresholds[key], least)
+        for key, least in _COUNTS.items()
+        if key in thresholds
+    }
+    windows = {_field(key): _duration(f"thresholds.{key}", thresholds[key]) for key in _WINDOWS if key in thresholds}
+    return Thresholds(**counts, **windows)
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}: {value!r} is not a whole number from {least} on")
+    return value
+
+
+def _field(key: str) -> str:
+    """flapWindow -> flap_window."""
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", key)
 
 
 def _docs(value: Any, lake: Lake) -> str | None:

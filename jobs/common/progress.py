@@ -18,7 +18,7 @@ from delta.exceptions import (
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.writes import upsert
+from jobs.common.writes import GONE, upsert
 from schemas import gold, silver
 from schemas.lake import Lake, LakeError, check_tables, ensure_tables
 from schemas.table import Table
@@ -32,6 +32,8 @@ _CONFLICTS = (
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
 )
+NEVER = 253_402_300_799_999_999
+"""The end of the year 9999, microseconds."""
 _CLUSTERS = ("done_poll", "done_at", "settled_poll", "settled_at")
 
 
@@ -40,8 +42,8 @@ class Window:
     """The polls of each cluster that a run makes events of.
 
     `clusters` has a row for each: cluster_id, cluster, done_poll and done_at (null: nothing is done yet), settled_poll and
-    settled_at; a small frame that is joined to everything. `since` is the oldest done_at in microseconds, None where a cluster
-    is new.
+    settled_at (null: never polled); a small frame that is joined to everything. `since` is the oldest done_at in microseconds, None
+    where a cluster is new.
     """
 
     job: str
@@ -95,8 +97,16 @@ class Window:
         """Rows of a gold table of which one of `times` is not before `since` (microseconds), all where that is None."""
         return rows_since(self.lake.read(self._spark, table), since, *times, open_too=open_too)
 
-    def write(self, rows: DataFrame, table: Table, since: int | None, *times: str, open_too: bool = False) -> None:
-        """Write those of `rows` that the table does not have as they are.
+    def write(
+        self,
+        rows: DataFrame,
+        table: Table,
+        since: int | None,
+        *times: str,
+        open_too: bool = False,
+        gone: DataFrame | None = None,
+    ) -> None:
+        """Write those of `rows` that the table does not have as they are, and delete those that have the keys of `gone`.
 
         Rows with their keys are among those that `read_gold` gives for the same arguments.
         """
@@ -110,6 +120,10 @@ class Window:
         )
         if "updated_at" in table.column_names:
             changed = changed.withColumn("updated_at", F.current_timestamp())
+        if gone is not None:
+            changed = changed.withColumn(GONE, F.lit(False)).unionByName(
+                gone.select(*table.key, F.lit(True).alias(GONE)), allowMissingColumns=True
+            )
         changed = changed.localCheckpoint()
         if not changed.isEmpty():
             self.put(changed, table, _not_before(since, *times, open_too=open_too, of="t."))
@@ -163,58 +177,76 @@ def _not_before(since: int | None, *times: str, open_too: bool, of: str = "") ->
 
 def new_window(spark: SparkSession, lake: Lake, job: str) -> Window | None:
     """What `job` has to do; None when there is nothing new. `spark`: a session of the job's own, for what it writes."""
-    version = _version_of(spark, lake, silver.PROGRESS)
-    # A run that has been overtaken by a later one must not write what it knew: Delta passes over a write of an older
-    # version. The table's id is in the name: a silver that was made anew counts from zero again.
-    spark.conf.set("spark.databricks.delta.write.txnAppId", f"{job} {version.table_id}")
-    spark.conf.set("spark.databricks.delta.write.txnVersion", str(version.number))
+    version = version_of(spark, lake, silver.PROGRESS)
+    pass_over_if_overtaken(spark, f"{job} {version.table_id}", version.number)
     return window_of(version.rows, lake, job)
+
+
+def pass_over_if_overtaken(spark: SparkSession, run: str, number: int) -> None:
+    """Let Delta pass over what this session writes where a run of the same name with this number, or a higher one, wrote already.
+
+    A run that has been overtaken by a later one must not write what it knew. Ids of the tables that it read belong into the name:
+    what was made anew counts from zero again.
+    """
+    spark.conf.set("spark.databricks.delta.write.txnAppId", run)
+    spark.conf.set("spark.databricks.delta.write.txnVersion", str(number))
 
 
 def window_of(progress: DataFrame, lake: Lake, job: str) -> Window | None:
     """What is new to `job` by `progress`, rows of silver.progress; None when nothing is."""
-    spark = progress.sparkSession
-    done = lake.read(spark, gold.PROGRESS).where(F.col("job") == job).select("cluster_id", "done_poll", "done_at")
-    settled_at = F.when(F.col("settled_poll") == F.col("applied_poll"), F.col("applied_at")).otherwise(
-        F.col("before_at")
-    )
+    done = lake.read(progress.sparkSession, gold.PROGRESS).where(F.col("job") == job)
     clusters = (
-        progress.where("settled_poll IS NOT NULL")
-        .join(F.broadcast(done), "cluster_id", "left")
+        settled(progress)
+        .join(F.broadcast(done.select("cluster_id", "done_poll", "done_at")), "cluster_id", "left")
         .where("done_poll IS NULL OR done_poll < settled_poll")
-        .select(
-            "cluster_id",
-            "cluster",
-            "done_poll",
-            F.unix_micros("done_at").alias("done_at"),
-            "settled_poll",
-            F.unix_micros(settled_at).alias("settled_at"),
-        )
     )
-    rows = clusters.collect()
+    return window_over(clusters, lake, job)
+
+
+def settled(progress: DataFrame) -> DataFrame:
+    """cluster_id, cluster, settled_poll, settled_at: up to where nothing can change any more. `progress`: rows of silver.progress."""
+    at = F.when(F.col("settled_poll") == F.col("applied_poll"), F.col("applied_at")).otherwise(F.col("before_at"))
+    return progress.where("settled_poll IS NOT NULL").select(
+        "cluster_id", "cluster", "settled_poll", at.alias("settled_at")
+    )
+
+
+def window_over(clusters: DataFrame, lake: Lake, job: str) -> Window | None:
+    """The window of `clusters`, columns as Window has them; None when there are none."""
+    times = ("done_at", "settled_at")
+    in_micros = clusters.select(
+        "cluster_id",
+        "cluster",
+        "done_poll",
+        F.unix_micros("done_at").alias("done_at"),
+        "settled_poll",
+        F.unix_micros("settled_at").alias("settled_at"),
+    )
+    rows = in_micros.collect()
     if not rows:
         return None
-    since = [row.done_at for row in rows]
+    since = [row.done_at for row in rows if row.settled_poll is not None]
     # Rows that are here already, so that no plan has to read them again; micros, since Python's times have the zone of here.
-    here = spark.createDataFrame(rows, clusters.schema).withColumns(
-        {name: F.timestamp_micros(name) for name in ("done_at", "settled_at")}
+    here = clusters.sparkSession.createDataFrame(rows, in_micros.schema).withColumns(
+        {name: F.timestamp_micros(name) for name in times}
     )
-    return Window(job, lake, here, None if None in since else min(since))
+    return Window(job, lake, here, None if None in since else min(since, default=NEVER))
 
 
 @dataclass(frozen=True)
-class _Version:
+class Version:
+    """A version of a table: Delta's id of the table, the number, and the rows then."""
+
     table_id: str
     number: int
     rows: DataFrame
 
 
-def _version_of(spark: SparkSession, lake: Lake, table: Table) -> _Version:
+def version_of(spark: SparkSession, lake: Lake, table: Table) -> Version:
     """The newest version of a table, and its rows in it."""
     detail = spark.sql(f"DESCRIBE DETAIL {lake.identifier(table)}").collect()[0]
     newest = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0].version
-    rows = spark.sql(f"SELECT * FROM {lake.identifier(table)} VERSION AS OF {newest}")
-    return _Version(detail.id, newest, rows)
+    return Version(detail.id, newest, lake.read_version(spark, table, newest))
 
 
 def prepared(

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
 from jobs.common.writes import delete_matching
-from schemas import bronze, silver
+from schemas import bronze, gold, silver
 from schemas.lake import TABLES, Lake, properties, table_exists
 from schemas.table import Table
 
@@ -32,6 +32,7 @@ def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> Non
     Not while a stream still has to read files older than that: VACUUM takes what OPTIMIZE has replaced.
     """
     expire_bronze(spark, lake, bronze_retention)
+    expire_group_log(spark, lake, bronze_retention)
 
     def compact(table: Table) -> None:
         if table_exists(spark, lake, table):
@@ -78,3 +79,18 @@ def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta) -> None
         gone = "t.poll_id < s.first_kept OR (s.first_kept IS NULL AND t.poll_id <= s.last)"
         delete_matching(cut, lake, bronze.METADATA_POLLS, f"t.cluster = s.cluster AND ({gone})")
         log.info("bronze polls older than %s are gone", retention)
+
+
+def expire_group_log(spark: SparkSession, lake: Lake, retention: timedelta) -> None:
+    """Delete the rows of the coordinators' log that were read longer ago than `retention` and were taken into history."""
+    if not (table_exists(spark, lake, bronze.GROUP_LOG) and table_exists(spark, lake, gold.GROUP_PROGRESS)):
+        return
+    done = lake.read(spark, gold.GROUP_PROGRESS).select(
+        "cluster",
+        F.explode("next_offsets").alias("log_partition", "done"),
+        (F.current_timestamp() - F.lit(retention)).alias("before"),
+    )
+    is_done = "coalesce(t.next_offset, t.offset + 1) <= s.done AND t.read_at < s.before"
+    delete_matching(
+        done, lake, bronze.GROUP_LOG, f"t.cluster = s.cluster AND t.log_partition = s.log_partition AND {is_done}"
+    )

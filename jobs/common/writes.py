@@ -7,21 +7,27 @@ from pyspark.sql import DataFrame
 from schemas.lake import Lake
 from schemas.table import Table
 
+GONE = "_gone"
+"""Column of rows that are written: where it is true, the row with that key is deleted."""
+
 
 def upsert(
     rows: DataFrame, lake: Lake, table: Table, *, update: Sequence[str] | None = None, within: str = "true"
 ) -> None:
     """Insert `rows`; of those whose key the table has already, take over the columns `update` (default: all).
 
-    Keys are compared null-safe. `within` is a condition on the target, named t, that every row with one of these keys
-    fulfils: it spares the MERGE from looking through the rest of the table.
+    Keys are compared null-safe. `rows` may have a column GONE. `within` is a condition on the target, named t, that every row
+    with one of these keys fulfils: it spares the MERGE from looking through the rest of the table.
     """
     names = table.column_names
     same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in table.key)
     changes = ", ".join(f"t.`{name}` = s.`{name}`" for name in update or names if name not in table.key)
+    deletes = GONE in rows.columns
     clauses = f"""
+        {f"WHEN MATCHED AND s.{GONE} THEN DELETE" if deletes else ""}
         WHEN MATCHED THEN UPDATE SET {changes}
-        WHEN NOT MATCHED THEN INSERT ({_names(names)}) VALUES ({_names(names, "s.")})"""
+        WHEN NOT MATCHED {f"AND NOT s.{GONE}" if deletes else ""}
+          THEN INSERT ({_names(names)}) VALUES ({_names(names, "s.")})"""
     _merge(rows, lake, table, f"{same} AND ({within})", clauses)
 
 

@@ -3,8 +3,8 @@
 An answer to a kind says all there is of it, so what it does not list has ended. Kinds have a beat of their own: between two
 answers to one, nothing is known of it and what was said last goes on. Each kind therefore has its own line of polls.
 
-All kinds are worked on at once, as things: a topic, a number (partition or broker), and the states of every kind side by
-side. Planning five times as much for rows as few as these would cost more than the rows do.
+All kinds are worked on at once, as things: the keys of every kind (topic, partition, broker, group) and their states side
+by side. Planning six times as much for rows as few as these would cost more than the rows do.
 """
 
 from collections.abc import Mapping
@@ -15,30 +15,39 @@ from pyspark.sql import functions as F
 
 from jobs.rules import presence
 from jobs.rules.intervals import intervals
-from schemas.silver import ENRICHMENTS
+from schemas.silver import ENRICHMENTS, GROUP_SNAPSHOTS
 from schemas.table import Table
 
 ANSWERED = "ok"
+FAILED = "failed"
+"""How outcomes begin that say nothing."""
 
 
-def _state_of(table: Table) -> list[str]:
-    return [column.name for column in table.columns if f"prev_{column.name}" in table.column_names]
+def _state_of(table: Table) -> dict[str, str]:
+    """The columns of a table's state, and their types."""
+    return {column.name: column.type for column in table.columns if f"prev_{column.name}" in table.column_names}
 
 
-def _number_of(table: Table) -> str | None:
-    """The column of a table's key that is a number, if it has one."""
-    return next((name for name in table.key if name in {"partition", "broker_id"}), None)
-
-
+_GROUP = "group"
+"""A group's state as one value. Nulls in it are told (a classic group has no epoch); null itself could not be told."""
+_GROUP_STATE = _state_of(GROUP_SNAPSHOTS)
 _STATES = {
+    name: type_
+    for table in ENRICHMENTS.values()
+    if table is not GROUP_SNAPSHOTS
+    for name, type_ in _state_of(table).items()
+} | {_GROUP: f"struct<{', '.join(f'{name}: {type_}' for name, type_ in _GROUP_STATE.items())}>"}
+"""The columns of state of all kinds, and their types."""
+
+_KEYS = {
     column.name: column.type
     for table in ENRICHMENTS.values()
     for column in table.columns
-    if column.name in _state_of(table)
+    if column.name in table.key[1:-1]
 }
-"""The columns of state of all kinds, and their types."""
+"""The columns of all keys between cluster and first_poll, and their types."""
 
-_THING = ("cluster", "kind", "topic", "number")
+_THING = ("cluster", "kind", *_KEYS)
 
 
 def lines_of(headers: DataFrame, verdicts: DataFrame) -> DataFrame:
@@ -87,7 +96,7 @@ def answered_intervals(answers: DataFrame, lines: DataFrame, open_rows: Mapping[
     listed = (
         answers.withColumn("kind", F.col("record"))
         .join(polls, ["cluster", "kind", "poll_id"])
-        .select("cluster", "kind", "topic", "ord", F.inline(said))
+        .select("cluster", "kind", "ord", F.col("topic"), F.inline(said))
     )
     so_far = reduce(DataFrame.unionByName, (_as_things(kind, rows) for kind, rows in open_rows.items())).join(
         F.broadcast(lines.where("ord = 0").select("cluster", "kind", "ord")), ["cluster", "kind"]
@@ -110,9 +119,12 @@ def answered_intervals(answers: DataFrame, lines: DataFrame, open_rows: Mapping[
 
 def rows_of(kind: str, things: DataFrame) -> DataFrame:
     """The things of one kind with the columns of its table, as answered_intervals gives them."""
-    number = _number_of(ENRICHMENTS[kind])
     rows = things.where(F.col("kind") == kind)
-    return rows.withColumnRenamed("number", number) if number else rows
+    if ENRICHMENTS[kind] is not GROUP_SNAPSHOTS:
+        return rows
+    return rows.withColumns(
+        {f"{prefix}{name}": F.col(f"{prefix}{_GROUP}.{name}") for prefix in ("", "prev_") for name in _GROUP_STATE}
+    )
 
 
 def last_answers(headers: DataFrame, verdicts: DataFrame) -> DataFrame:
@@ -133,52 +145,65 @@ def _answered_kinds() -> Column:
     return F.explode(F.map_keys(answered)).alias("kind")
 
 
-def _thing(number: Column | None, **state: Column) -> Column:
-    none = F.lit(None)
-    columns = [(none if number is None else number).cast("int").alias("number")]
-    columns += [state.get(name, none).cast(type_).alias(name) for name, type_ in _STATES.items()]
-    return F.struct(*columns)
+def _thing(**columns: Column) -> Column:
+    """A thing with these columns of key and state, topic aside."""
+    wanted = {name: type_ for name, type_ in (_KEYS | _STATES).items() if name != "topic"}
+    return F.struct(*(columns.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in wanted.items()))
 
 
 def _things_of(kind: str) -> Column:
-    """What a bronze row of this kind says, an array of things; topic aside."""
-    if kind == "configs":
-        min_isr = F.try_element_at("configs", F.lit("min.insync.replicas"))
-        unclean = F.try_element_at("configs", F.lit("unclean.leader.election.enable"))
-        state = {
-            "min_insync_replicas": min_isr.try_cast("int"),
-            "unclean_leader_election_enable": unclean.try_cast("boolean"),
-        }
-        return F.array(_thing(None, **state))
-    if kind == "quorum":
-        state = {
-            "controller_id": F.col("quorum.leader_id"),
-            "quorum_epoch": F.col("quorum.leader_epoch"),
-            "voters": F.array_sort("quorum.voters"),
-        }
-        return F.array(_thing(None, **state))
-    if kind == "fenced":
-        return F.transform("fenced", lambda b: _thing(b["broker_id"], host=b["host"], port=b["port"], rack=b["rack"]))
-    names = {"reassignments": ("adding", "removing"), "elr": ("elr", "last_known_elr")}[kind]
-    columns = dict(zip(_state_of(ENRICHMENTS[kind]), names, strict=True))
+    """What a bronze row of this kind says, an array of things."""
+    match kind:
+        case "configs":
+            min_isr = F.try_element_at("configs", F.lit("min.insync.replicas"))
+            unclean = F.try_element_at("configs", F.lit("unclean.leader.election.enable"))
+            return F.array(
+                _thing(
+                    min_insync_replicas=min_isr.try_cast("int"),
+                    unclean_leader_election_enable=unclean.try_cast("boolean"),
+                )
+            )
+        case "quorum":
+            return F.array(
+                _thing(
+                    controller_id=F.col("quorum.leader_id"),
+                    quorum_epoch=F.col("quorum.leader_epoch"),
+                    voters=F.array_sort("quorum.voters"),
+                )
+            )
+        case "fenced":
+            return F.transform(
+                kind, lambda b: _thing(**{name: b[name] for name in ("broker_id", "host", "port", "rack")})
+            )
+        case "groups":
+            return F.transform(kind, lambda g: _thing(group_id=g["group_id"], group=_group_state(g)))
+        case "reassignments":
+            names = {"adding_replicas": "adding", "removing_replicas": "removing"}
+        case "elr":
+            names = {"elr": "elr", "last_known_elr": "last_known_elr"}
     return F.transform(
         kind,
-        lambda p: _thing(p["partition"], **{column: F.array_sort(p[name]) for column, name in columns.items()}),
+        lambda p: _thing(partition=p["partition"], **{name: F.array_sort(p[said]) for name, said in names.items()}),
+    )
+
+
+def _group_state(group: Column) -> Column:
+    """The state of a group as bronze has it; null where it could not be told this time."""
+    return F.when(
+        ~F.coalesce(group["error"].startswith(FAILED), F.lit(False)), F.struct(*(group[name] for name in _GROUP_STATE))
     )
 
 
 def _as_things(kind: str, rows: DataFrame) -> DataFrame:
-    table, none = ENRICHMENTS[kind], F.lit(None)
-    number = _number_of(table)
+    """The open rows of a kind's table."""
+    columns = dict.fromkeys((*_KEYS, *_STATES), F.lit(None))
+    columns |= {name: F.col(name) for name in ENRICHMENTS[kind].column_names if name in columns}
+    if ENRICHMENTS[kind] is GROUP_SNAPSHOTS:
+        columns[_GROUP] = F.struct(*_GROUP_STATE)
     return rows.select(
         "cluster",
         F.lit(kind).alias("kind"),
-        ("topic" if "topic" in table.key else none.cast("string").alias("topic")),
-        (F.col(number) if number else none.cast("int")).alias("number"),
-        *(
-            F.col(name) if name in table.column_names else none.cast(type_).alias(name)
-            for name, type_ in _STATES.items()
-        ),
+        *(columns[name].cast(type_).alias(name) for name, type_ in (_KEYS | _STATES).items()),
         "first_poll",
     )
 

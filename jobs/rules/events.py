@@ -16,9 +16,10 @@ def began() -> list[Column]:
     ]
 
 
-def row_id(*columns: str) -> Column:
+def row_id(*columns: str | Column) -> Column:
     """The id of a gold row: a hash of its key and its opening poll."""
-    return F.md5(F.concat_ws("\n", *(F.coalesce(F.col(column).cast("string"), F.lit("")) for column in columns)))
+    values = (F.col(column) if isinstance(column, str) else column for column in columns)
+    return F.md5(F.concat_ws("\n", *(F.coalesce(value.cast("string"), F.lit("")) for value in values)))
 
 
 def ms(begin: str, end: str) -> Column:

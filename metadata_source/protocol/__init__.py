@@ -1,1 +1,1 @@
-"""Kafka's Metadata messages: their tables, their decoder into Arrow, and the digest of a topic."""
+"""Kafka's messages as tables, and their bytes as Arrow: Metadata, with the digest of a topic, and the records of group coordinators."""

@@ -6,8 +6,6 @@ epochs or configs that are not there. A metadata hash of 0 stays: it is also the
 
 from __future__ import annotations
 
-import base64
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +13,7 @@ import pyarrow as pa
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
 from metadata_source.protocol.group_specs import RECORD_TYPES
-from metadata_source.protocol.values import read_values
+from metadata_source.protocol.values import read_values, uuid_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -267,7 +265,7 @@ def _group_epoch(values: _Values) -> _Values:
 def _partition_metadata(values: _Values) -> list[_Values]:
     return [
         {
-            "topic_id": _uuid_text(each["topic_id"]),
+            "topic_id": uuid_text(each["topic_id"]),
             "topic": each["topic_name"],
             "partitions": each["num_partitions"],
             "racks": each["partition_metadata"],
@@ -376,7 +374,7 @@ def _share_state(values: _Values) -> _Values:
 def _share_topics(topics: Iterable[_Values]) -> list[_Values]:
     return [
         {
-            "topic_id": _uuid_text(each["topic_id"]),
+            "topic_id": uuid_text(each["topic_id"]),
             "topic": each["topic_name"],
             "partitions": each.get("partitions"),
         }
@@ -403,7 +401,7 @@ def _topology_topics(topics: Iterable[_Values]) -> list[_Values]:
 
 
 def _partitions(topics: Iterable[_Values]) -> list[_Values]:
-    return [{**_with_known_epochs(each), "topic_id": _uuid_text(each["topic_id"])} for each in topics]
+    return [{**_with_known_epochs(each), "topic_id": uuid_text(each["topic_id"])} for each in topics]
 
 
 def _with_known_epochs(entry: _Values) -> _Values:
@@ -421,12 +419,6 @@ def _time(ms: int | None) -> int | None:
     if not 0 < ms <= _LAST_MS:
         raise _NotDecodedError(f"{ms} ms since 1970 is no time of a record")
     return ms * 1000
-
-
-@lru_cache(maxsize=4096)
-def _uuid_text(raw: bytes) -> str | None:
-    """Return an id as Kafka prints it (``Uuid.toString``: URL-safe base64 without padding), None for zeros."""
-    return base64.urlsafe_b64encode(raw)[:22].decode() if any(raw) else None
 
 
 #: By record type: the column of `RECORDS` that its values go to, and what makes them of the fields of key and value.

@@ -169,7 +169,7 @@ _SUBTOPOLOGY = Struct(
 
 _OF_GROUP = ("group_id",)
 
-#: By the number of the type. Missing are 0 and 1, offset commits, which nothing here reads, and 9 and 18, which no release writes.
+#: By the number of the type. Missing are 0 and 1, offset commits, which nothing here reads, and 9 and 18, which Kafka 4.3 no longer has.
 RECORD_TYPES: dict[int, RecordType] = {
     each.key.api_key: each
     for each in (

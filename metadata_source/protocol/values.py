@@ -5,6 +5,7 @@ For messages that are small or have structs within structs; large ones of one sh
 
 from __future__ import annotations
 
+import base64
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +27,12 @@ def read_values(
     if not may_go_on:
         reader.refuse_rest()
     return values
+
+
+@lru_cache(maxsize=4096)
+def uuid_text(raw: bytes) -> str | None:
+    """Return an id as Kafka prints it (``Uuid.toString``: URL-safe base64 without padding), None for zeros."""
+    return base64.urlsafe_b64encode(raw)[:22].decode() if any(raw) else None
 
 
 class _ValueReader(Cursor):

@@ -184,6 +184,9 @@ class Cursor:
 
     def _read_varint(self) -> int:
         start = self.position
+        if start < len(self.body) and (only := self.body[start]) < 0x80:
+            self.position = start + 1
+            return only
         value = shift = 0
         while True:
             byte = self._take(1, start)[0]
@@ -215,13 +218,14 @@ class Cursor:
         return tag, size
 
     def _take(self, size: int, start: int | None = None) -> bytes:
-        if size > self._left():
-            at = self.position if start is None else start
+        begin = self.position
+        end = begin + size
+        if end > len(self.body):
+            at = begin if start is None else start
             what = f"{size} bytes wanted" if size > 1 else "1 byte wanted"
             raise self._error(at, f"{what}, {self._left()} left", len(self.body))
-        taken = self.body[self.position : self.position + size]
-        self.position += size
-        return taken
+        self.position = end
+        return self.body[begin:end]
 
     def _left(self) -> int:
         return len(self.body) - self.position

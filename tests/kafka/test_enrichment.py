@@ -211,10 +211,11 @@ def test_what_may_not_be_asked_is_not_allowed_and_the_poll_is_good(guarded, monk
         "fenced": "ok",
         "elr": "ok",
         "configs": "not_allowed",
+        "groups": "ok",
         "reassignments": "not_allowed",
         "quorum": "not_allowed",
     }
-    assert refused.rows.keys() == {"fenced", "elr"}
+    assert refused.rows.keys() == {"fenced", "elr", "groups"}
     allow(ResourceType.TOPIC, TOPIC, AclOperation.DESCRIBE_CONFIGS)
     some = by_topic(asked(), "configs")
     assert (dict(some[TOPIC]), some[MOVED]) == (DEFAULTS, None)

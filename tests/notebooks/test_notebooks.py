@@ -4,6 +4,7 @@ import ast
 import base64
 import io
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from notebooks import colours, render
 from notebooks.__main__ import main
 from notebooks.render import names, with_parameters
 from notebooks.review import ReviewError, open_review
-from schemas.lake import Lake
+from schemas import gold, silver
+from schemas.lake import TABLES, Lake
 from tests.commands import run_in_new_shell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +33,7 @@ AXIS = (205, 1075)
 
 def test_the_notebooks_are_those_of_the_readme() -> None:
     linked = re.findall(r"\(notebooks/(\w+)\.ipynb\)", (ROOT / "README.md").read_text())
-    assert sorted(set(linked)) == names() == ["isr_history", "leader_churn"]
+    assert sorted(set(linked)) == names() == ["incident", "isr_history", "leader_churn", "rebalance_history"]
 
 
 @pytest.mark.parametrize("name", names())
@@ -115,7 +117,7 @@ def test_isr_history(pages: dict[str, Page]) -> None:
         ("3", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z", "29.9 to 50.1", "under_min_isr"),
     ]
     assert page.columns("broker_id", "partitions", "causes", "flapping") == [
-        ("2", "3", "broker_down", "0"),
+        ("2", "4", "broker_down", "0"),
         ("3", "2", "broker_down", "0"),
         ("3", "1", "lagging", "0"),
     ]
@@ -139,10 +141,10 @@ def test_isr_history(pages: dict[str, Page]) -> None:
 def test_leader_churn(pages: dict[str, Page]) -> None:
     page = pages["leader_churn"]
     assert page.columns("reason", "seen", "changes", "partitions", "longest_leaderless_s") == [
-        ("failover", "3", "3", "2", "0"),
+        ("failover", "4", "4", "3", "0"),
         ("offline", "2", "2", "2", "0"),
+        ("preferred", "2", "2", "2", "0"),
         ("recovery", "2", "2", "2", "9.9 to 30.1"),
-        ("preferred", "1", "1", "1", "0"),
     ]
     assert page.columns("topic", "partition", "began", "unclean") == [
         ("clicks", "0", "11-01 12:00:30.0Z to 11-01 12:00:40.1Z", "proven")
@@ -150,6 +152,7 @@ def test_leader_churn(pages: dict[str, Page]) -> None:
     assert [row[:2] for row in page.columns("topic", "changes", "failover")] == [
         ("clicks", "3"),
         ("orders", "3"),
+        ("__consumer_offsets", "2"),
         ("logs", "2"),
     ]
     reasons, balance, led, heat, imbalance, hidden = range(6)
@@ -163,6 +166,62 @@ def test_leader_churn(pages: dict[str, Page]) -> None:
     assert not page.has(led, colours.NONE, at=50 / 95)
     assert page.has(hidden, colours.COUNT)
     assert not any(page.has(heat, colour) for colour in colours.LEVEL.values() if colour != colours.NONE)
+
+
+def test_rebalance_history(pages: dict[str, Page]) -> None:
+    page = pages["rebalance_history"]
+    assert page.columns("group_id", "rebalances", "seconds", "percent", "crash_loops") == [
+        ("billing", "8", "14 to 40.8", "14.7 to 42.9", "1"),
+        ("shop", "1", "15", "15.8", "0"),
+        ("search", "1", "1.2", "1.3", "0"),
+        ("audit", "1", "0 or more", "0 or more", "0"),
+        ("fresh", "0", "0", "0", "0"),
+        ("reports", "0", "0", "0", "0"),
+    ]
+    assert page.columns("client_id", "client_host", "joined", "left", "in_crash_loop") == [
+        ("billing-3", "/10.0.0.3", "3", "3", "True")
+    ]
+    assert page.columns("group_id", "state", "began") == [
+        ("reports", "PreparingRebalance", "11-01 12:00:20.0Z to 11-01 12:00:30.1Z"),
+        ("shop", "Reconciling", "11-01 12:01:25.0Z to 11-01 12:01:25.0Z"),
+    ]
+    assert page.columns("prev_broker_id", "broker_id", "groups", "groups_that_rebalanced") == [
+        ("2", "1", "5", "1"),
+        ("1", "2", "5", "0"),
+    ]
+    groups, reasons, lanes, happened = range(4)
+    assert len(page.pictures) == 4
+    found = {reason for reason, colour in colours.REBALANCE.items() if page.has(reasons, colour)} - {"unknown"}
+    assert found == {"member_joined", "member_left", "static_member_timed_out", "partitions_changed"}
+    assert page.has(groups, colours.REBALANCE["member_left"], at=20 / 95)
+    assert page.has(groups, colours.REBALANCE["partitions_changed"], at=92 / 95)
+    assert all(page.has(groups, colour) for colour in colours.STORM.values())
+    # Of billing: its coordinator was broker 1 from 10.1 to 40 s and broker 2 from 50.1 s; who stays has other partitions from 27 to 30 s.
+    styles = colours.of_brokers([1, 2, 3])
+    assert [page.has(lanes, styles[1].colour, at=second / 95) for second in (15, 60)] == [True, False]
+    assert [page.has(lanes, styles[2].colour, at=second / 95) for second in (15, 60)] == [False, True]
+    assert page.has(lanes, colours.MEMBER["partitions_changed_hands"], at=23 / 95)
+    assert page.has(lanes, colours.MEMBER["as_before"], at=60 / 95)
+    assert page.has(happened, styles[1].colour)
+
+
+def test_incident(pages: dict[str, Page]) -> None:
+    page = pages["incident"]
+    happened, brokers, levels, leaders, groups = range(5)
+    assert len(page.pictures) == 5
+    styles = colours.of_brokers([1, 2, 3])
+    assert all(page.has(happened, style.colour) for style in styles.values())
+    assert page.has(brokers, colours.LEVEL["offline"])
+    assert all(page.has(levels, colour) for colour in colours.LEVEL.values())
+    assert page.has(leaders, colours.REASON["failover"])
+    assert all(page.has(groups, colour) for colour in colours.STORM.values())
+    # One row of the table for each kind, of all groups.
+    whole = page.columns("what", "broker_id", "rows", "example")
+    assert ("coordinator_moved", "1", "5", "audit") in whole
+    assert ("rebalance_began", "1", "1", "billing") in whole
+    assert {"broker_gone", "isr_left", "leader_changed", "group_created", "storm", "crash_loop"} <= {
+        row[0] for row in whole
+    }
 
 
 def shown(name: str, **parameters: object) -> list[object]:
@@ -188,13 +247,31 @@ def is_blank(picture: object) -> bool:
 
 @pytest.mark.usefixtures("spark")
 class TestNothing:
-    @pytest.mark.parametrize(("name", "pictures"), [("isr_history", 5), ("leader_churn", 6)])
+    @pytest.mark.parametrize(
+        ("name", "pictures"), [("incident", 5), ("isr_history", 5), ("leader_churn", 6), ("rebalance_history", 4)]
+    )
     def test_a_lake_without_tables(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, pictures: int
     ) -> None:
         found = shown(name, lake=str(tmp_path / "empty"))
         assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
         assert sum(map(is_blank, found)) == pictures
+
+    def test_a_lake_that_was_made_before_groups_were_read(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], incident_lake: Lake
+    ) -> None:
+        later = {f"{table.schema}/{table.name}" for table in (*gold.GROUP_TABLES, silver.GROUP_SNAPSHOTS)}
+        root = Path(str(incident_lake))
+        for table in (table for table in TABLES if f"{table.schema}/{table.name}" not in later):
+            folder = Path(table.schema) / table.name
+            shutil.copytree(root / folder, tmp_path / folder)
+        window = {"lake": str(tmp_path), "since": "95 seconds", "until": UNTIL}
+        found = shown("rebalance_history", **window)
+        said = capsys.readouterr().out
+        assert "Nothing is known of groups: the lake has no gold.rebalances." in said
+        # What happened to brokers is told, of groups nothing.
+        assert sum(map(is_blank, found)) == 3
+        assert sum(map(is_blank, shown("incident", **window))) == 1
 
     def test_a_window_before_history(self, capsys: pytest.CaptureFixture[str], incident_lake: Lake) -> None:
         found = shown("isr_history", lake=str(incident_lake), since="2026-10-01", until="2026-10-02")
@@ -204,7 +281,13 @@ class TestNothing:
         assert sum(map(is_blank, found)) == 5
 
     def test_a_quiet_window(self, capsys: pytest.CaptureFixture[str], incident_lake: Lake) -> None:
-        found = shown("leader_churn", lake=str(incident_lake), since="30 seconds", until=UNTIL, cluster="prod")
+        found = shown(
+            "leader_churn",
+            lake=str(incident_lake),
+            since="7 seconds",
+            until="2026-11-01T12:01:09Z",
+            cluster="prod",
+        )
         assert "Nothing happened in this window, as far as polls saw." in capsys.readouterr().out
         # Who led what is known; that it changed is not.
         assert sum(map(is_blank, found)) == 4
@@ -213,6 +296,7 @@ class TestNothing:
         ("parameters", "says"),
         [
             ({"since": "1 hour", "cluster": "prd"}, "the lake has no cluster 'prd'; it has prod"),
+            ({"since": "1 hour", "group": "bill"}, "cluster prod has no group 'bill' in gold.group_states"),
             ({"since": "2026-11-02"}, "since '2026-11-02' is not before until '2026-11-01T12:01:40Z'"),
         ],
     )

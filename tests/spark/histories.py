@@ -282,10 +282,44 @@ class RandomCluster:
         return topics
 
 
+GROUP_STATE = [
+    "group_type",
+    "protocol_type",
+    "state",
+    "group_epoch",
+    "target_epoch",
+    "topology_epoch",
+    "assignor",
+    "members",
+]
+MEMBER = dict.fromkeys(
+    [
+        "member_id",
+        "instance_id",
+        "rack",
+        "client_id",
+        "client_host",
+        "epoch",
+        "topics",
+        "regex",
+        "assigned",
+        "target",
+        "active_tasks",
+        "standby_tasks",
+        "warmup_tasks",
+        "target_active_tasks",
+        "target_standby_tasks",
+        "target_warmup_tasks",
+    ]
+) | {"assigned": [{"topic_id": None, "topic": "t1", "partitions": [0, 1]}]}
+UNTOLD = (None,) * 8
+"""A group that was listed and could not be described this time."""
+
+
 class RandomEnrichments:
     """What a cluster answers to the kinds of enrichment, each asked now and then, and not always answered."""
 
-    KINDS = ("configs", "reassignments", "quorum", "elr", "fenced")
+    KINDS = ("configs", "reassignments", "quorum", "elr", "fenced", "groups")
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed + 1_000_000)
@@ -299,6 +333,7 @@ class RandomEnrichments:
             "quorum": [()],
             "elr": partitions,
             "fenced": [(b,) for b in range(4)],
+            "groups": [("g1",), ("g2",)],
         }
         for kind in self.KINDS:
             if self.random.random() < 0.5:
@@ -323,6 +358,17 @@ class RandomEnrichments:
             return None
         if kind == "fenced":
             return ("host", 9092, r.choice(["a", "b"]))
+        if kind == "groups":
+            members = tuple({**MEMBER, "member_id": f"m{n}", "epoch": n} for n in some)
+            return r.choice(
+                [
+                    ("classic", "consumer", "Stable", None, None, None, "range", members),
+                    ("classic", "consumer", "PreparingRebalance", None, None, None, None, members),
+                    ("classic", "consumer", "Stable", None, None, None, None, None),  # may not be described
+                    ("consumer", None, "Stable", len(some), len(some), None, "uniform", members),
+                    UNTOLD,
+                ]
+            )
         return (some, tuple(sorted(r.sample(range(3), 1))))
 
 
@@ -348,6 +394,14 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
         elif kind == "fenced":
             brokers = [{"broker_id": b, "host": h, "port": p, "rack": rack} for (b,), (h, p, rack) in states.items()]
             rows.append({"record": kind, kind: brokers})
+        elif kind == "groups":
+            for chunk, ((group_id,), state) in enumerate(states.items()):
+                group = {"group_id": group_id, **dict(zip(GROUP_STATE, state, strict=True))}
+                if state == UNTOLD:
+                    group |= {"error": "failed: error 16", "group_type": "share", "state": "Dead"}
+                elif group["members"] is None:
+                    group["error"] = "not_allowed"
+                rows.append({"record": kind, "chunk": chunk, kind: [group]})
         else:
             names = {"reassignments": ("adding", "removing"), "elr": ("elr", "last_known_elr")}[kind]
             for topic in sorted({topic for topic, _ in states}):
@@ -649,6 +703,8 @@ def enrichment_intervals(answers: list[Answer], cluster_id: str, kind: str) -> l
             if row is not None:
                 # What an answer does not tell stays as it was.
                 state = tuple(old if new is None else new for new, old in zip(said, row[1], strict=True))
+                if kind == "groups":  # all of it or nothing
+                    state = row[1] if said == UNTOLD else said
                 if state == row[1]:
                     continue
                 rows.append((*row, before_id, a.poll_id, None))

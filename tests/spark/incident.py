@@ -34,12 +34,14 @@ def answers() -> list[Answer]:
         "orders": [partition([1, 2, 3], 1, 5, [1, 2, 3]), partition([2, 3, 1], 2, 5, [1, 2, 3])],
         "logs": [partition([3], 3, 1, [3])],
         "clicks": [partition([2, 3], 2, 7, [2, 3])],
+        "__consumer_offsets": [partition([2, 1], 2, 1, [1, 2])],
     }
     changes: dict[int, dict[tuple[str, int], dict[str, Any]]] = {
         10: {
             ("orders", 0): {"isr": [1, 3]},
             ("orders", 1): {"leader": 3, "leader_epoch": 6, "isr": [1, 3]},
             ("clicks", 0): {"leader": 3, "leader_epoch": 8, "isr": [3]},
+            ("__consumer_offsets", 0): {"leader": 1, "leader_epoch": 2, "isr": [1]},
         },
         20: {
             ("orders", 0): {"isr": [1]},
@@ -53,8 +55,12 @@ def answers() -> list[Answer]:
             ("logs", 0): {"leader": 3, "leader_epoch": 3, "error_code": 0},
             # Broker 3 was the last in sync: this one is unclean.
             ("clicks", 0): {"leader": 2, "leader_epoch": 10, "error_code": 0, "isr": [2]},
+            ("__consumer_offsets", 0): {"isr": [1, 2]},
         },
-        50: {("orders", 1): {"leader": 2, "leader_epoch": 8}},
+        50: {
+            ("orders", 1): {"leader": 2, "leader_epoch": 8},
+            ("__consumer_offsets", 0): {"leader": 2, "leader_epoch": 3},
+        },
         60: {("clicks", 0): {"isr": [2, 3]}},
     }
     brokers = {10: [1, 3], 20: [1], 40: [1, 2, 3]}

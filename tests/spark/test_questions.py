@@ -1,4 +1,4 @@
-"""The questions of an incident review, asked of a lake whose history is known: two brokers fail within 20 s and come back."""
+"""The questions of an incident review, asked of a lake whose history is known: two brokers fail within 20 s and come back, and what groups do."""
 
 import json
 import re
@@ -20,6 +20,7 @@ PARAMETERS: dict[str, object] = {
     "cluster": None,
     "topic": None,
     "broker": None,
+    "group": None,
 }
 
 
@@ -48,7 +49,7 @@ class TestIsr:
     def test_who_left_first(self, spark: SparkSession) -> None:
         rows = ask(spark, "who_left_first")
         assert columns(rows, "began_after", "began_by", "broker_id", "rack", "partitions", "topics", "causes") == [
-            (0.0, 10.1, 2, "b", 3, ["clicks", "orders"], ["broker_down"]),
+            (0.0, 10.1, 2, "b", 4, ["__consumer_offsets", "clicks", "orders"], ["broker_down"]),
             (10.0, 20.1, 3, "b", 2, ["orders"], ["broker_down"]),
             (30.0, 40.1, 3, "b", 1, ["clicks"], ["lagging"]),
         ]
@@ -75,6 +76,7 @@ class TestIsr:
     def test_one_failure_from_offline(self, spark: SparkSession) -> None:
         rows = ask(spark, "one_failure_from_offline")
         assert columns(rows, "topic", "partition", "began_by", "ended_by", "brokers_out") == [
+            ("__consumer_offsets", 0, 10.1, 40.1, [2]),
             ("clicks", 0, 10.1, 60.1, [2, 3]),
             ("orders", 0, 10.1, 40.1, [2, 3]),
             ("orders", 1, 10.1, 40.1, [2, 3]),
@@ -85,7 +87,7 @@ class TestIsr:
         assert columns(
             rows, "broker_id", "began_after", "began_by", "ended_by", "partitions", "causes", "lowest_level"
         ) == [
-            (2, 0.0, 10.1, 40.1, 3, ["broker_down"], "offline"),
+            (2, 0.0, 10.1, 40.1, 4, ["broker_down"], "offline"),
             (3, 10.0, 20.1, 60.1, 3, ["broker_down", "lagging"], "under_min_isr"),
         ]
         assert columns(rows, "others_of_its_rack", "others_elsewhere") == [(1, 0), (1, 0)]
@@ -95,7 +97,7 @@ class TestIsr:
         assert columns(
             rows, "broker_id", "incidents", "going_on", "partitions_hit", "seconds_min", "last_began_by"
         ) == [
-            (2, 1, 0, 3, 19.9, 10.1),
+            (2, 1, 0, 4, 19.9, 10.1),
             (3, 1, 0, 3, 29.9, 20.1),
         ]
 
@@ -118,9 +120,15 @@ class TestLeaders:
         assert columns(rows, *counts) == [
             ("clicks", 3, 3, 3, 1, 0, 1, 1, 0),
             ("orders", 3, 3, 3, 2, 1, 0, 0, 0),
+            ("__consumer_offsets", 2, 2, 2, 1, 1, 0, 0, 0),
             ("logs", 2, 2, 2, 0, 0, 1, 1, 0),
         ]
-        assert columns(rows, "leaderless_s_min", "leaderless_s_max") == [(9.9, 30.1), (0.0, 0.0), (9.9, 30.1)]
+        assert columns(rows, "leaderless_s_min", "leaderless_s_max") == [
+            (9.9, 30.1),
+            (0.0, 0.0),
+            (0.0, 0.0),
+            (9.9, 30.1),
+        ]
 
     def test_unclean_elections(self, spark: SparkSession) -> None:
         rows = ask(spark, "unclean_elections")
@@ -132,14 +140,14 @@ class TestLeaders:
         rows = ask(spark, "leader_skew")
         assert columns(rows, "broker_id", "leaders_before", "leaders_after", "preferred_after", "imbalance_worst") == [
             (1, 1, 1, 1, 0.0),
-            (2, 2, 2, 2, 1.0),
+            (2, 3, 3, 3, 1.0),
             (3, 1, 1, 1, 1.0),
         ]
 
     def test_away_from_preferred(self, spark: SparkSession) -> None:
         rows = ask(spark, "away_from_preferred")
         assert columns(rows, "broker_id", "since", "until", "led_elsewhere_most", "imbalance_worst") == [
-            (2, 10.1, 50.1, 2, 1.0),
+            (2, 10.1, 50.1, 3, 1.0),
             (3, 20.1, 40.1, 1, 1.0),
         ]
 
@@ -161,6 +169,145 @@ class TestLeaders:
             (40.1, "broker_listed", 2, None, "host2:9092"),
             (40.1, "broker_listed", 3, None, "host3:9092"),
         ]
+
+
+@pytest.mark.usefixtures("lake")
+class TestGroups:
+    def test_rebalances(self, spark: SparkSession) -> None:
+        rows = ask(spark, "rebalances")
+        assert columns(rows, "group_id", "prev_generation", "generation", "began_after", "began_by", "ended_by") == [
+            ("billing", 11, 12, 10.0, 20.1, 27.0),
+            ("billing", 12, 14, 30.0, 34.2, 35.3),
+            ("billing", 14, 15, 69.5, 72.0, 73.0),
+            ("billing", 15, 16, 72.5, 75.0, 76.0),
+            ("billing", 16, 17, 75.5, 78.0, 79.0),
+            ("search", 4, 5, 80.0, 80.0, 81.2),
+            ("billing", 17, 18, 78.5, 81.0, 82.0),
+            ("billing", 18, 19, 81.5, 84.0, 85.0),
+            ("shop", 2, 3, 85.0, 85.0, None),
+            ("billing", 19, 20, 84.5, 87.0, 88.0),
+            ("audit", 7, 8, None, 95.0, 95.02),
+        ]
+        first, *_, audit = rows
+        figures = ("duration_ms_min", "duration_ms_max", "reasons", "joined", "left", "kept", "moved", "stickiness")
+        assert columns([first, audit], *figures) == [
+            (6_900, 17_000, ["member_left"], 0, 1, 1, 1, 0.5),
+            (20, None, ["static_member_timed_out"], 0, 1, 1, 1, 0.5),
+        ]
+        assert columns(ask(spark, "rebalances", broker=1), "began_by", "followed_move") == [(20.1, True), (34.2, False)]
+        # Whose members had partitions of the topic.
+        assert columns(ask(spark, "rebalances", topic="logs"), "group_id", "began_by") == [("search", 80.0)]
+        assert columns(ask(spark, "rebalances", group="shop"), "began_by") == [(85.0,)]
+        assert ask(spark, "rebalances", cluster="other") == []
+
+    def test_group_stability(self, spark: SparkSession) -> None:
+        rows = ask(spark, "group_stability")
+        # The crash loop may have taken from 69.5 to 88 without a break: its time counts once.
+        assert columns(rows, "group_id", "rebalances", "going_on", "seconds_min", "seconds_max") == [
+            ("billing", 8, 0, pytest.approx(14.0), pytest.approx(40.8)),
+            ("shop", 1, 1, 15.0, 15.0),
+            ("search", 1, 0, 1.2, 1.2),
+            ("audit", 1, 0, 0.02, None),
+            ("fresh", 0, 0, 0.0, 0.0),
+            ("reports", 0, 0, 0.0, 0.0),
+        ]
+        billing, *_ = rows
+        assert (billing["per_hour"], billing["percent_min"], billing["percent_max"]) == pytest.approx(
+            (8 * 3600 / 95, 1400 / 95, 4080 / 95)
+        )
+        assert columns([billing], "reasons", "followed_moves", "storms", "crash_loops", "incomplete") == [
+            (["member_joined", "member_left"], 1, 1, 1, 0)
+        ]
+        assert columns(ask(spark, "group_stability", group="audit"), "percent_max", "storms") == [(None, 0)]
+        # Not made yet: it was not stable either.
+        before = ask(spark, "group_stability", until="2026-11-01T12:00:50Z")
+        assert "fresh" not in {row["group_id"] for row in before}
+
+    def test_who_joined_and_left(self, spark: SparkSession) -> None:
+        rows = ask(spark, "who_joined_and_left")
+        who = ("began_by", "group_id", "generation", "change", "membership", "client_id", "client_host", "member_id")
+        assert columns(rows, *who) == [
+            (20.1, "billing", 12, "left", "dynamic", "billing-2", "/10.0.0.2", "b2"),
+            (30.0, "audit", 7, "static_restart", "static", "audit", "/10.0.0.4", "a2"),
+            (34.2, "billing", 14, "joined", "dynamic", "billing-2", "/10.0.0.2", "b3"),
+            (72.0, "billing", 15, "joined", "dynamic", "billing-3", "/10.0.0.3", "c1"),
+            (75.0, "billing", 16, "left", "dynamic", "billing-3", "/10.0.0.3", "c1"),
+            (78.0, "billing", 17, "joined", "dynamic", "billing-3", "/10.0.0.3", "c2"),
+            (80.0, "search", 5, "joined", "dynamic", "search", "/10.0.0.7", "s2"),
+            (81.0, "billing", 18, "left", "dynamic", "billing-3", "/10.0.0.3", "c2"),
+            (84.0, "billing", 19, "joined", "dynamic", "billing-3", "/10.0.0.3", "c3"),
+            (87.0, "billing", 20, "left", "dynamic", "billing-3", "/10.0.0.3", "c3"),
+            (95.0, "audit", 8, "left", "static", "audit", "/10.0.0.5", "a9"),
+        ]
+        left, restarted, joined, *_ = rows
+        partitions = ("partitions_before", "partitions_after", "prev_member_id", "instance_id")
+        assert columns([left, restarted, joined], *partitions) == [
+            (1, 0, None, None),
+            (None, None, "a1", "audit-0"),
+            (0, 1, None, None),
+        ]
+
+    def test_crash_loops(self, spark: SparkSession) -> None:
+        figures = ("client_id", "client_host", "joined", "left", "member_ids", "first_by", "last_by", "in_crash_loop")
+        loop = ("billing-3", "/10.0.0.3", 3, 3, 3, 72.0, 87.0, True)
+        assert columns(ask(spark, "crash_loops"), *figures) == [loop]
+        # One of a loop's joins is enough to tell it; who joined twice is told, and called no loop.
+        later = {"since": "2026-11-01T11:45:00Z", "until": "2026-11-01T12:01:13Z"}
+        assert columns(ask(spark, "crash_loops", **later), *figures) == [
+            ("billing-3", "/10.0.0.3", 1, 0, 1, 72.0, 72.0, True),
+            ("billing-2", "/10.0.0.2", 2, 1, 2, -600.5, 34.2, False),
+        ]
+        assert ask(spark, "crash_loops", group="audit") == []
+
+    def test_stuck_groups(self, spark: SparkSession) -> None:
+        figures = ("group_id", "state", "began_after", "began_by", "seconds_min", "seconds_max", "coordinator")
+        # The log has no record of reports, whose rebalance never ended; of shop it has the very begin.
+        assert columns(ask(spark, "stuck_groups"), *figures) == [
+            ("reports", "PreparingRebalance", 20.0, 30.1, 69.9, 80.0, 2),
+            ("shop", "Reconciling", 85.0, 85.0, 15.0, 15.0, 2),
+        ]
+        assert columns(ask(spark, "stuck_groups", until="2026-11-01T12:00:25Z"), *figures) == [
+            ("billing", "PreparingRebalance", 10.0, 20.1, 4.9, 15.0, 1)
+        ]
+        assert columns(ask(spark, "stuck_groups", until="2026-11-01T12:01:26Z", broker=2), "group_id", "state") == [
+            ("reports", "PreparingRebalance"),
+            ("shop", None),
+        ]
+
+    def test_after_coordinator_moves(self, spark: SparkSession) -> None:
+        rows = ask(spark, "after_coordinator_moves", group="billing")
+        move = ("began_after", "began_by", "prev_broker_id", "broker_id", "move_reason", "rebalances", "first_began_by")
+        assert columns(rows, *move, "reasons") == [
+            (0.0, 10.1, 2, 1, "failover", 1, 20.1, ["member_left"]),
+            (40.0, 50.1, 1, 2, "preferred", 0, None, []),
+        ]
+        everybody = ask(spark, "after_coordinator_moves")
+        assert [row["group_id"] for row in everybody if row["rebalances"]] == ["billing"]
+        assert len(everybody) == 10
+
+    def test_timeline(self, spark: SparkSession) -> None:
+        told = ("began_after", "began_by", "what", "broker_id", "before", "after", "inferred")
+        rows = ask(spark, "timeline", group="billing", until="2026-11-01T12:01:12Z")
+        assert columns(rows, *told) == [
+            (0.0, 10.1, "coordinator_moved", 1, "2", "1", None),
+            (10.0, 20.1, "rebalance_began", 1, "generation 11, 2 members", None, "member_left"),
+            (27.0, 27.0, "rebalance_ended", 1, None, "completed, generation 12, 1 member", "member_left"),
+            (30.0, 34.2, "rebalance_began", 1, "generation 12, 1 member", None, "member_joined"),
+            (35.3, 35.3, "rebalance_ended", 1, None, "completed, generation 14, 2 members", "member_joined"),
+            (40.0, 50.1, "coordinator_moved", 2, "1", "2", None),
+            (None, 72.0, "crash_loop", None, None, "3 rebalances, billing-3, /10.0.0.3", None),
+            (69.5, 72.0, "rebalance_began", 2, "generation 14, 2 members", None, "member_joined"),
+            (None, 72.0, "storm", None, None, "6 rebalances", None),
+        ]
+        others = [row for group in ("audit", "fresh") for row in ask(spark, "timeline", group=group)]
+        assert [row[1:] for row in columns(others, *told) if row[2].startswith("group_")] == [
+            (30.0, "group_static_restart", None, "a1", "a2", None),
+            (55.0, "group_created", None, None, "share", None),
+        ]
+        assert columns(ask(spark, "timeline", topic="__consumer_offsets", broker=1), "what", "group_id")[-1] == (
+            "leader_changed",
+            None,
+        )
 
 
 def test_every_question_is_asked_here() -> None:
@@ -195,7 +342,7 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
         )
         == 0
     )
-    assert capsys.readouterr().out == "topic,n\nclicks,3\nlogs,2\norders,3\n"
+    assert capsys.readouterr().out == "topic,n\n__consumer_offsets,2\nclicks,3\nlogs,2\norders,3\n"
 
 
 @pytest.mark.parametrize(

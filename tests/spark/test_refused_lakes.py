@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import isr_shrink, leader_churn, validate
+from jobs import isr_shrink, leader_churn, rebalance_history, validate
 from jobs.common.config import Config, load
 from schemas import bronze, silver
 from schemas.lake import Lake, LakeError, ensure_tables
@@ -16,6 +16,7 @@ from schemas.table import LAKE_VERSION, VERSION_PROPERTY
 JOBS: dict[str, Callable[[SparkSession, Config], object]] = {
     "isr_shrink": isr_shrink.prepare,
     "leader_churn": leader_churn.prepare,
+    "rebalance_history": rebalance_history.prepare,
     "validate": lambda spark, config: validate.apply(spark, config, datetime.now(UTC)),
 }
 

@@ -271,7 +271,12 @@ def test_enrichments_have_a_line_of_polls_of_their_own(
         ]
         assert sorted(rows, key=repr) == sorted(enrichment_intervals(answers, f"id-{alias}", kind), key=repr), alias
         endings |= {row[-1] for row in rows}
-    wanted = {"configs": {None, "absent", "not_polled"}, "quorum": {None}, "fenced": {None, "absent"}}
+    wanted = {
+        "configs": {None, "absent", "not_polled"},
+        "quorum": {None},
+        "fenced": {None, "absent"},
+        "groups": {None, "absent"},
+    }
     assert endings == wanted.get(kind, {None, "absent", "not_polled"})
 
 

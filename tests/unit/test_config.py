@@ -25,6 +25,8 @@ retention:
 thresholds:
   flaps: 4
   flapWindow: 1h
+  storm: 7
+  crashLoopWindow: 30m
 """
 
 
@@ -39,7 +41,8 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert read.lake.root == "/data/lake"
     assert read.checkpoint("poll_metadata") == "/data/lake/checkpoints/poll_metadata"
     assert read.bronze_retention == timedelta(days=3)
-    assert read.thresholds == Thresholds(flaps=4, flap_window=timedelta(hours=1))
+    given = {"flaps": 4, "flap_window": timedelta(hours=1), "storm": 7, "crash_loop_window": timedelta(minutes=30)}
+    assert read.thresholds == Thresholds(**given)
     options = read.source_options({"prod": "abc", "gone": "xyz"})
     assert options["topics"] == "orders,payments"
     assert '"clusterId": "abc"' in options["clusters"]
@@ -84,6 +87,10 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("  flaps: 4", "  flaps: 0", "thresholds.flaps: 0 is not a whole number from 1 on"),
         ("  flaps: 4", "  flaps: often", "thresholds.flaps: 'often' is not a whole number from 1 on"),
         ("  flapWindow: 1h", "  flapWindow: long", "thresholds.flapWindow: "),
+        ("  storm: 7", "  storms: 7", "unknown key thresholds.storms; did you mean thresholds.storm?"),
+        ("  storm: 7", "  storm: 1", "thresholds.storm: 1 is not a whole number from 2 on"),
+        ("  storm: 7", "  crashLoop: 2.5", "thresholds.crashLoop: 2.5 is not a whole number from 2 on"),
+        ("  storm: 7", "  stormWindow: 0 days ago", "thresholds.stormWindow: "),
         ("  bronze: 3d", "  bronz: 3d", "unknown key retention.bronz; did you mean retention.bronze?"),
         ("  bronze: 3d", "  bronze: soon", "retention.bronze"),
         ("  pollInterval: 15s", "  pollIntervall: 15s", "did you mean 'pollInterval'"),

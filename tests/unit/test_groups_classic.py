@@ -1,10 +1,12 @@
 """Classic groups: what shared rules say of type 2 records, one test a rule."""
 
-from datetime import timedelta
+import json
+from dataclasses import replace
 
 import pytest
 
 from jobs.rules.groups import fold
+from jobs.rules.groups.state import Gone, Member, Rebalance, Standing, State, from_json, to_json
 from schemas.gold import GROUP_EVENTS, REBALANCE_MEMBERS, REBALANCES
 from tests.group_records import Log, at, classic, classic_member, counts, history, parts
 
@@ -207,11 +209,36 @@ def test_a_member_that_leaves_in_the_second_phase_belongs_to_the_same_row():
     }
 
 
+def test_phases_follow_each_other_as_long_as_something_was_given_up():
+    log = two_phases().batch(
+        6,
+        cooperative(
+            3,
+            classic_member("a", has={"t": [0]}),
+            classic_member("c", has={"t": [2]}),
+            classic_member("d", has={"t": [3]}),
+        ),
+    )
+    log.batch(7, cooperative(4, classic_member("a", has={"t": [0]}), classic_member("d", has={"t": [1, 2, 3]})))
+    told = history(log)
+    row = told.rebalances[1]
+    assert (row["phases"], row["generation"], row["members"], row["joined"], row["left"]) == (3, 4, 2, 3, 2)
+    assert {each for each, member in told.members[1].items() if member["change"] == "left"} == {"b", "c"}
+
+
+def test_what_a_member_that_left_had_is_not_waited_for():
+    log = Log().batch(0, classic(0))
+    log.batch(1, cooperative(1, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1]})))
+    row = history(log.batch(2, cooperative(2, classic_member("a", has={"t": [0]})))).rebalances[1]
+    assert (row["ended_as"], counts(row)) == ("completed", (1, 0, 0, 1))
+
+
 @pytest.mark.parametrize(
-    ("members", "partitions"),
-    [((classic_member("a", has={"t": [0, 1]}), classic_member("b", has={})), "lost"), ((), "emptied")],
+    "members",
+    [(classic_member("a", has={"t": [0, 1]}), classic_member("b", has={})), ()],
+    ids=["not assigned", "emptied"],
 )
-def test_a_first_phase_without_a_second_completed_as_it_was(members, partitions):
+def test_a_first_phase_without_a_second_completed_as_it_was(members):
     told = history(two_phases().batch(9, cooperative(3, *members)))
     assert [row["generation"] for row in told.rebalances] == [1, 2, 3]
     assert (told.rebalances[1]["ended_as"], told.rebalances[1]["ended_by"]) == ("completed", at(5))
@@ -357,4 +384,14 @@ def test_the_state_says_what_the_table_of_states_asks():
     assert (folded.group_type, folded.known_since) == ("classic", at(0))
     gone = fold(folded.state, started().batch(5, classic(2)).batch(6, (2, None, None)).rows)
     assert gone.group_type is None
-    assert at(0) + timedelta(0) == gone.known_since
+    assert gone.known_since == at(0)
+
+
+@pytest.mark.parametrize("began", [Standing(), Standing("consumer", 4)], ids=["nothing before", "converted"])
+def test_the_state_goes_through_json_whole(began):
+    member = Member("x", "c", "/h", ["t"], has=None, to_have={"T": [1]}, by_id=True, epoch=0, state=0)
+    now = Standing("classic", 5, members={"m": member})
+    rebalance = Rebalance(1, 2, None, 3, before=began, passed={"n": member}, withheld={"t": [0]}, incomplete=0)
+    state = State(7, 9, 4, True, 1, now=now, began=began, rebalance=rebalance, gone=Gone(1, began, True, rebalance))
+    for each in (state, replace(state, began=now), State()):
+        assert from_json(json.loads(json.dumps(to_json(each)))) == each

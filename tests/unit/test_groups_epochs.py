@@ -149,6 +149,15 @@ def test_overtaken_epochs_belong_to_the_rebalance_that_converged():
     assert (row["began_by"], row["ended_by"]) == (at(5), at(8))
 
 
+def test_a_static_member_that_came_restarted_and_went_meanwhile_is_one():
+    log = joining().batch(6, C.member("x1", instance_id="x"), C.epoch(3))
+    log.batch(7, *C.gone("x1"), C.member("x2", instance_id="x"), C.target("x2", {}), C.current("x2", 0, {}))
+    log.batch(8, *C.gone("x2"), C.epoch(4))
+    row, members = history(log).rebalances[1], history(log).members[1]
+    assert (row["joined"], row["left"], row["members"]) == (2, 1, 2)
+    assert set(members) == {"a", "b", "x2"}
+
+
 def test_a_leave_is_a_rebalance_though_its_target_comes_later():
     log = joined().batch(20, *C.gone("b"), C.epoch(3))
     row = history(log).rebalances[2]
@@ -226,6 +235,17 @@ def test_a_pattern_that_matched_anew():
     )
     reasons = [row["reasons"] for row in history(log).rebalances]
     assert reasons[1:] == [["partitions_changed"], ["partitions_changed"], ["member_joined"]]
+
+
+def test_a_pattern_that_nobody_has_any_more_is_no_reason():
+    log = started(topics=[], regex="t.*").batch(
+        1, (16, None, {"regex": "t.*", "topics": ["t"]}), C.epoch(2), C.target_epoch(2)
+    )
+    log.batch(2, C.current("a", 2, ALL))
+    unresolved = (16, None, None)
+    log.batch(9, C.member("a", ["t"]), unresolved, C.epoch(3), C.target_epoch(3), C.current("a", 3, ALL))
+    log.rows[-4]["regular_expression"] = {"regex": "t.*"}  # a tombstone has what its key tells
+    assert history(log).rebalances[2]["reasons"] == ["subscription_changed"]
 
 
 def test_the_assignor_that_members_ask_for():

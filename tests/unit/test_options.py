@@ -86,9 +86,13 @@ def test_clusters_differ_from_what_is_common():
         (
             None,
             BOOTSTRAP | {"enrich": "elr, config"},
-            "enrich: 'config' is none of configs, reassignments, quorum, elr, fenced: did you mean 'configs'?",
+            "enrich: 'config' is none of configs, reassignments, quorum, elr, fenced, groups: did you mean 'configs'?",
         ),
-        (None, BOOTSTRAP | {"enrich": "elr,"}, "enrich: '' is none of configs, reassignments, quorum, elr, fenced"),
+        (
+            None,
+            BOOTSTRAP | {"enrich": "elr,"},
+            "enrich: '' is none of configs, reassignments, quorum, elr, fenced, groups",
+        ),
         (None, BOOTSTRAP | {"enrich": "elr,ELR=5s"}, "enrich: elr is there twice"),
         (None, BOOTSTRAP | {"enrich": "elr="}, "enrich: elr: '' is not a duration such as 500ms, 30s or 5m"),
         (None, BOOTSTRAP | {"enrich": "elr=5"}, "enrich: elr: '5' is not a duration such as 500ms, 30s or 5m"),

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from notebooks import colours, pictures, tables
 from notebooks.spans import Span, Window, bin_width, capped, framed, running, said, span, thinned
-from schemas.gold import LEADER_CHANGES, LEVELS
+from schemas.gold import LEADER_CHANGES, LEVELS, REASONS
 
 NOON = pd.Timestamp("2026-11-01 12:00:00")
 NOTHING = pd.DataFrame()
@@ -110,22 +110,29 @@ class TestCounts:
         assert capped("Partitions", 40, 1312) == "Partitions (40 of 1,312 shown)"
 
 
+def apart(one: str, other: str) -> float:
+    return sum((a - b) ** 2 for a, b in zip(to_rgb(one), to_rgb(other), strict=True))
+
+
 class TestColours:
     def test_everything_has_one(self) -> None:
         assert tuple(colours.LEVEL) == LEVELS
         assert all(reason in LEADER_CHANGES.constraints["reason_known"] for reason in colours.REASON)
         assert LEADER_CHANGES.constraints["reason_known"].count("'") == 2 * len(colours.REASON)
+        assert tuple(colours.REBALANCE) == (*REASONS, "unknown")
 
     def test_one_colour_has_one_meaning(self) -> None:
-        """Black alone is shared: without a leader, as a level, as a reason and as the leader."""
+        """Black alone is shared, without a leader, as a level, as a reason and as the leader; and white, unknown."""
         styles = colours.of_brokers(range(6)).values()
-        groups = [colours.LEVEL.values(), colours.REASON.values(), [style.colour for style in styles]]
-        for one, other in combinations([set(group) - {colours.NONE} for group in groups], 2):
-            assert (
-                min(sum((a - b) ** 2 for a, b in zip(to_rgb(x), to_rgb(y), strict=True)) for x in one for y in other)
-                > 0.015
-            )
-        assert [len(set(group)) for group in groups] == [4, 6, 6]
+        brokers = [style.colour for style in styles]
+        groups = [set(group.values()) for group in (colours.LEVEL, colours.REASON, colours.REBALANCE, colours.STORM)]
+        groups += [set(brokers), set(colours.MEMBER.values())]
+        assert [len(group) for group in groups] == [4, 6, 10, 2, 6, 4]
+        own = [group - {colours.NONE, colours.UNKNOWN} for group in groups]
+        for one, other in combinations(own, 2):
+            assert min(apart(x, y) for x in one for y in other) > 0.015
+        for group in own[2:]:
+            assert min(apart(x, y) for x, y in combinations(group, 2)) > 0.03
 
     def test_levels_darken(self) -> None:
         """So that they can be told apart without seeing their hue."""
@@ -196,6 +203,14 @@ class TestPictures:
         ]
         assert hatched == [(60, 75), (90, 100)]
 
+    def test_what_is_too_short_for_its_colour_is_a_diamond(self) -> None:
+        rows = episodes([("a", "offline", 10, 10, 10.2, 10.2), ("a", "under_min_isr", 10, 50, 50.1, 60)])
+        (axes,) = pictures.bars(rows, WINDOW, NO_GAPS, title="Bars", colour_of=colours.LEVEL).axes
+        marks = [(list(line.get_xdata()), line.get_color()) for line in axes.lines if line.get_marker() == "d"]
+        assert [(len(places), colour) for places, colour in marks] == [
+            (0, colours.LEVEL["under_min_isr"]), (1, colours.LEVEL["offline"]),
+        ]  # fmt: skip
+
     def test_lanes_that_are_left_out_are_said(self) -> None:
         rows = episodes([(f"t-{n}", "offline", 10, 20, 40, 50) for n in range(3)]).assign(of=312)
         figure = pictures.bars(rows, WINDOW, NO_GAPS, title="Partitions", colour_of=colours.LEVEL)
@@ -217,7 +232,7 @@ class TestPictures:
             {"began_by": [at(11), at(12), at(51)], "reason": ["failover", "offline", "preferred"],
              "changes_min": [2, 1, 4], "changes_max": [2, 5, None]}
         )  # fmt: skip
-        figure = pictures.changes(rows, WINDOW, NO_GAPS, title="Changes")
+        figure = pictures.changes(rows, WINDOW, NO_GAPS, title="Changes", colour_of=colours.REASON)
         tops = {round(bar.get_y() + bar.get_height(), 1) for bar in figure.axes[0].patches if bar.get_height()}
         assert tops == {2, 3, 7, 4}
         assert legend(figure)[-1] == "perhaps, hidden between polls"
@@ -251,7 +266,7 @@ class TestPictures:
             lambda *where: pictures.stack(*where, title="", colour_of=colours.LEFT),
             lambda *where: pictures.events(*where, title="", brokers={}),
             lambda *where: pictures.balance(*where, title="", brokers={}),
-            lambda *where: pictures.changes(*where, title=""),
+            lambda *where: pictures.changes(*where, title="", colour_of=colours.REASON),
             lambda *where: pictures.heat(*where, title=""),
             lambda rows, *_: pictures.before_and_after(rows, title="", brokers={}),
             lambda rows, *_: pictures.seen_and_hidden(rows, title=""),

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobs.rules.groups.moves import Moves, by_identity, changes, identity, moves
+from jobs.rules.groups.moves import Moves, by_identity, changes, moves
 from jobs.rules.groups.reasons import reasons
-from jobs.rules.groups.state import CLASSIC, Member, Partitions, Rebalance, Standing, State, from_ms
+from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Partitions, Rebalance, Standing, State, from_ms
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
 
@@ -57,10 +57,10 @@ class Told:
 
 
 def _with_passed_alone(rebalance: Rebalance, after: Standing) -> Rebalance:
-    """Without the members that came, went, and are there under another id."""
+    """Without members that were there before, or are there under another id; one that restarted meanwhile passed once."""
     there = by_identity(after.members).keys() | by_identity(rebalance.before.members if rebalance.before else {}).keys()
-    passed = {each: member for each, member in rebalance.passed.items() if identity(each, member) not in there}
-    return replace(rebalance, passed=passed)
+    passed = by_identity(rebalance.passed)
+    return replace(rebalance, passed={each: rebalance.passed[each] for who, each in passed.items() if who not in there})
 
 
 def _in_order(rebalance: Rebalance, end: End) -> End:
@@ -123,10 +123,19 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Ro
         "moved": moved and moved.moved,
         "added": moved and moved.added,
         "lost": moved and moved.lost,
+        "subscribed": _subscribed(after),
         "stickiness": moved and moved.stickiness,
         "reasons": reasons(rebalance, before, after) if before else None,
         "since_previous_ms": rebalance.since_previous_ms,
     }
+
+
+def _subscribed(group: Standing) -> list[str] | None:
+    """Topics that the members name; None where a pattern, a topology or another protocol than the consumer's says which."""
+    members = group.members.values()
+    if group.group_type == STREAMS or any(member.topics is None or member.pattern is not None for member in members):
+        return None
+    return sorted({topic for member in members for topic in member.topics or ()})
 
 
 def _member_rows(rebalance: Rebalance, after: Standing, end: End | None) -> list[Row]:

@@ -144,9 +144,8 @@ class State:
 def to_json(state: State) -> dict[str, Any]:
     """The state as what json.dumps takes, without what has its default; `began` only where it differs from `now`."""
     packed: dict[str, Any] = _packed(state)
-    if state.began == state.now:
-        packed.pop("began", None)
-    return packed
+    packed.pop("began", None)
+    return packed if state.began == state.now else packed | {"began": _packed(state.began)}
 
 
 def from_json(packed: Mapping[str, Any] | None) -> State:

@@ -1,0 +1,1 @@
+"""The group coordinators' own log, `__consumer_offsets`, as a Spark data source."""

@@ -1,0 +1,303 @@
+"""The Spark data source `kafka_group_log`: one Spark partition for each partition of `__consumer_offsets`, by offset.
+
+The driver says how far a batch goes, executors read it. Kafka clients and pyarrow are imported where they are used, since Spark
+imports this module to look up names.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from metadata_source.errors import GroupLogError, OptionsError
+from metadata_source.group_log.places import Place, Span, advance, spans
+from metadata_source.options import parse_group_log
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from metadata_source.group_log.places import Log
+    from metadata_source.options import Cluster, GroupLogOptions
+
+log = logging.getLogger("kafka_metadata_history.group_log")
+
+TOPIC: Final = "__consumer_offsets"
+_PATIENCE_S: Final = 1.0
+"""So long a cluster that is slow to say where its log ends holds up the others, and so long is waited when nothing is new."""
+_AGAIN_S: Final = 10.0
+"""Between two looks at clusters that a planned batch waits for."""
+
+
+class KafkaGroupLogSource(DataSource):
+    """What group coordinators wrote to their log. See `metadata_source.options` for the options."""
+
+    topic = TOPIC
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "kafka_group_log"
+
+    def schema(self) -> StructType:
+        """Return the columns of bronze.group_log."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+        from metadata_source.group_log.reader import SCHEMA  # noqa: PLC0415
+
+        schema: StructType = from_arrow_schema(SCHEMA)
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of each log from where it is asked to begin to its present end."""
+        options = parse_group_log(self.options, "batch")
+        self._check_schema(schema)
+        return _BatchReader(options, self.topic)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader that follows the logs."""
+        options = parse_group_log(self.options, "stream")
+        self._check_schema(schema)
+        return _StreamReader(options, self.topic)
+
+    def _check_schema(self, schema: StructType) -> None:
+        # Spark hands a user's .schema() on unseen, and would take the columns by their place in it.
+        if schema != self.schema():
+            raise OptionsError(
+                "schema: kafka_group_log brings its own columns: leave .schema(...) out and select from them"
+            )
+
+
+@dataclass(frozen=True)
+class _Task(InputPartition):
+    """A span, and how to reach its cluster; None where nothing says that any more."""
+
+    span: Span
+    cluster: Cluster | None
+    topic: str
+    request_timeout_ms: int
+    client_hash_key: str | None
+
+
+def _tasks(between: Iterable[Span], options: GroupLogOptions, topic: str) -> list[_Task]:
+    clusters = {cluster.alias: cluster for cluster in options.clusters}
+    return [
+        _Task(span, clusters.get(span.cluster), topic, options.request_timeout_ms, options.client_hash_key)
+        for span in between
+    ]
+
+
+def _read(task: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a span. Spark asks for None where a batch has no task."""
+    from metadata_source.group_log.reader import read_span, span_row  # noqa: PLC0415
+    from metadata_source.pseudonyms import Pseudonyms  # noqa: PLC0415
+
+    if not isinstance(task, _Task):
+        return
+    if task.cluster is None:
+        yield span_row(task.span, "lost", task.span.start, task.span.end)
+        return
+    pseudonyms = None if task.client_hash_key is None else Pseudonyms.of_reference(task.client_hash_key)
+    try:
+        yield from read_span(task.cluster, task.span, task.request_timeout_ms, pseudonyms, task.topic)
+    except GroupLogError as error:
+        raise _of_cluster(task.span.cluster, error) from None
+
+
+def _of_cluster(alias: str, error: GroupLogError) -> GroupLogError:
+    return GroupLogError(error.kind, f"cluster {alias}: {error.problem}")
+
+
+class _BatchReader(DataSourceReader):
+    """Everything from where it is asked to begin up to the end that the logs have when the read is planned."""
+
+    def __init__(self, options: GroupLogOptions, topic: str) -> None:
+        self._options = options
+        self._topic = topic
+
+    def partitions(self) -> list[_Task]:
+        looks = _Looks(self._options, self._topic)
+        try:
+            logs = looks.finished(known=())
+        finally:
+            looks.close()
+        if looks.failed:
+            raise next(iter(looks.failed.values()))
+        start: dict[str, Place] = {}
+        end: dict[str, Place] = {}
+        for alias, seen in logs.items():
+            start[alias] = Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
+            end[alias] = advance(start[alias], seen.log)
+        return _tasks(spans(start, end), self._options, self._topic)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows the logs. On the driver it says how far each batch goes; its pickled copies, in workers, read.
+
+    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its place stays; so does the place
+    of a cluster that is no longer asked for.
+    """
+
+    def __init__(self, options: GroupLogOptions, topic: str) -> None:
+        self._options = options
+        self._topic = topic
+        self._looks: _Looks | None = None
+        self._available: dict[str, _Seen] | None = None
+        self._planned: dict[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_looks": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the offset before any log was found. Nothing is asked for it, so nothing can be wrong with it."""
+        return {}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read up to where the logs end now."""
+        self._available = self._looking().finished(known=())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        """Return the end of the next batch; if nothing is new, after a while.
+
+        A log that is found is a batch of its own, without rows: a batch's rows follow from its two offsets alone, whenever it is run
+        again, so that its beginning has to stand in one.
+        """
+        places = {alias: Place.from_json(place) for alias, place in start.items()}
+        logs = self._looking().ready(known=places) if self._available is None else self._available
+        end = dict(places)
+        for alias, seen in logs.items():
+            place = places.get(alias)
+            end[alias] = (
+                Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
+                if place is None
+                else advance(place, seen.log, self._options.max_records)
+            )
+        if end == places and self._available is None:
+            # Returning at once would make Spark ask again 67 times a second.
+            time.sleep(_PATIENCE_S)
+        self._planned = {alias: place.to_json() for alias, place in end.items()}
+        return self._planned
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Task]:
+        """Return a batch's tasks, one for each partition that has something new."""
+        between = list(
+            spans(
+                {alias: Place.from_json(place) for alias, place in start.items()},
+                {alias: Place.from_json(place) for alias, place in end.items()},
+            )
+        )
+        if end != self._planned and self._available is None:
+            # Planned before a restart: a cluster may be gone meanwhile, and waiting here holds nobody's slot.
+            configured = {cluster.alias for cluster in self._options.clusters}
+            self._await({span.cluster for span in between if not span.truncated} & configured)
+        return _tasks(between, self._options, self._topic)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition)
+
+    def stop(self) -> None:
+        """Let go of the clusters."""
+        if self._looks is not None:
+            self._looks.close()
+
+    def _await(self, needed: set[str]) -> None:
+        while missing := needed - self._looking().finished(known=needed).keys():
+            log.warning("a batch that was planned before waits for clusters: %s", ", ".join(sorted(missing)))
+            time.sleep(_AGAIN_S)
+
+    def _looking(self) -> _Looks:
+        if self._looks is None:
+            self._looks = _Looks(self._options, self._topic)
+        return self._looks
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A log, and where it is to begin, as long as it has no place."""
+
+    log: Log
+    first: Mapping[int, int]
+
+
+class _Looks:
+    """Looks at all clusters side by side, each in a thread: one that is slow or down keeps no other waiting for long.
+
+    `failed` says what is wrong with those whose last look was of no use; it is logged when it changes.
+    """
+
+    def __init__(self, options: GroupLogOptions, topic: str) -> None:
+        from metadata_source.group_log.client import LogWatcher  # noqa: PLC0415
+
+        self.failed: dict[str, GroupLogError] = {}
+        self._starting = options.starting
+        self._watchers = {
+            cluster.alias: LogWatcher(cluster, topic, options.request_timeout_ms) for cluster in options.clusters
+        }
+        self._threads = ThreadPoolExecutor(len(self._watchers), "kafka_group_log")
+        self._under_way: dict[str, Future[_Seen]] = {}
+
+    def ready(self, known: Collection[str]) -> dict[str, _Seen]:
+        """Return what clusters say that answer soon, or that have answered since the last time. `known` have a place."""
+        return self._collect(known, _PATIENCE_S)
+
+    def finished(self, known: Collection[str]) -> dict[str, _Seen]:
+        """Return what all clusters say that answer at all."""
+        return self._collect(known, None)
+
+    def close(self) -> None:
+        """Wait for nobody."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _collect(self, known: Collection[str], timeout_s: float | None) -> dict[str, _Seen]:
+        for alias in self._watchers.keys() - self._under_way.keys():
+            self._under_way[alias] = self._threads.submit(self._look, alias, alias not in known)
+        done, _ = wait(self._under_way.values(), timeout_s)
+        seen = {}
+        for alias in [alias for alias, look in self._under_way.items() if look in done]:
+            try:
+                seen[alias] = self._under_way.pop(alias).result()
+            except GroupLogError as error:
+                self._note(alias, error)
+            else:
+                log_seen = seen[alias].log
+                self._note(alias, None if log_seen.whole else _of_cluster(alias, _leaderless(log_seen)))
+        return seen
+
+    def _note(self, alias: str, error: GroupLogError | None) -> None:
+        if error is not None and str(error) != str(self.failed.get(alias)):
+            log.warning("%s; its place in the log stays", error)
+        if error is None:
+            self.failed.pop(alias, None)
+        else:
+            self.failed[alias] = error
+
+    def _look(self, alias: str, is_new: bool) -> _Seen:
+        watcher = self._watchers[alias]
+        try:
+            seen = watcher.look()
+            if not is_new:
+                return _Seen(seen, {})
+            # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
+            if not seen.whole:
+                raise _leaderless(seen)
+            return _Seen(seen, watcher.starting(seen, self._starting))
+        except GroupLogError as error:
+            raise _of_cluster(alias, error) from None
+
+
+def _leaderless(seen: Log) -> GroupLogError:
+    """Return what to say of a log where some partition's offsets are not known."""
+    missing = ", ".join(map(str, sorted(seen.partitions - (seen.begins.keys() & seen.ends.keys()))))
+    return GroupLogError("no_leader", f"no leader answers for partitions {missing}")

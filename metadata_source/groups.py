@@ -1,0 +1,343 @@
+"""Groups of every type as their coordinators describe them: listed by every broker, each described by its type's own request.
+
+| type | request | what it does not tell |
+|---|---|---|
+| classic | DescribeGroups | the generation; assignments, unless the group is stable |
+| consumer (KIP-848) | ConsumerGroupDescribe | |
+| share (KIP-932) | ShareGroupDescribe | targets |
+| streams (KIP-1071) | StreamsGroupDescribe | |
+
+A broker lists the groups that it coordinates, those of the partitions of ``__consumer_offsets`` that it leads. So they are all
+there if each of its partitions was led, before and after listing and by its own word, by a broker that was listed; else nothing is
+told. Where that topic may not be seen, or does not exist yet, every broker must have been listed.
+
+A group is described by the broker that listed it. It may be gone by then, moved to another broker, or converted to another type:
+asked in the wrong way coordinators answer that it is dead, or not there. Then it stands here as listed, with an error that says
+that its state could not be told, and never as dead.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from metadata_source.errors import PollError
+from metadata_source.outcomes import failed, outcome_of
+from metadata_source.protocol import group_messages as messages
+from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
+from metadata_source.protocol.metadata import NO_UUID
+from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
+from metadata_source.protocol.values import uuid_text
+from metadata_source.questions import TableQuestion, check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from metadata_source.protocol.group_messages import Api
+    from metadata_source.transport import Address
+
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+_FIRST_WITHOUT_CREATION: Final = 4
+_GROUPS_A_REQUEST: Final = 200
+_CLASSIC: Final = "classic"
+_STABLE: Final = "Stable"
+_DEAD: Final = "Dead"
+
+Values = dict[str, Any]
+
+
+class Broker(NamedTuple):
+    """A broker as a poll was answered."""
+
+    broker_id: int
+    address: Address
+
+
+class Visits(Protocol):
+    """Asks brokers one by one, each over a connection of its own. `deadline` is of `time.monotonic`."""
+
+    @property
+    def deadline(self) -> float:
+        """When all asking must have ended."""
+
+    def ask(self, address: Address, question: TableQuestion, deadline: float) -> Values:
+        """Return the response, by a deadline that is not after the one of all. Raises PollError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What one broker coordinates."""
+
+    broker: Broker
+    groups: list[Values]
+    led: frozenset[tuple[int, int]]
+    """Partitions of the offsets topic that it led before and after, with leader epochs."""
+    partitions: frozenset[int]
+    """All that there are; empty if it did not say."""
+
+
+def described(visits: Visits, brokers: Iterable[Broker]) -> list[Values]:
+    """Return the cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings. Raises PollError if some may be missing.
+
+    `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request that is
+    known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this time.
+    It takes half of the time that is left: what comes after it has the rest.
+    """
+    now = time.monotonic()
+    until = now + (visits.deadline - now) / 2
+    listings = _listings(visits, brokers, until)
+    coordinators = {listed["group_id"]: (listing.broker, listed) for listing in listings for listed in listing.groups}
+    groups = {group_id: _listed_group(listed) for group_id, (_, listed) in coordinators.items()}
+    for broker, type_, ids in _batches(coordinators):
+        for group_id, told in _describe(visits, broker, type_, ids, until):
+            groups[group_id] |= told
+    return [groups[group_id] for group_id in sorted(groups)]
+
+
+def _listings(visits: Visits, brokers: Iterable[Broker], until: float) -> list[_Listing]:
+    listings: list[_Listing] = []
+    lost: list[PollError] = []
+    for broker in brokers:
+        # Half of what is left, so that one that hangs leaves time for the others.
+        now = time.monotonic()
+        try:
+            listings.append(_list(visits, broker, now + (until - now) / 2))
+        except PollError as error:
+            if error.kind in {"authorization", "unsupported_version"}:
+                raise
+            lost.append(PollError(error.kind, f"broker {broker.broker_id}: {error.problem}"))
+    partitions = frozenset[int]().union(*(listing.partitions for listing in listings))
+    unled = partitions.difference(partition for listing in listings for partition, _ in listing.led)
+    if unled:
+        numbers = ", ".join(map(str, sorted(unled)))
+        lost.append(PollError("broker_error", f"no broker that answered leads {_OFFSETS_TOPIC} partitions {numbers}"))
+    if lost and (unled or not partitions):
+        raise PollError(lost[0].kind, "; ".join(error.problem for error in lost))
+    return listings
+
+
+def _list(visits: Visits, broker: Broker, deadline: float) -> _Listing:
+    led, partitions = _led(visits, broker, deadline)
+    answer = visits.ask(broker.address, _question(messages.LIST_GROUPS, states_filter=[], types_filter=[]), deadline)
+    check(answer["error_code"])
+    still_led, still_there = _led(visits, broker, deadline)
+    return _Listing(broker, answer["groups"], led & still_led, partitions | still_there)
+
+
+def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tuple[int, int]], frozenset[int]]:
+    """Return the partitions of the offsets topic that a broker leads by its own word, with epochs, and all that there are."""
+    fields = {
+        "topics": [{"topic_id": NO_UUID, "name": _OFFSETS_TOPIC}],
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    question = TableQuestion(METADATA_REQUEST, METADATA_RESPONSE, fields, lowest=_FIRST_WITHOUT_CREATION)
+    (topic,) = visits.ask(broker.address, question, deadline)["topics"]
+    led = (each for each in topic["partitions"] if each["leader_id"] == broker.broker_id)
+    return (
+        frozenset((each["partition_index"], each["leader_epoch"]) for each in led),
+        frozenset(each["partition_index"] for each in topic["partitions"]),
+    )
+
+
+def _batches(coordinators: Mapping[str, tuple[Broker, Values]]) -> list[tuple[Broker, str | None, list[str]]]:
+    """Return whom to ask about which groups of which type, in a random order: what time does not reach is told the next time."""
+    together: dict[tuple[Broker, str | None], list[str]] = {}
+    for group_id, (broker, listed) in coordinators.items():
+        together.setdefault((broker, _type_of(listed)), []).append(group_id)
+    batches = [
+        (broker, type_, ids[begin : begin + _GROUPS_A_REQUEST])
+        for (broker, type_), ids in together.items()
+        for begin in range(0, len(ids), _GROUPS_A_REQUEST)
+    ]
+    random.shuffle(batches)
+    return batches
+
+
+def _describe(
+    visits: Visits, broker: Broker, type_: str | None, ids: Sequence[str], until: float
+) -> Iterator[tuple[str, Values]]:
+    """Yield what is told of each of the groups: at least an error."""
+    kind = _KINDS.get(type_ or _CLASSIC)
+    if kind is None:
+        yield from ((group_id, {"error": "not_supported"}) for group_id in ids)
+        return
+    answered: dict[str, Values] = {}
+    error = failed("no time was left to describe it")
+    if time.monotonic() < until:
+        question = _question(kind.api, **{kind.ids: ids, "include_authorized_operations": False})
+        try:
+            answered = {group["group_id"]: group for group in visits.ask(broker.address, question, until)["groups"]}
+            error = failed("the coordinator left it out of its answer")
+        except PollError as problem:
+            error = outcome_of(problem)
+    for group_id in ids:
+        yield group_id, _told(kind, answered[group_id]) if group_id in answered else {"error": error}
+
+
+def _question(api: Api, **fields: Any) -> TableQuestion:
+    return TableQuestion(api.request, api.response, fields, api.lowest)
+
+
+def _told(kind: _Kind, group: Values) -> Values:
+    try:
+        check(group["error_code"])
+    except PollError as problem:
+        return {"error": outcome_of(problem)}
+    if group["group_state"] == _DEAD:
+        return {"error": failed("dead to this request: gone, or of another type, since it was listed")}
+    members = sorted(kind.members(group), key=lambda member: str(member["member_id"]))
+    return {"state": group["group_state"], "members": members, **kind.group(group)}
+
+
+# --- what is kept of the answers; sets are sorted, since brokers answer them in any order ---
+
+
+def _type_of(listed: Values) -> str | None:
+    """Return the type of a group; None before ListGroups v5 (Kafka 3.8)."""
+    return listed["group_type"].lower() if listed["group_type"] else None
+
+
+def _listed_group(listed: Values) -> Values:
+    type_ = _type_of(listed)
+    return {
+        "group_id": listed["group_id"],
+        "group_type": type_,
+        "protocol_type": (listed["protocol_type"] or None) if type_ in {_CLASSIC, None} else None,
+        "state": listed["group_state"] or None,
+    }
+
+
+def _client(member: Values) -> Values:
+    """Return who runs a member."""
+    return {"client_id": member["client_id"], "client_host": member["client_host"]}
+
+
+def _epochs(group: Values) -> Values:
+    return {"group_epoch": group["group_epoch"], "target_epoch": group["assignment_epoch"]}
+
+
+def _assignor(group: Values) -> Values:
+    return {"assignor": group["assignor_name"] or None}
+
+
+def _assigned(assignment: Values) -> list[Values]:
+    return _sorted_topics(
+        {"topic_id": uuid_text(each["topic_id"]), "topic": each["topic_name"], "partitions": each["partitions"]}
+        for each in assignment["topic_partitions"]
+    )
+
+
+def _sorted_topics(topics: Iterable[Values]) -> list[Values]:
+    return sorted(
+        ({**each, "partitions": sorted(each["partitions"])} for each in topics), key=lambda each: str(each["topic"])
+    )
+
+
+def _tasks(assignment: Values, prefix: str = "") -> Values:
+    return {
+        f"{prefix}{kind}_tasks": sorted(
+            ({**each, "partitions": sorted(each["partitions"])} for each in assignment[f"{kind}_tasks"]),
+            key=lambda each: str(each["subtopology_id"]),
+        )
+        for kind in ("active", "standby", "warmup")
+    }
+
+
+def _classic_group(group: Values) -> Values:
+    return {"protocol_type": group["protocol_type"] or None, "assignor": group["protocol_data"] or None}
+
+
+def _classic_members(group: Values) -> Iterator[Values]:
+    # Of a group that is not stable neither subscriptions nor assignments are told (ClassicGroup.describe).
+    is_told = group["protocol_type"] == PROTOCOL_TYPE and group["group_state"] == _STABLE
+    for member in group["members"]:
+        subscription = read_subscription(member["member_metadata"]) if is_told else None
+        yield {
+            "member_id": member["member_id"],
+            "instance_id": member["group_instance_id"],
+            "rack": subscription and subscription["rack"],
+            **_client(member),
+            "topics": subscription and sorted(subscription["topics"]),
+            "assigned": _classic_assigned(member["member_assignment"]) if is_told else None,
+        }
+
+
+def _classic_assigned(data: bytes) -> list[Values] | None:
+    """Return what a member has; the coordinator keeps no bytes at all where the leader assigned it nothing."""
+    if not data:
+        return []
+    assignment = read_assignment(data)
+    if assignment is None:
+        return None
+    return _sorted_topics({"topic_id": None, **each} for each in assignment["partitions"])
+
+
+def _consumer_group(group: Values) -> Values:
+    return _epochs(group) | _assignor(group)
+
+
+def _consumer_members(group: Values) -> Iterator[Values]:
+    for member in group["members"]:
+        yield {
+            "member_id": member["member_id"],
+            "instance_id": member["instance_id"],
+            "rack": member["rack_id"],
+            **_client(member),
+            "epoch": member["member_epoch"],
+            "topics": sorted(member["subscribed_topic_names"]),
+            "regex": member["subscribed_topic_regex"] or None,
+            "assigned": _assigned(member["assignment"]),
+            "target": _assigned(member["target_assignment"]),
+        }
+
+
+def _share_members(group: Values) -> Iterator[Values]:
+    for member in group["members"]:
+        yield {
+            "member_id": member["member_id"],
+            "rack": member["rack_id"],
+            **_client(member),
+            "epoch": member["member_epoch"],
+            "topics": sorted(member["subscribed_topic_names"]),
+            "assigned": _assigned(member["assignment"]),
+        }
+
+
+def _streams_group(group: Values) -> Values:
+    topology = group["topology"]
+    return _epochs(group) | _assignor(group) | {"topology_epoch": topology and topology["epoch"]}
+
+
+def _streams_members(group: Values) -> Iterator[Values]:
+    for member in group["members"]:
+        yield {
+            "member_id": member["member_id"],
+            "instance_id": member["instance_id"],
+            "rack": member["rack_id"],
+            **_client(member),
+            "epoch": member["member_epoch"],
+            **_tasks(member["assignment"]),
+            **_tasks(member["target_assignment"], "target_"),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How groups of one type are asked for, and what is kept of them: of the group and of its members."""
+
+    api: Api
+    group: Callable[[Values], Values]
+    members: Callable[[Values], Iterator[Values]]
+    ids: str = "group_ids"
+
+
+_KINDS: Final = {
+    _CLASSIC: _Kind(messages.DESCRIBE_GROUPS, _classic_group, _classic_members, ids="groups"),
+    "consumer": _Kind(messages.CONSUMER_GROUP_DESCRIBE, _consumer_group, _consumer_members),
+    "share": _Kind(messages.SHARE_GROUP_DESCRIBE, _consumer_group, _share_members),
+    "streams": _Kind(messages.STREAMS_GROUP_DESCRIBE, _streams_group, _streams_members),
+}

@@ -1,0 +1,286 @@
+"""What coordinators are asked about groups, as tables: which there are, and each by the request of its type.
+
+They follow Kafka's definitions (``clients/src/main/resources/common/message/*Groups*.json`` and ``*GroupDescribe*.json``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
+
+_INT8, _INT16, _INT32, _INT64 = Primitive.INT8, Primitive.INT16, Primitive.INT32, Primitive.INT64
+_BOOL, _STRING, _BYTES, _UUID = Primitive.BOOL, Primitive.STRING, Primitive.BYTES, Primitive.UUID
+_INT32S, _STRINGS = Array(_INT32), Array(_STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A request and its response, in versions `lowest` to the last of the tables."""
+
+    name: str
+    request: Message = field(repr=False)
+    response: Message = field(repr=False)
+    lowest: int = 0
+
+
+def _api(
+    name: str,
+    api_key: int,
+    request: tuple[Field, ...],
+    response: tuple[Field, ...],
+    *,
+    last_version: int,
+    flexible_since: int,
+    lowest: int = 0,
+) -> Api:
+    return Api(
+        name,
+        Message(f"{name}Request", api_key, last_version, flexible_since, Struct(request)),
+        Message(f"{name}Response", api_key, last_version, flexible_since, Struct(response)),
+        lowest,
+    )
+
+
+def _structs(*fields: Field) -> Array:
+    return Array(Struct(fields))
+
+
+def _nullable(name: str, kind: Primitive | Array | Struct = _STRING, since: int = 0) -> Field:
+    return Field(name, kind, since=since, nullable=since)
+
+
+_THROTTLE = Field("throttle_time_ms", _INT32)
+_AUTHORIZED_OPERATIONS = Field("authorized_operations", _INT32)
+_KEY_VALUES = _structs(Field("key", _STRING), Field("value", _STRING))
+_DESCRIBE = (Field("group_ids", _STRINGS), Field("include_authorized_operations", _BOOL))
+
+LIST_GROUPS = _api(
+    "ListGroups",
+    16,
+    last_version=5,
+    flexible_since=3,
+    request=(Field("states_filter", _STRINGS, since=4), Field("types_filter", _STRINGS, since=5)),
+    response=(
+        Field("throttle_time_ms", _INT32, since=1),
+        Field("error_code", _INT16),
+        Field(
+            "groups",
+            _structs(
+                Field("group_id", _STRING),
+                Field("protocol_type", _STRING),
+                Field("group_state", _STRING, since=4),
+                Field("group_type", _STRING, since=5),
+            ),
+        ),
+    ),
+)
+
+DESCRIBE_GROUPS = _api(
+    "DescribeGroups",
+    15,
+    last_version=6,
+    flexible_since=5,
+    request=(Field("groups", _STRINGS), Field("include_authorized_operations", _BOOL, since=3)),
+    response=(
+        Field("throttle_time_ms", _INT32, since=1),
+        Field(
+            "groups",
+            _structs(
+                Field("error_code", _INT16),
+                _nullable("error_message", since=6),
+                Field("group_id", _STRING),
+                Field("group_state", _STRING),
+                Field("protocol_type", _STRING),
+                Field("protocol_data", _STRING),
+                Field(
+                    "members",
+                    _structs(
+                        Field("member_id", _STRING),
+                        _nullable("group_instance_id", since=4),
+                        Field("client_id", _STRING),
+                        Field("client_host", _STRING),
+                        Field("member_metadata", _BYTES),
+                        Field("member_assignment", _BYTES),
+                    ),
+                ),
+                Field("authorized_operations", _INT32, since=3),
+            ),
+        ),
+    ),
+)
+
+_ASSIGNMENT = Struct(
+    (
+        Field(
+            "topic_partitions",
+            _structs(Field("topic_id", _UUID), Field("topic_name", _STRING), Field("partitions", _INT32S)),
+        ),
+    )
+)
+
+CONSUMER_GROUP_DESCRIBE = _api(
+    "ConsumerGroupDescribe",
+    69,
+    last_version=1,
+    flexible_since=0,
+    request=_DESCRIBE,
+    response=(
+        _THROTTLE,
+        Field(
+            "groups",
+            _structs(
+                Field("error_code", _INT16),
+                _nullable("error_message"),
+                Field("group_id", _STRING),
+                Field("group_state", _STRING),
+                Field("group_epoch", _INT32),
+                Field("assignment_epoch", _INT32),
+                Field("assignor_name", _STRING),
+                Field(
+                    "members",
+                    _structs(
+                        Field("member_id", _STRING),
+                        _nullable("instance_id"),
+                        _nullable("rack_id"),
+                        Field("member_epoch", _INT32),
+                        Field("client_id", _STRING),
+                        Field("client_host", _STRING),
+                        Field("subscribed_topic_names", _STRINGS),
+                        _nullable("subscribed_topic_regex"),
+                        Field("assignment", _ASSIGNMENT),
+                        Field("target_assignment", _ASSIGNMENT),
+                        Field("member_type", _INT8, since=1),
+                    ),
+                ),
+                _AUTHORIZED_OPERATIONS,
+            ),
+        ),
+    ),
+)
+
+SHARE_GROUP_DESCRIBE = _api(
+    "ShareGroupDescribe",
+    77,
+    last_version=1,
+    flexible_since=0,
+    request=_DESCRIBE,
+    response=(
+        _THROTTLE,
+        Field(
+            "groups",
+            _structs(
+                Field("error_code", _INT16),
+                _nullable("error_message"),
+                Field("group_id", _STRING),
+                Field("group_state", _STRING),
+                Field("group_epoch", _INT32),
+                Field("assignment_epoch", _INT32),
+                Field("assignor_name", _STRING),
+                Field(
+                    "members",
+                    _structs(
+                        Field("member_id", _STRING),
+                        _nullable("rack_id"),
+                        Field("member_epoch", _INT32),
+                        Field("client_id", _STRING),
+                        Field("client_host", _STRING),
+                        Field("subscribed_topic_names", _STRINGS),
+                        Field("assignment", _ASSIGNMENT),
+                    ),
+                ),
+                _AUTHORIZED_OPERATIONS,
+            ),
+        ),
+    ),
+    # Version 0 was early access (Kafka 4.0), and is gone.
+    lowest=1,
+)
+
+_TASK_IDS = _structs(Field("subtopology_id", _STRING), Field("partitions", _INT32S))
+_TASKS = Struct((Field("active_tasks", _TASK_IDS), Field("standby_tasks", _TASK_IDS), Field("warmup_tasks", _TASK_IDS)))
+_TASK_OFFSETS = _structs(Field("subtopology_id", _STRING), Field("partition", _INT32), Field("offset", _INT64))
+_TOPIC_INFOS = _structs(
+    Field("name", _STRING),
+    Field("partitions", _INT32),
+    Field("replication_factor", _INT16),
+    Field("topic_configs", _KEY_VALUES),
+)
+_TOPOLOGY = Struct(
+    (
+        Field("epoch", _INT32),
+        _nullable(
+            "subtopologies",
+            _structs(
+                Field("subtopology_id", _STRING),
+                Field("source_topics", _STRINGS),
+                Field("repartition_sink_topics", _STRINGS),
+                Field("state_changelog_topics", _TOPIC_INFOS),
+                Field("repartition_source_topics", _TOPIC_INFOS),
+            ),
+        ),
+    )
+)
+_TOPOLOGY_NODE = Struct(
+    (
+        Field("name", _STRING),
+        Field("node_type", _INT8),
+        Field("source_topics", _STRINGS),
+        _nullable("sink_topic"),
+        Field("stores", _STRINGS),
+        Field("successors", _STRINGS),
+    )
+)
+_TOPOLOGY_DESCRIPTION = Struct(
+    (
+        Field("subtopologies", _structs(Field("subtopology_id", _STRING), Field("nodes", Array(_TOPOLOGY_NODE)))),
+        Field("global_stores", _structs(Field("source", _TOPOLOGY_NODE), Field("processor", _TOPOLOGY_NODE))),
+    )
+)
+
+STREAMS_GROUP_DESCRIBE = _api(
+    "StreamsGroupDescribe",
+    89,
+    last_version=1,
+    flexible_since=0,
+    request=_DESCRIBE,
+    response=(
+        _THROTTLE,
+        Field(
+            "groups",
+            _structs(
+                Field("error_code", _INT16),
+                _nullable("error_message"),
+                Field("group_id", _STRING),
+                Field("group_state", _STRING),
+                Field("group_epoch", _INT32),
+                Field("assignment_epoch", _INT32),
+                _nullable("topology", _TOPOLOGY),
+                Field(
+                    "members",
+                    _structs(
+                        Field("member_id", _STRING),
+                        Field("member_epoch", _INT32),
+                        _nullable("instance_id"),
+                        _nullable("rack_id"),
+                        Field("client_id", _STRING),
+                        Field("client_host", _STRING),
+                        Field("topology_epoch", _INT32),
+                        Field("process_id", _STRING),
+                        _nullable("user_endpoint", Struct((Field("host", _STRING), Field("port", Primitive.UINT16)))),
+                        Field("client_tags", _KEY_VALUES),
+                        Field("task_offsets", _TASK_OFFSETS),
+                        Field("task_end_offsets", _TASK_OFFSETS),
+                        Field("assignment", _TASKS),
+                        Field("target_assignment", _TASKS),
+                        Field("is_classic", _BOOL),
+                    ),
+                ),
+                _AUTHORIZED_OPERATIONS,
+                _nullable("topology_description", _TOPOLOGY_DESCRIPTION, since=1),
+                Field("topology_description_status", _INT8, since=1),
+                _nullable("assignor_name", since=1),
+            ),
+        ),
+    ),
+)

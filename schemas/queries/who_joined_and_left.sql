@@ -1,0 +1,24 @@
+-- Who joined and left each group within [:since, :until], static or dynamic, and with how many partitions?
+-- A static_restart came with no rebalance; a member that restarted in one is told as restarted.
+WITH came_and_went AS (
+  SELECT m.began_by, r.began_after, m.cluster, m.group_id, r.generation, m.change, m.client_id, m.client_host, m.instance_id,
+    m.member_id, m.prev_member_id,
+    aggregate(m.before, 0, (sum, assigned) -> sum + size(assigned.partitions)) AS partitions_before,
+    aggregate(m.after, 0, (sum, assigned) -> sum + size(assigned.partitions)) AS partitions_after
+  FROM gold.rebalance_members m JOIN gold.rebalances r ON r.id = m.rebalance_id
+  WHERE m.change IN ('joined', 'left', 'restarted')
+  UNION ALL
+  SELECT began_by, began_after, cluster, group_id, generation, event, client_id, client_host, instance_id,
+    member_id, prev_member_id, NULL, NULL
+  FROM gold.group_events
+  WHERE event = 'static_restart'
+)
+
+SELECT cluster, group_id, began_after, began_by, generation, change,
+  CASE WHEN instance_id IS NULL THEN 'dynamic' ELSE 'static' END AS membership,
+  client_id, client_host, instance_id, member_id, prev_member_id, partitions_before, partitions_after
+FROM came_and_went
+WHERE began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
+  AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
+ORDER BY began_by, cluster, group_id, change, client_id, client_host, member_id

@@ -1,0 +1,439 @@
+"""The source `kafka_group_log` against real logs: of real groups, and of topics in their layout to which things are done."""
+
+import itertools
+import json
+import shutil
+import struct
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from pyspark.errors import AnalysisException
+
+from metadata_source.errors import GroupLogError
+from metadata_source.group_log.client import GROUP_ID, LogWatcher
+from metadata_source.group_log.datasource import TOPIC, KafkaGroupLogSource
+from metadata_source.group_log.places import Place, Span, advance, spans
+from metadata_source.group_log.reader import SCHEMA, read_span
+from metadata_source.options import Cluster, parse_group_log
+from tests.group_messages import key_bytes, value_bytes
+
+RAW = "group-log-raw"
+"""A plain topic in the layout of the log: no coordinator minds what is done to it."""
+GROUP = (key_bytes(3, {"group_id": "g"}), value_bytes(3, 0, {"epoch": 7, "metadata_hash": 0}))
+COMMIT = (
+    struct.pack(">hh1sh1si", 1, 1, b"g", 1, b"t", 0),
+    struct.pack(">hqihq", 3, 5, -1, 0, 1),
+)
+
+
+def reach(servers: str, **options: str) -> Cluster:
+    given = {"kafka.bootstrap.servers": servers} | {name.replace("__", "."): value for name, value in options.items()}
+    return parse_group_log(given).clusters[0]
+
+
+def look(cluster: Cluster, topic: str = RAW, timeout_ms: int = 10_000):
+    return LogWatcher(cluster, topic, timeout_ms).look()
+
+
+def place(seen, **offsets: int) -> Place:
+    return Place(seen.cluster_id, seen.topic_id, {int(name[1:]): offset for name, offset in offsets.items()})
+
+
+def rows_of(cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms: int = 10_000) -> list[dict]:
+    """What is read of partition 0."""
+    return rows_of_span(cluster, Span("c", "id", look(cluster, topic).topic_id, 0, start, end), topic, timeout_ms)
+
+
+def rows_of_span(cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int = 10_000) -> list[dict]:
+    batches = list(read_span(cluster, span, timeout_ms, None, topic))
+    return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
+
+
+def summary(rows: list[dict]) -> list[tuple]:
+    """Of rows that are no records: what, from where, up to where."""
+    return [(row["record"], row["offset"], row["next_offset"]) for row in rows if row["record"] != "record"]
+
+
+def produce(servers: str, records, topic: str = RAW, partition: int = 0, **more) -> None:
+    producer = Producer(
+        {"bootstrap.servers": servers, "queue.buffering.max.messages": 1_000_000, "linger.ms": 20, **more}
+    )
+    for key, value in records:
+        producer.produce(topic, value, key, partition=partition)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+@pytest.fixture
+def raw(cluster, made_topic):
+    with made_topic(cluster.bootstrap_servers, RAW, 2, replication_factor=3) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="module")
+def groups(cluster, made_topic):
+    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848 group; all have ended."""
+    servers = cluster.bootstrap_servers
+    with made_topic(servers, "group-log-test", 2, replication_factor=3) as admin:
+        produce(servers, [(b"k", b"v")] * 20, "group-log-test")
+        for protocol in ("classic", "consumer"):
+            group = f"group-log-test-{protocol}"
+            member = Consumer(
+                {
+                    "bootstrap.servers": servers,
+                    "group.id": group,
+                    "group.protocol": protocol,
+                    "auto.offset.reset": "earliest",
+                    "enable.auto.commit": False,
+                    "client.id": "group-log-test-client",
+                }
+            )
+            member.subscribe(["group-log-test"])
+            while (message := member.poll(10)) is None or message.error():
+                pass
+            member.commit(message, asynchronous=False)
+            if protocol == "classic":
+                writer = Producer({"bootstrap.servers": servers, "transactional.id": "group-log-test"})
+                writer.init_transactions(30)
+                for end in (writer.commit_transaction, writer.abort_transaction, writer.commit_transaction):
+                    writer.begin_transaction()
+                    offsets = [TopicPartition("group-log-test", 0, 1)]
+                    writer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), 30)
+                    end(30)
+            member.close()
+        yield servers
+        for future in admin.delete_consumer_groups(["group-log-test-classic", "group-log-test-consumer"]).values():
+            future.result(30)
+
+
+def plainly_read(servers: str, partition: int, end: int) -> dict[int, int]:
+    """Offset -> record type, by a consumer that looks at each message."""
+    reader = Consumer({"bootstrap.servers": servers, "group.id": "unused", "isolation.level": "read_uncommitted"})
+    reader.assign([TopicPartition(TOPIC, partition, 0)])
+    types, idle = {}, 0
+    while idle < 4 and max(types, default=-1) + 1 < end:
+        message = reader.poll(0.5)
+        idle = idle + 1 if message is None else 0
+        if message is not None and not message.error() and message.offset() < end:
+            types[message.offset()] = int.from_bytes(message.key()[:2])
+    reader.close()
+    return types
+
+
+def test_the_log_of_real_groups_is_read_whole(groups):
+    cluster = reach(groups)
+    seen = look(cluster, TOPIC)
+    start = place(seen, **dict.fromkeys((f"p{partition}" for partition in seen.partitions), 0))
+    kinds: dict[str, Counter] = {"group-log-test-classic": Counter(), "group-log-test-consumer": Counter()}
+    holes = 0
+    for span in spans({"default": start}, {"default": advance(start, seen)}):
+        rows = rows_of_span(cluster, span, TOPIC)
+        assert rows == rows_of_span(cluster, span, TOPIC)
+        plain = plainly_read(groups, span.partition, span.end)
+        *records, read = rows
+        assert {row["offset"]: row["type"] for row in records} == {at: kind for at, kind in plain.items() if kind > 1}
+        assert (read["record"], read["offset"], read["next_offset"]) == ("read", 0, seen.ends[span.partition])
+        assert read["commits"] == sum(kind <= 1 for kind in plain.values())
+        assert read["records"] == len(records)
+        assert read["holes"] == span.end - len(plain)
+        holes += read["holes"]
+        for row in records:
+            assert row["error"] is None, row
+            if row["group_id"] in kinds:
+                kinds[row["group_id"]][row["type"]] += 1
+    assert holes >= 3  # a marker for each transaction
+    classic, consumer = kinds.values()
+    assert classic.keys() == {2}
+    assert {3, 5, 6, 7, 8} <= consumer.keys()
+
+
+def test_reading_leaves_no_group_behind(groups):
+    test_the_log_of_real_groups_is_read_whole(groups)
+    listed = AdminClient({"bootstrap.servers": groups}).list_consumer_groups().result(30).valid
+    assert GROUP_ID not in {group.group_id for group in listed}
+
+
+def test_a_span_is_read_from_offset_to_offset(raw, cluster):
+    servers = cluster.bootstrap_servers
+    newer = (struct.pack(">h", 99) + b"from a newer Kafka", b"\0\7bytes")
+    produce(servers, [COMMIT, GROUP, newer, COMMIT, (GROUP[0], None), COMMIT])
+    one = reach(servers)
+    seen = look(one)
+    whole = rows_of(one, 0, 6)
+    assert [(row["offset"], row["type"], row["tombstone"]) for row in whole[:-1]] == [
+        (1, 3, False),
+        (2, 99, False),
+        (4, 3, True),
+    ]
+    assert whole[0]["group_epoch"]["epoch"] == 7
+    assert (whole[1]["error"], whole[1]["key"], whole[1]["value"]) == ("unknown record type 99", *newer)
+    for start, end in itertools.combinations(range(7), 2):
+        *records, read = rows_of(one, start, end)
+        assert records == [row for row in whole[:-1] if start <= row["offset"] < end]
+        assert (read["offset"], read["next_offset"], read["holes"]) == (start, end, 0)
+        assert read["commits"] + read["records"] == end - start
+    assert seen.ends == {0: 6, 1: 0}
+
+
+def test_a_time_to_start_at(raw, cluster):
+    servers = cluster.bootstrap_servers
+    produce(servers, [COMMIT] * 3)
+    time.sleep(0.05)
+    since = time.time_ns() // 1_000_000
+    time.sleep(0.05)
+    produce(servers, [COMMIT] * 2)
+    watcher = LogWatcher(reach(servers), RAW, 10_000)
+    seen = watcher.look()
+    assert watcher.starting(seen, since) == {0: 3, 1: 0}
+    assert watcher.starting(seen, since + 60_000) == watcher.starting(seen, "latest") == {0: 5, 1: 0}
+    assert watcher.starting(seen, 0) == watcher.starting(seen, "earliest") == {0: 0, 1: 0}
+
+
+def test_what_is_gone_before_it_is_read_is_recorded(raw, cluster):
+    servers = cluster.bootstrap_servers
+    one = reach(servers)
+    produce(servers, [COMMIT, GROUP] * 5)
+    raw.delete_records([TopicPartition(RAW, 0, 4)])
+    time.sleep(0.5)
+    assert look(one).begins == {0: 4, 1: 0}
+    assert summary(rows_of(one, 1, 10)) == [("lost", 1, 4), ("read", 4, 10)]
+    assert summary(rows_of(one, 1, 3)) == [("lost", 1, 3)]
+    # Planned, and gone with all that came before the reading began.
+    raw.delete_records([TopicPartition(RAW, 0, 10)])
+    time.sleep(0.5)
+    assert summary(rows_of(one, 4, 10)) == [("lost", 4, 10)]
+
+
+def test_a_log_that_ends_before_what_was_planned(raw, cluster):
+    """Nobody waits for it for ever, and what had been planned is recorded as gone."""
+    produce(cluster.bootstrap_servers, [GROUP] * 2)
+    rows = rows_of(reach(cluster.bootstrap_servers), 0, 5, timeout_ms=1_500)
+    assert summary(rows) == [("read", 0, 2), ("lost", 2, 5)]
+
+
+def test_markers_at_the_end_of_a_span_are_holes(raw, cluster):
+    writer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "group-log-raw"})
+    writer.init_transactions(30)
+    for end in (writer.commit_transaction, writer.abort_transaction):
+        writer.begin_transaction()
+        writer.produce(RAW, GROUP[1], GROUP[0], partition=0)
+        writer.flush(30)
+        end(30)
+    one = reach(cluster.bootstrap_servers)
+    assert look(one).ends[0] == 4
+    for end in range(1, 5):
+        *records, read = rows_of(one, 0, end)
+        assert [row["offset"] for row in records] == [at for at in (0, 2) if at < end]
+        assert (read["next_offset"], read["records"], read["holes"]) == (end, (end + 1) // 2, end // 2)
+
+
+def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
+    servers = cluster.bootstrap_servers
+    records = [GROUP if at % 20 == 0 else COMMIT for at in range(300_000)]
+    alone = f"{RAW}-alone"
+    with (
+        made_topic(servers, RAW, 1, replica_assignment=[[1, 2, 3]]),
+        made_topic(servers, alone, 2, replica_assignment=[[1], [2]]),
+    ):
+        produce(servers, records)
+        for partition in range(2):
+            produce(servers, [COMMIT] * 3, alone, partition)
+        one = reach(servers)
+        whole = look(one, alone)
+        batches = read_span(one, Span("c", "id", look(one).topic_id, 0, 0, 300_000), 30_000, None, RAW)
+        taken = [next(batches)]
+        cluster.stop(1)
+        try:
+            taken += batches
+            # The partition whose only replica is down: its offsets are not known, and that is no truncation.
+            without = look(one, alone)
+            assert (without.partitions, without.ends) == ({0, 1}, {1: 3})
+            assert advance(place(whole, p0=3, p1=3), without) == place(whole, p0=3, p1=3)
+            with pytest.raises(GroupLogError, match=r"timeout: partition 0 of .*: nothing came from offset 0 on"):
+                rows_of(one, 0, 3, alone, timeout_ms=2_000)
+        finally:
+            cluster.start(1)
+        columns = ["offset", "record", "next_offset", "commits"]
+        *rows, read = pa.Table.from_batches(taken, SCHEMA).select(columns).to_pylist()
+        assert [row["offset"] for row in rows] == list(range(0, 300_000, 20))
+        assert (read["record"], read["next_offset"], read["commits"]) == ("read", 300_000, 285_000)
+        assert summary(rows_of(one, 0, 3, alone)) == [("read", 0, 3)]
+
+
+def test_a_topic_that_is_made_again(cluster, made_topic):
+    servers = cluster.bootstrap_servers
+    one = reach(servers)
+    with made_topic(servers, RAW, 1, replication_factor=3):
+        produce(servers, [GROUP] * 3)
+        seen = look(one)
+        done = place(seen, p0=3)
+    with made_topic(servers, RAW, 1, replication_factor=3):
+        produce(servers, [GROUP] * 5)
+        again = look(one)
+        following = advance(done, again)
+        (span,) = spans({"c": done}, {"c": following})
+        assert summary(rows_of_span(one, span)) == [("truncated", 3, 0)]
+        (rest,) = spans({"c": following}, {"c": advance(following, again)})
+        assert summary(rows_of_span(one, rest)) == [("read", 0, 5)]
+
+
+def test_a_user_may_read_the_log_and_nothing_else(guarded, monkeypatch):
+    monkeypatch.setenv("GROUP_LOG_PASSWORD", guarded.sasl_ssl.users["alice"])
+    alice = reach(
+        guarded.sasl_ssl.bootstrap_servers,
+        kafka__security__protocol="SASL_SSL",
+        kafka__sasl__mechanism="SCRAM-SHA-512",
+        kafka__sasl__username="alice",
+        kafka__sasl__password="env:GROUP_LOG_PASSWORD",  # noqa: S106 - a reference
+        kafka__ssl__ca__location=str(guarded.sasl_ssl.ca_file),
+    )
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
+    anyone = reach(guarded.bootstrap_servers)
+    # No group has been there yet: nothing to read, and asking makes no log.
+    assert look(anyone).topic_id is look(anyone, TOPIC).topic_id is None
+    assert set(admin.list_topics(timeout=10).topics) == set()
+
+    def allow(operation: AclOperation) -> None:
+        allowed = (ResourcePatternType.LITERAL, "User:alice", "*", operation, AclPermissionType.ALLOW)
+        acl = AclBinding(ResourceType.TOPIC, RAW, *allowed)
+        admin.create_acls([acl])[acl].result(30)
+
+    admin.create_topics([NewTopic(RAW, 1, 1)])[RAW].result(30)
+    produce(guarded.bootstrap_servers, [GROUP])
+    with pytest.raises(GroupLogError, match="not_allowed"):
+        look(alice)
+    allow(AclOperation.DESCRIBE)
+    with pytest.raises(GroupLogError, match=f"not_allowed: READ on topic {RAW} is missing"):
+        look(alice)
+    with pytest.raises(GroupLogError, match=f"not_allowed: READ on topic {RAW} is missing"):
+        rows_of_span(alice, Span("c", None, None, 0, 0, 1))
+    allow(AclOperation.READ)
+    assert look(alice).ends == {0: 1}
+    assert summary(rows_of(alice, 0, 1)) == [("read", 0, 1)]
+    monkeypatch.setenv("GROUP_LOG_PASSWORD", "wrong")
+    with pytest.raises(GroupLogError, match="authentication: "):
+        look(alice, timeout_ms=3_000)
+
+
+def test_nobody_there_and_somebody_else():
+    with pytest.raises(GroupLogError, match=r"unreachable|timeout"):
+        look(reach("localhost:1"), timeout_ms=1_000)
+
+
+# --- through Spark ---
+
+
+class RawSource(KafkaGroupLogSource):
+    topic = RAW
+
+    @classmethod
+    def name(cls) -> str:
+        return "raw_group_log"
+
+
+class Stream:
+    """A stream of the log whose batches go, each whole or not at all, into a folder of its own."""
+
+    def __init__(self, spark, folder: Path, **options: str) -> None:
+        spark.dataSource.register(RawSource)
+        self.spark, self.folder, self.options = spark, folder, options
+
+    def start(self, *, available_now: bool):
+        reader = self.spark.readStream.format("raw_group_log").options(**self.options)
+        writer = reader.load().writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        rows = str(self.folder / "rows")
+        return writer.foreachBatch(
+            lambda batch, number: batch.write.mode("overwrite").parquet(f"{rows}/batch={number}")
+        ).start()
+
+    def run(self) -> None:
+        query = self.start(available_now=True)
+        assert query.awaitTermination(60)
+
+    def rows(self) -> list:
+        columns = ["batch", "cluster", "log_partition", "offset", "record", "next_offset", "records", "commits", "type"]
+        return (
+            self.spark.read.parquet(str(self.folder / "rows"))
+            .select(*columns)
+            .orderBy("batch", "cluster", "log_partition", "offset", "record")
+            .collect()
+        )
+
+    def cut_off(self) -> None:
+        """Make the last batch one that was planned and did not commit."""
+        commits = self.folder / "checkpoint" / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink()
+        shutil.rmtree(self.folder / "rows" / f"batch={last}")
+
+
+def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
+    servers = cluster.bootstrap_servers
+    produce(servers, [COMMIT, GROUP] * 50)
+    produce(servers, [GROUP] * 10, partition=1)
+    dead = {"kafka.bootstrap.servers": "localhost:1"}
+    clusters = json.dumps({"here": {"kafka.bootstrap.servers": servers}, "dead": dead})
+    stream = Stream(spark, tmp_path, clusters=clusters, maxRecordsPerBatch="60", requestTimeout="2s")
+    stream.run()  # the cluster that nobody answers for does not end it
+    rows = stream.rows()
+    records = [(row.log_partition, row.offset) for row in rows if row.record == "record"]
+    assert sorted(records) == [(0, at) for at in range(1, 100, 2)] + [(1, at) for at in range(10)]
+    read = [row for row in rows if row.record == "read"]
+    assert {row.cluster for row in rows} == {"here"}
+    sizes = Counter()
+    for row in read:
+        sizes[row.batch] += row.next_offset - row.offset
+    assert sum(sizes.values()) == 110
+    assert max(sizes.values()) <= 62
+    assert len(sizes) >= 2
+    stream.cut_off()
+    produce(servers, [GROUP])
+    stream.run()
+    again = stream.rows()
+    assert again[: len(rows)] == rows
+    assert [(row.record, row.offset) for row in again[len(rows) :]] == [("read", 100), ("record", 100)]
+
+
+def test_a_stream_goes_on_by_itself(spark, raw, cluster, tmp_path):
+    servers = cluster.bootstrap_servers
+    produce(servers, [GROUP] * 3)
+    stream = Stream(spark, tmp_path, **{"kafka.bootstrap.servers": servers, "startingOffsets": "latest"})
+    query = stream.start(available_now=False)
+    try:
+        for count in (1, 2):
+            deadline = time.monotonic() + 40
+            while len(list(tmp_path.glob("rows/*/_SUCCESS"))) < count:
+                assert query.isActive, query.exception()
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            produce(servers, [GROUP])
+    finally:
+        query.stop()
+    assert [(row.record, row.offset) for row in stream.rows()][:2] == [("read", 3), ("record", 3)]
+
+
+def test_a_batch_read(spark, groups):
+    read = spark.read.format("kafka_group_log")  # not registered: found by the name of its module
+    frame = read.option("kafka.bootstrap.servers", groups).load()
+    found = {row.group_id for row in frame.where("record = 'record'").select("group_id").distinct().collect()}
+    assert {"group-log-test-classic", "group-log-test-consumer"} <= found
+    with pytest.raises(AnalysisException, match=r"KAFKA_METADATA_GROUP_LOG. (unreachable|timeout): cluster default: "):
+        read.options(**{"kafka.bootstrap.servers": "localhost:1", "requestTimeout": "1s"}).load().collect()
+    with pytest.raises(AnalysisException, match=r"wrong_cluster: cluster default: .* answered, not other"):
+        read.options(**{"kafka.bootstrap.servers": groups, "clusterId": "other"}).load().collect()

@@ -1,0 +1,323 @@
+"""What became of groups while brokers 2 and 3 failed (tests/spark/incident.py), as rows of gold and silver.
+
+All are kept in `__consumer_offsets-0`, which broker 2 leads, broker 1 from 10 s, broker 2 again from 50 s. A broker that fails takes a
+member of `billing` along; it comes back at 34 s, and from 72 s another one crashes again and again. A member of `audit` restarts
+statically at 30 s, another times out at 95 s. `search` (KIP-848) takes in a member at 80 s. `reports` is stuck from 30 s, `shop` (streams)
+from 85 s. `fresh` (share) is made at 55 s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from schemas import gold, silver
+from schemas.lake import Lake
+from schemas.table import Table
+from tests.spark.incident import NOON, STREAM
+
+CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
+TYPES = {
+    "audit": "classic",
+    "billing": "classic",
+    "fresh": "share",
+    "reports": "classic",
+    "search": "consumer",
+    "shop": "streams",
+}
+MEMBERS = {
+    # member id: client id, host, instance id
+    "b1": ("billing-1", "/10.0.0.1", None),
+    "b2": ("billing-2", "/10.0.0.2", None),
+    "b3": ("billing-2", "/10.0.0.2", None),
+    "c1": ("billing-3", "/10.0.0.3", None),
+    "c2": ("billing-3", "/10.0.0.3", None),
+    "c3": ("billing-3", "/10.0.0.3", None),
+    "a1": ("audit", "/10.0.0.4", "audit-0"),
+    "a2": ("audit", "/10.0.0.4", "audit-0"),
+    "a9": ("audit", "/10.0.0.5", "audit-1"),
+    "s1": ("search", "/10.0.0.6", None),
+    "s2": ("search", "/10.0.0.7", None),
+    "t1": ("shop", "/10.0.0.8", None),
+}
+MOVES = {1: (0.0, 10.1, 2, 1), 2: (40.0, 50.1, 1, 2)}
+"""Of each group's coordinator: after, by, from, to."""
+
+Assignment = Mapping[str, Mapping[str, list[int]]]
+"""Member -> topic -> partitions."""
+
+
+def at(seconds: float | None) -> datetime | None:
+    return None if seconds is None else NOON + timedelta(seconds=seconds)
+
+
+def ms(begin: float | None, end: float | None) -> int | None:
+    return None if begin is None or end is None else round((end - begin) * 1000)
+
+
+def owners(assignment: Assignment) -> dict[tuple[str, int], str]:
+    return {(t, p): member for member, topics in assignment.items() for t, ps in topics.items() for p in ps}
+
+
+@dataclass
+class History:
+    """Rows of each table."""
+
+    rebalances: list[dict[str, Any]] = field(default_factory=list)
+    members: list[dict[str, Any]] = field(default_factory=list)
+
+    def rebalance(
+        self,
+        group: str,
+        generations: tuple[int, int],
+        *,
+        began: tuple[float | None, float],
+        ended: float | None,
+        before: Assignment,
+        after: Assignment,
+        reasons: list[str],
+        **more: Any,
+    ) -> None:
+        id_ = f"{group}-{generations[1]}"
+        had, has = owners(before), owners(after)
+        kept = sum(had.get(place) == member for place, member in has.items())
+        moved = sum(place in had and had[place] != member for place, member in has.items())
+        self.rebalances.append(
+            {
+                "id": id_,
+                **CLUSTER,
+                "group_id": group,
+                "group_type": TYPES[group],
+                "protocol_type": "consumer" if TYPES[group] == "classic" else None,
+                "source": "log",
+                "prev_generation": generations[0],
+                "generation": generations[1],
+                "incomplete": 0,
+                "log_partition": 0,
+                "first_offset": len(self.rebalances),
+                "last_offset": len(self.rebalances),
+                "began_after": at(began[0]),
+                "began_by": at(began[1]),
+                "ended_after": at(ended),
+                "ended_by": at(ended),
+                "duration_ms_min": ms(began[1], ended),
+                "duration_ms_max": ms(began[0], ended),
+                "ended_as": None if ended is None else "completed",
+                "mode": "cooperative",
+                "phases": 1,
+                "members": len(after),
+                "prev_members": len(before),
+                "joined": len(after.keys() - before.keys()),
+                "left": len(before.keys() - after.keys()),
+                "restarted": 0,
+                "kept": kept,
+                "moved": moved,
+                "added": len(has.keys() - had.keys()),
+                "lost": len(had.keys() - has.keys()),
+                "unassigned": 0,
+                "stickiness": kept / (kept + moved + len(had.keys() - has.keys())),
+                "reasons": reasons,
+                "coordinator": 1 if 10.1 <= began[1] < 50.1 else 2,
+                "followed_move": False,
+                "updated_at": NOON,
+                **more,
+            }
+        )
+        for member in sorted(before.keys() | after.keys()):
+            client_id, client_host, instance_id = MEMBERS[member]
+            self.members.append(
+                {
+                    "rebalance_id": id_,
+                    **CLUSTER,
+                    "group_id": group,
+                    "member_id": member,
+                    "instance_id": instance_id,
+                    "client_id": client_id,
+                    "client_host": client_host,
+                    "change": "left" if member not in after else "stayed" if member in before else "joined",
+                    "before": assigned(before.get(member, {})),
+                    "after": assigned(after.get(member, {})),
+                    "began_by": at(began[1]),
+                    "updated_at": NOON,
+                }
+            )
+
+
+def assigned(topics: Mapping[str, list[int]]) -> list[tuple[str, str, list[int]]]:
+    """As a column: topic, its id, partitions."""
+    return [(topic, f"id-{topic}", partitions) for topic, partitions in topics.items()]
+
+
+def history() -> History:
+    made = History()
+    two = {"b1": {"orders": [0]}, "b2": {"orders": [1]}}
+    alone = {"b1": {"orders": [0, 1]}}
+    again = {"b1": {"orders": [0]}, "b3": {"orders": [1]}}
+    joined, left = ["member_joined"], ["member_left"]
+    made.rebalance("billing", (10, 11), began=(-601, -600.5), ended=-600, before=alone, after=two, reasons=joined)
+    made.rebalance(
+        "billing", (11, 12), began=(10, 20.1), ended=27, before=two, after=alone, reasons=left,
+        followed_move=True, move_id="move-1-billing",
+    )  # fmt: skip
+    # Two phases: 13 gives the partition up, 14 takes it over.
+    made.rebalance(
+        "billing", (12, 14), began=(30, 34.2), ended=35.3, before=alone, after=again, reasons=joined, phases=2
+    )
+    for n, member in enumerate(("c1", "c2", "c3")):
+        t, g = 72 + 6 * n, 14 + 2 * n
+        crashing = {"b1": {"orders": [0]}, "b3": {}, member: {"orders": [1]}}
+        made.rebalance(
+            "billing", (g, g + 1), began=(t - 2.5, t), ended=t + 1, before=again, after=crashing, reasons=joined
+        )
+        made.rebalance(
+            "billing", (g + 1, g + 2), began=(t + 0.5, t + 3), ended=t + 4, before=crashing, after=again, reasons=left
+        )
+    made.rebalance(
+        "search", (4, 5), began=(80, 80), ended=81.2, before={"s1": {"clicks": [0], "logs": [0]}},
+        after={"s1": {"clicks": [0]}, "s2": {"logs": [0]}}, reasons=joined,
+    )  # fmt: skip
+    made.rebalance(
+        "shop", (2, 3), began=(85, 85), ended=None, before={"t1": {"0": [0]}}, after={"t1": {"0": [0, 1]}},
+        reasons=["partitions_changed"],
+    )  # fmt: skip
+    # Nobody polled its state: its begin has no bound.
+    made.rebalance(
+        "audit", (7, 8), began=(None, 95), ended=95.02, before={"a2": {"orders": [0]}, "a9": {"orders": [1]}},
+        after={"a2": {"orders": [0, 1]}}, reasons=["static_member_timed_out"], mode="eager",
+    )  # fmt: skip
+    return made
+
+
+def events() -> list[dict[str, Any]]:
+    common = {**CLUSTER, "source": "log", "log_partition": 0, "updated_at": NOON}
+    moves = [
+        {
+            **common,
+            "id": f"move-{n}-{group}",
+            "group_id": group,
+            "event": "coordinator_moved",
+            "group_type": TYPES[group],
+            "began_after": at(after),
+            "began_by": at(by),
+            "prev_broker_id": old,
+            "broker_id": new,
+        }
+        for n, (after, by, old, new) in MOVES.items()
+        for group in TYPES
+        if group != "fresh"
+    ]
+    client_id, client_host, instance_id = MEMBERS["a2"]
+    restart = {
+        "id": "restart",
+        "group_id": "audit",
+        "event": "static_restart",
+        "group_type": "classic",
+        "began_after": at(30),
+        "began_by": at(30),
+        "generation": 7,
+        "prev_member_id": "a1",
+        "member_id": "a2",
+        "instance_id": instance_id,
+        "client_id": client_id,
+        "client_host": client_host,
+    }
+    made = {
+        "id": "made",
+        "group_id": "fresh",
+        "event": "created",
+        "group_type": "share",
+        "began_after": at(55),
+        "began_by": at(55),
+        "generation": 0,
+    }
+    return [*moves, {**common, **restart}, {**common, **made}]
+
+
+def storms() -> list[dict[str, Any]]:
+    common = {**CLUSTER, "group_id": "billing", "began_by": at(72), "updated_at": NOON}
+    client_id, client_host, _ = MEMBERS["c1"]
+    return [
+        {**common, "id": "storm", "kind": "storm", "last_by": at(87), "rebalances": 6, "per_hour": 1440.0},
+        {
+            **common,
+            "id": "loop",
+            "kind": "crash_loop",
+            "client_id": client_id,
+            "client_host": client_host,
+            "last_by": at(84),
+            "rebalances": 3,
+            "per_hour": 900.0,
+        },
+    ]
+
+
+def states() -> list[dict[str, Any]]:
+    return [
+        {
+            **CLUSTER,
+            "group_id": group,
+            "group_type": type_,
+            "log_partition": 0,
+            "known_since": at(55 if group == "fresh" else -3600),
+            "state": "{}",
+            "updated_at": NOON,
+        }
+        for group, type_ in TYPES.items()
+    ]
+
+
+def snapshots() -> list[dict[str, Any]]:
+    """What each poll, 10 s apart, was told: group, state, its first poll and its last (None: still)."""
+    rows = []
+    for group, state, first, last in (
+        ("billing", "Stable", 0, 1),
+        ("billing", "PreparingRebalance", 2, 2),
+        ("billing", "Stable", 3, None),
+        ("reports", "Stable", 0, 2),
+        ("reports", "PreparingRebalance", 3, None),
+        ("search", "Stable", 0, None),
+        ("shop", "Stable", 0, 8),
+        ("shop", "Reconciling", 9, None),
+    ):
+        row = {
+            **CLUSTER,
+            "group_id": group,
+            "group_type": TYPES[group],
+            "state": state,
+            "members": [],
+            "first_poll": f"{STREAM}/{first:012d}",
+            "first_seen_at": at(10 * first + 0.1),
+            "prev_poll": f"{STREAM}/{first - 1:012d}" if first else None,
+            "prev_sent_at": at(10 * first - 10) if first else None,
+            "interval_ms": 10_000,
+        }
+        if last is not None:
+            row |= {
+                "last_poll": f"{STREAM}/{last:012d}",
+                "last_seen_at": at(10 * last + 0.1),
+                "last_seen_sent_at": at(10 * last),
+                "superseded_poll": f"{STREAM}/{last + 1:012d}",
+                "superseded_at": at(10 * last + 10.1),
+            }
+        rows.append(row)
+    return rows
+
+
+def write_groups(spark: SparkSession, lake: Lake) -> None:
+    """Append them to the lake's tables."""
+    made = history()
+    append(spark, lake, gold.REBALANCES, made.rebalances)
+    append(spark, lake, gold.REBALANCE_MEMBERS, made.members)
+    append(spark, lake, gold.GROUP_EVENTS, events())
+    append(spark, lake, gold.REBALANCE_STORMS, storms())
+    append(spark, lake, gold.GROUP_STATES, states())
+    append(spark, lake, silver.GROUP_SNAPSHOTS, snapshots())
+
+
+def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, Any]]) -> None:
+    schema = StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in table.columns if c.generated_as is None))
+    frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema).coalesce(1)
+    frame.write.format("delta").mode("append").save(lake.path(table))

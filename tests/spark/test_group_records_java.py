@@ -1,0 +1,159 @@
+"""Kafka's own Java classes have the fields that the tables have, and what they write decodes to what went in."""
+
+import base64
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from metadata_source.protocol.consumer_protocol import read_assignment, read_subscription
+from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
+from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
+from tests import group_messages
+from tests.group_messages import decoded, expected, records, said, structs, without_nulls
+
+RECORD_CLASSES = "org.apache.kafka.coordinator.group.generated"
+CONSUMER_CLASSES = "org.apache.kafka.common.message"
+CONSUMER_PROTOCOL = "org.apache.kafka.clients.consumer.internals.ConsumerProtocol"
+
+#: Tagged fields that Kafka has after 4.3.1, whose classes these are.
+LATER = {"stored_description_topology_epoch", "failed_description_topology_epoch"}
+
+quickly = settings(
+    max_examples=12,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@pytest.fixture(scope="module")
+def jvm(spark: Any) -> Any:
+    return spark.sparkContext._jvm
+
+
+def java_message(jvm: Any, package: str, message: Message, version: int, values: dict[str, Any]) -> Any:
+    """Return the message of Kafka's classes, read from JSON."""
+    node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(as_json(message.body, values)))
+    return getattr(jvm, f"{package}.{message.name}JsonConverter").read(node, version)
+
+
+def as_json(struct: Struct, values: dict[str, Any]) -> dict[str, Any]:
+    fields = {each.name: each for each in struct.fields if each.name in values}
+    return {_camel_case(name): _json_value(each.type, values[name]) for name, each in fields.items()}
+
+
+def _json_value(kind: Primitive | Array | Struct, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, Array):
+        return [_json_value(kind.of, entry) for entry in value]
+    if isinstance(kind, Struct):
+        return as_json(kind, value)
+    if kind is Primitive.UUID:
+        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    return base64.b64encode(value).decode() if kind is Primitive.BYTES else value
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def known_to_kafka(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in LATER}
+
+
+@pytest.mark.parametrize(("number", "version"), group_messages.RECORDS)
+def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
+    record_type = RECORD_TYPES[number]
+    serde = getattr(jvm, "org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde")()
+    record_class = getattr(jvm, "org.apache.kafka.coordinator.common.runtime.CoordinatorRecord")
+    with_version = getattr(jvm, "org.apache.kafka.server.common.ApiMessageAndVersion")
+
+    @quickly
+    @given(records(number, version))
+    def check(record: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        key, value = record[0], known_to_kafka(record[1])
+        java_key = java_message(jvm, RECORD_CLASSES, record_type.key, 0, key)
+        java_value = java_message(jvm, RECORD_CLASSES, record_type.value, version, value)
+        written = record_class.record(java_key, with_version(java_value, version))
+        gone = record_class.tombstone(java_key)
+        rows = decoded(
+            [bytes(serde.serializeKey(written)), bytes(serde.serializeKey(gone))],
+            [bytes(serde.serializeValue(written)), serde.serializeValue(gone)],
+        )
+        assert rows == [expected(number, version, key, value), expected(number, version, key, None)]
+
+    check()
+
+
+@pytest.mark.parametrize(("message", "read"), [(SUBSCRIPTION, read_subscription), (ASSIGNMENT, read_assignment)])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
+def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
+    jvm: Any, version: int, message: Message, read: Any
+) -> None:
+    as_kafka = getattr(getattr(jvm, CONSUMER_PROTOCOL), f"deserialize{message.name}")
+    writable = min(version, message.last_version)
+
+    @quickly
+    @given(structs(message.body, writable), st.binary(max_size=3))
+    def check(values: dict[str, Any], rest: bytes) -> None:
+        java = java_message(jvm, CONSUMER_CLASSES, message, writable, values)
+        body = bytes(jvm.org.apache.kafka.common.protocol.MessageUtil.toVersionPrefixedBytes(writable, java))
+        data = version.to_bytes(2) + body[2:] + (rest if version > writable else b"")
+        assert without_nulls(read(data)) == {"version": version} | said(values)
+        assert as_kafka(jvm.java.nio.ByteBuffer.wrap(data)).equals(java)
+
+    check()
+
+
+def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
+    offset_commits = {0, 1}
+    types = getattr(jvm, f"{RECORD_CLASSES}.CoordinatorRecordType").values()
+    versions = {each.id(): (each.lowestSupportedVersion(), each.highestSupportedVersion()) for each in types}
+    assert {number: versions[number] for number in set(versions) - offset_commits} == {
+        number: (0, each.value.last_version) for number, each in RECORD_TYPES.items()
+    }
+
+
+MESSAGES = [
+    *((RECORD_CLASSES, message) for each in RECORD_TYPES.values() for message in (each.key, each.value)),
+    (CONSUMER_CLASSES, SUBSCRIPTION),
+    (CONSUMER_CLASSES, ASSIGNMENT),
+]
+
+
+@pytest.mark.parametrize(("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES])
+def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
+    schemas = list(jvm.Class.forName(f"{package}.{message.name}").getField("SCHEMAS").get(None))
+    assert len(schemas) == message.last_version + 1
+    for version, schema in enumerate(schemas):
+        told = re.sub(r" -> [^,)]+", "", schema.toString())
+        assert told == described(message.body, version, flexible=message.flexible(version))
+
+
+def described(struct: Struct, version: int, *, flexible: bool) -> str:
+    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags only, of arrays not if they may be null."""
+    fields = [f"{each.name}:{_type(each, version, flexible=flexible)}" for each in struct.in_version(version)]
+    if flexible:
+        tags = [str(tag) for tag, each in struct.tagged_in(version).items() if each.name not in LATER]
+        fields.append(f"_tagged_fields:TAGGED_FIELDS_TYPE_NAME({', '.join(tags)})")
+    return f"{{{','.join(fields)}}}"
+
+
+def _type(field: Field, version: int, *, flexible: bool) -> str:
+    return _type_name(field.type, version, flexible=flexible, nullable=field.nullable_in(version))
+
+
+def _type_name(kind: Primitive | Array | Struct, version: int, *, flexible: bool, nullable: bool = False) -> str:
+    if isinstance(kind, Struct):
+        return described(kind, version, flexible=flexible)
+    if isinstance(kind, Array):
+        return f"{'COMPACT_' * flexible}ARRAY({_type_name(kind.of, version, flexible=flexible)})"
+    if kind in (Primitive.STRING, Primitive.BYTES):
+        return "COMPACT_" * flexible + "NULLABLE_" * nullable + kind.name
+    return kind.name

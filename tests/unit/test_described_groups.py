@@ -1,0 +1,466 @@
+"""Groups as coordinators describe them: the messages, against kafka-python's where it has them, and what is made of answers."""
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from kafka.protocol import admin
+
+from metadata_source.enrichment import Subject, answer
+from metadata_source.errors import PollError
+from metadata_source.groups import Broker
+from metadata_source.protocol import group_messages
+from metadata_source.protocol.group_messages import (
+    DESCRIBE_GROUPS,
+    SHARE_GROUP_DESCRIBE,
+    Api,
+)
+from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
+from metadata_source.protocol.metadata import NO_UUID
+from metadata_source.protocol.values import read_values
+from metadata_source.protocol.wire import write_message
+from metadata_source.questions import TableQuestion
+from metadata_source.records import POLLS
+from tests.group_messages import structs
+
+APIS = [each for each in vars(group_messages).values() if isinstance(each, Api)]
+VERSIONS = [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)]
+quickly = settings(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
+)
+
+
+def told(values: Any, by: Any) -> Any:
+    """The values that `by` tells too: a version without a field gives it no value."""
+    if isinstance(by, dict):
+        return {name: told(values[name], each) for name, each in by.items()}
+    return [told(value, each) for value, each in zip(values, by, strict=True)] if isinstance(by, list) else values
+
+
+@pytest.mark.parametrize(("api", "version"), VERSIONS, ids=str)
+def test_messages_there_and_back(api: Api, version: int) -> None:
+    @quickly
+    @given(structs(api.request.body, version), structs(api.response.body, version))
+    def check(request: dict[str, Any], response: dict[str, Any]) -> None:
+        for message, values in ((api.request, request), (api.response, response)):
+            assert told(read_values(write_message(message, version, values), message, version), values) == values
+
+    check()
+
+
+@pytest.mark.parametrize(("api", "version"), [each for each in VERSIONS if each[0].request.api_key < 20], ids=str)
+def test_messages_are_those_of_kafka_python(api: Api, version: int) -> None:
+    asked, answered = getattr(admin, f"{api.name}Request"), getattr(admin, f"{api.name}Response")
+
+    @quickly
+    @given(structs(api.request.body, version), structs(api.response.body, version))
+    def check(request: dict[str, Any], response: dict[str, Any]) -> None:
+        assert asked(version=version, **request).encode(version=version) == write_message(api.request, version, request)
+        read = answered.decode(write_message(api.response, version, response), version=version).to_dict(json=False)
+        for group in response["groups"]:
+            group.pop("authorized_operations", None)  # a set there
+        assert told(read, response) == response
+
+    check()
+
+
+# --- a cluster that answers ---
+
+
+@dataclass
+class Node:
+    leads: dict[int, int] = field(default_factory=dict)  # partition -> leader epoch
+    lists: list[dict[str, Any]] = field(default_factory=list)
+    describes: dict[str, dict[str, Any]] = field(default_factory=dict)  # group -> its entry in an answer
+    list_error: int = 0
+    error: Exception | None = None
+    moves: bool = False  # loses a partition while it lists
+
+
+class Cluster:
+    """Answers with messages as they come out of their bytes, in the highest version."""
+
+    def __init__(self, *nodes: Node, partitions: int = 2, seconds: float = 10.0) -> None:
+        self.nodes = {("host", n): node for n, node in enumerate(nodes)}
+        self.partitions = partitions
+        self.seconds = seconds
+        self.deadline = 0.0
+        self.asked: list[tuple[int, str, dict[str, Any]]] = []
+
+    @contextmanager
+    def visits(self):
+        self.deadline = time.monotonic() + self.seconds
+        yield self
+
+    def ask(self, address, question: TableQuestion, deadline: float) -> dict[str, Any]:
+        node, version = self.nodes[address], question.request.last_version
+        request = read_values(write_message(question.request, version, question.fields), question.request, version)
+        self.asked.append((address[1], question.request.name, request))
+        if node.error is not None:
+            raise node.error
+        answered = self.answer(node, address[1], question.request.name, request)
+        return read_values(write_message(question.response, version, answered), question.response, version)
+
+    def answer(self, node: Node, number: int, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if name == "MetadataRequest":
+            assert request["allow_auto_topic_creation"] is False
+            return self.metadata(node, number)
+        if name == "ListGroupsRequest":
+            if node.moves:
+                node.leads.popitem()
+            return {"throttle_time_ms": 0, "error_code": node.list_error, "groups": node.lists}
+        ids = request["groups"] if name == "DescribeGroupsRequest" else request["group_ids"]
+        return {"throttle_time_ms": 0, "groups": [node.describes[each] for each in ids if each in node.describes]}
+
+    def metadata(self, node: Node, number: int) -> dict[str, Any]:
+        partitions = [
+            {
+                "error_code": 0,
+                "partition_index": n,
+                "leader_id": number if n in node.leads else 99,
+                "leader_epoch": node.leads.get(n, 0),
+                "replica_nodes": [],
+                "isr_nodes": [],
+                "offline_replicas": [],
+            }
+            for n in range(self.partitions)
+        ]
+        topic = {
+            "error_code": 0 if partitions else 29,
+            "name": "__consumer_offsets",
+            "topic_id": NO_UUID,
+            "is_internal": True,
+            "partitions": partitions,
+            "topic_authorized_operations": 0,
+        }
+        return {
+            "throttle_time_ms": 0,
+            "brokers": [],
+            "cluster_id": None,
+            "controller_id": 0,
+            "topics": [topic],
+            "error_code": 0,
+        }
+
+
+def asked(cluster: Cluster) -> tuple[str, list[list[dict[str, Any]]] | None]:
+    """The outcome, and the rows as bronze holds them, without nulls."""
+    brokers = tuple(Broker(number, address) for number, address in enumerate(cluster.nodes))
+    outcome, rows = answer("groups", Subject(("groups",), [], [], brokers), cluster)
+    if rows is None:
+        return outcome, None
+    array = pa.array(rows.values, POLLS.field("groups").type)
+    array.validate(full=True)
+    assert rows.topics is None
+    return outcome, [[without_nulls(group) for group in row] for row in array.to_pylist()]
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    outcome, rows = asked(cluster)
+    assert outcome == "ok"
+    return {group.pop("group_id"): group for row in rows for group in row}
+
+
+def listed(group_id: str, type_: str = "classic", state: str = "Stable", protocol: str = "consumer") -> dict[str, Any]:
+    return {"group_id": group_id, "protocol_type": protocol, "group_state": state, "group_type": type_}
+
+
+def entry(group_id: str, state: str, code: int = 0, **more: Any) -> dict[str, Any]:
+    """One group in an answer of any type: what its type lacks is not written."""
+    return {
+        "error_code": code,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": state,
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "assignor_name": "",
+        "protocol_type": "consumer",
+        "protocol_data": "",
+        "topology": None,
+        "topology_description": None,
+        "topology_description_status": 0,
+        "authorized_operations": 0,
+        "members": [],
+    } | more
+
+
+def classic_member(member_id: str, metadata: bytes = b"", assignment: bytes = b"") -> dict[str, Any]:
+    return {
+        "member_id": member_id,
+        "group_instance_id": None,
+        "client_id": "client",
+        "client_host": "/10.0.0.1",
+        "member_metadata": metadata,
+        "member_assignment": assignment,
+    }
+
+
+def embedded(message: Any, version: int, **values: Any) -> bytes:
+    return version.to_bytes(2) + write_message(message, version, {"user_data": None, **values})
+
+
+CLIENT = {"client_id": "client", "client_host": "/10.0.0.1"}
+SUBSCRIBED = embedded(SUBSCRIPTION, 3, topics=["b", "a"], owned_partitions=[], generation_id=1, rack_id="r1")
+ASSIGNED = embedded(
+    ASSIGNMENT, 1, assigned_partitions=[{"topic": "b", "partitions": [2, 0]}, {"topic": "a", "partitions": [1]}]
+)
+
+
+def test_a_classic_group_has_what_its_members_told_each_other_while_it_is_stable():
+    members = [classic_member("m2", SUBSCRIBED), classic_member("m1", SUBSCRIBED, ASSIGNED)]
+    whole = {"protocol_data": "range", "members": members}
+    connect = {
+        "protocol_type": "connect",
+        "protocol_data": "compatible",
+        "members": [classic_member("w", b"\0\1", b"\0\1")],
+    }
+    cluster = Cluster(
+        Node(
+            {0: 5, 1: 5},
+            [
+                listed("stable"),
+                listed("joining"),
+                listed("workers", protocol="connect"),
+                listed("made by hand", protocol=""),
+            ],
+            {
+                "stable": entry("stable", "Stable", **whole),
+                "joining": entry("joining", "PreparingRebalance", members=[classic_member("m1")]),
+                "workers": entry("workers", "Stable", **connect),
+                "made by hand": entry("made by hand", "Empty", protocol_type=""),
+            },
+        )
+    )
+    topics = [{"topic": "a", "partitions": [1]}, {"topic": "b", "partitions": [0, 2]}]
+    consumer = {"group_type": "classic", "protocol_type": "consumer"}
+    member = {**CLIENT, "rack": "r1", "topics": ["a", "b"]}
+    assert groups(cluster) == {
+        "stable": {
+            **consumer,
+            "state": "Stable",
+            "assignor": "range",
+            "members": [
+                {"member_id": "m1", **member, "assigned": topics},
+                {"member_id": "m2", **member, "assigned": []},
+            ],
+        },
+        "joining": {**consumer, "state": "PreparingRebalance", "members": [{"member_id": "m1", **CLIENT}]},
+        "workers": {
+            "group_type": "classic",
+            "protocol_type": "connect",
+            "state": "Stable",
+            "assignor": "compatible",
+            "members": [{"member_id": "w", **CLIENT}],
+        },
+        "made by hand": {"group_type": "classic", "state": "Empty", "members": []},
+    }
+
+
+def test_groups_are_described_by_the_request_of_their_type():
+    topic_id = bytes(range(16))
+    partitions = {"topic_partitions": [{"topic_id": topic_id, "topic_name": "t", "partitions": [1, 0]}]}
+    tasks = {"active_tasks": [{"subtopology_id": "1", "partitions": [1, 0]}], "standby_tasks": [], "warmup_tasks": []}
+    member = {
+        "member_id": "m",
+        "instance_id": "i",
+        "rack_id": "r",
+        "member_epoch": 6,
+        **CLIENT,
+        "subscribed_topic_names": ["t"],
+        "subscribed_topic_regex": None,
+        "assignment": {"topic_partitions": []},
+        "target_assignment": partitions,
+        "member_type": 1,
+    }
+    streams = {
+        "topology_epoch": 2,
+        "process_id": "p",
+        "user_endpoint": None,
+        "client_tags": [],
+        "task_offsets": [],
+        "task_end_offsets": [],
+        "assignment": tasks,
+        "target_assignment": tasks | {"warmup_tasks": tasks["active_tasks"]},
+        "is_classic": False,
+    }
+    epochs = {"group_epoch": 7, "assignment_epoch": 6, "assignor_name": "uniform"}
+    topology = {"epoch": 3, "subtopologies": None}
+    cluster = Cluster(
+        Node({0: 1, 1: 1}, [listed("c", "consumer"), listed("s", "share", protocol="share"), listed("x", "streams")]),
+    )
+    cluster.nodes["host", 0].describes = {
+        "c": entry("c", "Reconciling", members=[member], **epochs),
+        "s": entry("s", "Stable", members=[member | {"assignment": partitions}], **epochs),
+        "x": entry("x", "NotReady", members=[member | streams], **epochs, topology=topology),
+    }
+    in_words = [{"topic_id": "AAECAwQFBgcICQoLDA0ODw", "topic": "t", "partitions": [0, 1]}]
+    in_tasks = [{"subtopology_id": "1", "partitions": [0, 1]}]
+    common = {"group_epoch": 7, "target_epoch": 6, "assignor": "uniform"}
+    who = {"member_id": "m", "rack": "r", "epoch": 6, **CLIENT}
+    assert groups(cluster) == {
+        "c": {
+            **common,
+            "group_type": "consumer",
+            "state": "Reconciling",
+            "members": [{**who, "instance_id": "i", "topics": ["t"], "assigned": [], "target": in_words}],
+        },
+        "s": {
+            **common,
+            "group_type": "share",
+            "state": "Stable",
+            "members": [{**who, "topics": ["t"], "assigned": in_words}],
+        },
+        "x": {
+            **common,
+            "group_type": "streams",
+            "state": "NotReady",
+            "topology_epoch": 3,
+            "members": [
+                {
+                    **who,
+                    "instance_id": "i",
+                    "active_tasks": in_tasks,
+                    "standby_tasks": [],
+                    "warmup_tasks": [],
+                    "target_active_tasks": in_tasks,
+                    "target_standby_tasks": [],
+                    "target_warmup_tasks": in_tasks,
+                }
+            ],
+        },
+    }
+    described = {name: request["group_ids"] for _, name, request in cluster.asked if "Describe" in name}
+    assert described == {
+        "ConsumerGroupDescribeRequest": ["c"],
+        "ShareGroupDescribeRequest": ["s"],
+        "StreamsGroupDescribeRequest": ["x"],
+    }
+
+
+def test_a_group_that_cannot_be_described_is_never_dead():
+    codes = {"moved": 16, "loading": 14, "converted": 69, "hidden": 30, "hidden topic": 29}
+    cluster = Cluster(
+        Node(
+            {0: 1, 1: 1},
+            [listed(name, "consumer") for name in codes]
+            + [listed("gone"), listed("left out"), listed("of tomorrow", "galactic", protocol="")],
+            {name: entry(name, "Dead" if code == 69 else "", code) for name, code in codes.items()}
+            | {"gone": entry("gone", "Dead")},
+        )
+    )
+    described = groups(cluster)
+    assert {name: group["error"].split(" (")[0] for name, group in described.items()} == {
+        "moved": "failed: error 16",
+        "loading": "failed: error 14",
+        "converted": "failed: error 69",
+        "hidden": "not_allowed",
+        "hidden topic": "not_allowed",
+        "gone": "failed: dead to this request: gone, or of another type, since it was listed",
+        "left out": "failed: the coordinator left it out of its answer",
+        "of tomorrow": "not_supported",
+    }
+    assert {group["state"] for group in described.values()} == {"Stable"}
+    assert not any("members" in group for group in described.values())
+
+
+def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
+    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a"), listed("b", "share")]))
+    ask = cluster.ask
+
+    def asking(address, question, deadline):
+        if question.request is DESCRIBE_GROUPS.request:
+            raise PollError("timeout", "host:0: no answer in time")
+        if question.request is SHARE_GROUP_DESCRIBE.request:
+            raise PollError("unsupported_version", "host:0: this broker's version has none")
+        return ask(address, question, deadline)
+
+    cluster.ask = asking
+    assert {name: group["error"] for name, group in groups(cluster).items()} == {
+        "a": "failed: host:0: no answer in time",
+        "b": "not_supported",
+    }
+
+
+UNLED = "no broker that answered leads __consumer_offsets partitions 1"
+UNREACHABLE = Node(error=PollError("unreachable", "host:1: connection refused"))
+
+
+def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
+    cluster = Cluster(
+        Node({0: 5}, [listed("a")], {"a": entry("a", "Empty")}),
+        UNREACHABLE,
+        Node({1: 7}, [listed("b", "consumer")], {"b": entry("b", "Empty")}),
+    )
+    assert {name: group["state"] for name, group in groups(cluster).items()} == {"a": "Empty", "b": "Empty"}
+    assert {(broker, name) for broker, name, _ in cluster.asked if "Describe" in name} == {
+        (0, "DescribeGroupsRequest"),
+        (2, "ConsumerGroupDescribeRequest"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("cluster", "outcome"),
+    [
+        (
+            Cluster(Node({0: 1}), UNREACHABLE),
+            f"failed: broker 1: host:1: connection refused; {UNLED}",
+        ),
+        (
+            Cluster(Node({0: 1}), Node({1: 1}, list_error=14)),
+            f"failed: broker 1: error 14 (CoordinatorLoadInProgressError); {UNLED}",
+        ),
+        (Cluster(Node(), Node()), "failed: no broker that answered leads __consumer_offsets partitions 0, 1"),
+        (
+            Cluster(Node({0: 1, 1: 1}, [listed("a")], moves=True), Node({})),
+            f"failed: {UNLED}",
+        ),
+        (Cluster(Node(), UNREACHABLE, partitions=0), "failed: broker 1: host:1: connection refused"),
+        (Cluster(Node({0: 1, 1: 1}, list_error=31)), "not_allowed"),
+        (Cluster(Node(error=PollError("unsupported_version", "host:0: none"))), "not_supported"),
+    ],
+)
+def test_groups_that_may_be_missing_are_not_told(cluster: Cluster, outcome: str) -> None:
+    assert asked(cluster) == (outcome, None)
+
+
+def test_without_the_offsets_topic_every_broker_must_have_been_listed():
+    assert asked(Cluster(Node(), Node(), partitions=0)) == ("ok", [])
+
+
+def test_many_groups_are_described_in_parts_and_stand_in_rows_of_a_hundred():
+    names = [f"g{n:04d}" for n in range(450)]
+    cluster = Cluster(
+        Node({0: 1, 1: 1}, [listed(name) for name in names], {name: entry(name, "Empty") for name in names})
+    )
+    outcome, rows = asked(cluster)
+    assert (outcome, [len(row) for row in rows]) == ("ok", [100, 100, 100, 100, 50])
+    assert [group["group_id"] for row in rows for group in row] == names
+    assert sorted(len(request["groups"]) for _, name, request in cluster.asked if "Describe" in name) == [50, 200, 200]
+
+
+def test_what_time_does_not_reach_could_not_be_told():
+    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")]), seconds=0.0)
+    assert groups(cluster)["a"]["error"] == "failed: no time was left to describe it"
+
+
+def test_groups_leave_half_of_the_time_to_what_comes_after():
+    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")], {"a": entry("a", "Empty")}), seconds=8.0)
+    deadlines = []
+    ask = cluster.ask
+    cluster.ask = lambda address, question, deadline: deadlines.append(deadline) or ask(address, question, deadline)
+    begin = time.monotonic()
+    assert groups(cluster)["a"]["state"] == "Empty"
+    assert [round(deadline - begin) for deadline in deadlines] == [2, 2, 2, 4]

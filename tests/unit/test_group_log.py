@@ -1,0 +1,206 @@
+"""The source `kafka_group_log` without Kafka: its options, and what lies between two places in logs."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from metadata_source.errors import GroupLogError, OptionsError
+from metadata_source.group_log.client import Failures, settings
+from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
+from metadata_source.group_log.places import Log, Place, Span, advance, spans
+from metadata_source.group_log.reader import SCHEMA, span_row
+from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
+from schemas.bronze import GROUP_LOG
+
+BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
+
+
+def test_the_columns_are_those_of_bronze():
+    assert [(each.name, each.dataType.simpleString(), each.nullable) for each in from_arrow_schema(SCHEMA)] == [
+        (column.name, column.type.replace(": ", ":").replace(", ", ","), column.nullable)
+        for column in GROUP_LOG.columns
+    ]
+    assert KafkaGroupLogSource(BOOTSTRAP).schema() == from_arrow_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("given_text", "starting"),
+    [
+        (None, "earliest"),
+        ("Latest", "latest"),
+        ("1763802000000", 1763802000000),
+        ("2025-11-22T09:00:00Z", 1763802000000),
+        ("2025-11-22T10:00:00.500+01:00", 1763802000500),
+    ],
+)
+def test_where_a_log_begins(given_text, starting):
+    assert parse_group_log(BOOTSTRAP | ({"startingoffsets": given_text} if given_text else {})).starting == starting
+
+
+def test_what_is_asked_for():
+    options = parse_group_log(
+        {
+            "clusters": json.dumps({"a": BOOTSTRAP, "b": BOOTSTRAP | {"clusterId": "x"}}),
+            "MAXRECORDSPERBATCH": "7",
+            "requestTimeout": "5s",
+            "clientHashKey": "env:HASH_KEY",
+        },
+        "stream",
+    )
+    assert [cluster.alias for cluster in options.clusters] == ["a", "b"]
+    assert (options.max_records, options.request_timeout_ms, options.client_hash_key) == (7, 5_000, "env:HASH_KEY")
+
+
+@pytest.mark.parametrize(
+    ("mode", "given_options", "said"),
+    [
+        (None, {}, "kafka.bootstrap.servers: missing"),
+        (
+            None,
+            BOOTSTRAP | {"startingOffset": "earliest"},
+            "unknown option 'startingOffset': did you mean 'startingOffsets'?",
+        ),
+        (None, BOOTSTRAP | {"pollInterval": "1s"}, "unknown option 'pollInterval'"),
+        (None, BOOTSTRAP | {"startingOffsets": "yesterday"}, "'yesterday' is neither earliest, latest, a time such as"),
+        (None, BOOTSTRAP | {"startingOffsets": "2025-11-22T09:00:00"}, "has no zone: end it with Z or an offset"),
+        (None, BOOTSTRAP | {"maxRecordsPerBatch": "0"}, "maxRecordsPerBatch: '0' is not a whole number from 1"),
+        ("batch", BOOTSTRAP | {"maxRecordsPerBatch": "9"}, "not in a batch read, which reads all there is"),
+        (None, BOOTSTRAP | {"clientHashKey": "hunter2"}, "clientHashKey: not a reference"),
+        (None, {"clusters": '{"a": {"startingOffsets": "latest"}}'}, "startingOffsets: one for the whole read"),
+    ],
+)
+def test_what_cannot_be_meant(mode, given_options, said):
+    with pytest.raises(OptionsError) as raised:
+        parse_group_log(given_options, mode)
+    assert said in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_the_table_shows_every_option_once():
+    lines = markdown_table(GROUP_LOG_OPTIONS).splitlines()
+    assert [line.split("`")[1] for line in lines[2:]] == [option.name for option in GROUP_LOG_OPTIONS]
+
+
+def test_secrets_are_resolved_for_the_client_and_a_missing_one_is_said(monkeypatch):
+    (cluster,) = parse_group_log(
+        BOOTSTRAP
+        | {
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": "alice",
+            "kafka.sasl.password": "env:GROUP_LOG_PASSWORD",
+            "kafka.ssl.endpoint.identification.algorithm": "none",
+        }
+    ).clusters
+    with pytest.raises(GroupLogError, match=r"options: kafka.sasl.password: the environment variable GROUP_LOG_PASS"):
+        settings(cluster, Failures())
+    monkeypatch.setenv("GROUP_LOG_PASSWORD", "s3cret")
+    made = settings(cluster, Failures())
+    assert (made["sasl.username"], made["sasl.password"]) == ("alice", "s3cret")
+    assert (made["security.protocol"], made["ssl.endpoint.identification.algorithm"]) == ("SASL_SSL", "none")
+
+
+OFFSETS = st.integers(0, 1_000)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    begins = draw(st.dictionaries(st.integers(0, 5), OFFSETS, min_size=1))
+    ends = {partition: begin + draw(OFFSETS) for partition, begin in begins.items()}
+    return Log("cluster", "topic", frozenset(begins), begins, ends)
+
+
+@given(logs(), st.data(), st.integers(1, 500))
+def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, data, limit):
+    """From places before, in and at the end of the log: what comes between two places, joined, is all there was to come."""
+    known = data.draw(st.sets(st.sampled_from(sorted(seen.partitions))))
+    start = {partition: data.draw(st.integers(0, seen.ends[partition])) for partition in known}
+    place = Place("cluster", "topic", start)
+    at = dict(start)
+    for _ in range(2_100):
+        following = advance(place, seen, limit)
+        between = list(spans({"c": place}, {"c": following}))
+        assert not any(span.truncated for span in between)
+        readable = [span.end - max(span.start, seen.begins[span.partition]) for span in between]
+        assert sum(readable) <= limit + len(seen.partitions)
+        for span in between:
+            assert span.start == at[span.partition]
+            at[span.partition] = span.end
+        assert Place.from_json(json.loads(json.dumps(following.to_json()))) == following
+        if following == place:
+            break
+        at = {partition: at.get(partition, following.next[partition]) for partition in following.next}
+        place = following
+    assert place.next == seen.ends == at
+
+
+def test_a_partition_that_is_new_begins_with_its_first_record():
+    place = Place("cluster", "topic", {0: 10})
+    seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 3}, {0: 12, 1: 9})
+    following = advance(place, seen)
+    assert following.next == {0: 12, 1: 3}
+    assert list(spans({"c": place}, {"c": following})) == [Span("c", "cluster", "topic", 0, 10, 12)]
+    assert advance(following, seen).next == {0: 12, 1: 9}
+
+
+def test_without_a_leader_a_partition_keeps_its_place():
+    place = Place("cluster", "topic", {0: 10, 1: 4})
+    seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0}, {0: 12})
+    assert not seen.whole
+    assert advance(place, seen).next == {0: 12, 1: 4}
+    gone = Log("cluster")
+    assert advance(place, gone) == place
+
+
+def test_a_log_that_ends_before_its_place_was_truncated():
+    place = Place("cluster", "topic", {0: 10, 1: 4})
+    seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 0}, {0: 7, 1: 4})
+    following = advance(place, seen, 1)
+    (span,) = spans({"c": place}, {"c": following})
+    assert (span.start, span.end, span.truncated) == (10, 7, True)
+    assert advance(following, seen, 1) == following
+
+
+def test_a_topic_that_was_made_again_is_read_from_its_beginning():
+    place = Place("cluster", "topic", {0: 10, 1: 4})
+    again = Log("cluster", "another", frozenset({0, 1}), {0: 0, 1: 0}, {0: 300, 1: 4})
+    leaderless = replace(again, begins={0: 0}, ends={0: 300})
+    assert advance(place, leaderless) == place
+    following = advance(place, again)
+    assert following == Place("cluster", "another", {0: 0, 1: 0})
+    assert [(span.start, span.end, span.truncated) for span in spans({"c": place}, {"c": following})] == [
+        (10, 0, True),
+        (4, 0, True),
+    ]
+    assert advance(following, again).next == {0: 300, 1: 4}
+
+
+def test_a_cluster_that_is_found_has_a_batch_without_rows():
+    place = Place("cluster", "topic", {0: 10})
+    assert list(spans({}, {"c": place})) == []
+    assert list(spans({"c": Place("cluster", None, {})}, {"c": place})) == []
+
+
+def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
+    options = parse_group_log(BOOTSTRAP)
+    (task,) = _tasks([Span("gone", "cluster", "topic", 0, 3, 9)], options, "topic")
+    source = KafkaGroupLogSource(BOOTSTRAP)
+    (batch,) = source.streamReader(source.schema()).read(task)
+    (row,) = batch.to_pylist()
+    assert (row["cluster"], row["record"], row["offset"], row["next_offset"]) == ("gone", "lost", 3, 9)
+    assert list(source.streamReader(source.schema()).read(None)) == []  # Spark's own, for a batch without tasks
+
+
+def test_rows_of_spans_have_the_columns_and_readers_pickle():
+    assert span_row(Span("c", None, None, 0, 1, 2), "read", 1, 2, commits=1, records=0, holes=0).schema == SCHEMA
+    source = KafkaGroupLogSource(BOOTSTRAP)
+    for reader in (source.reader(source.schema()), source.streamReader(source.schema())):
+        copied = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes
+        assert vars(copied) == vars(reader)
+    error = GroupLogError("timeout", "nothing came")
+    assert vars(pickle.loads(pickle.dumps(error))) == vars(error)  # noqa: S301

@@ -1,0 +1,221 @@
+"""Records of the group coordinators: what goes in comes out, and what is wrong is one row that says so."""
+
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from metadata_source.protocol.consumer_protocol import read_assignment, read_subscription
+from metadata_source.protocol.group_records import RECORDS, decode_records, is_offset_commit
+from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
+from metadata_source.protocol.values import read_values
+from metadata_source.protocol.wire import write_message
+from schemas.bronze import GROUP_LOG_DECODED, GROUP_LOG_RECORD
+from tests import group_messages
+from tests.group_messages import decoded, expected, key_bytes, records, value_bytes
+
+quickly = settings(
+    max_examples=10,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+every_record = pytest.mark.parametrize(("number", "version"), group_messages.RECORDS)
+
+GROUP_KEY = key_bytes(3, {"group_id": "g"})
+GROUP_EPOCH = value_bytes(3, 0, {"epoch": 7, "metadata_hash": 99})
+
+
+def test_the_columns_are_those_of_bronze() -> None:
+    of_source = {"timestamp", "leader_epoch"}
+    columns = [each for each in GROUP_LOG_RECORD + GROUP_LOG_DECODED if each.name not in of_source]
+    fields = from_arrow_schema(RECORDS)
+    assert [(each.name, each.dataType.simpleString()) for each in fields] == [
+        (column.name, column.type.replace(": ", ":").replace(", ", ",")) for column in columns
+    ]
+
+
+@every_record
+def test_a_record_is_decoded_to_what_was_written(number: int, version: int) -> None:
+    @quickly
+    @given(records(number, version))
+    def check(record: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        key, value = record
+        raw_key, raw_value = key_bytes(number, key), value_bytes(number, version, value)
+        assert decoded([raw_key, raw_key], [raw_value, None]) == [
+            expected(number, version, key, value),
+            expected(number, version, key, None),
+        ]
+        again = read_values(raw_value, RECORD_TYPES[number].value, version, start=2)
+        assert value_bytes(number, version, again) == raw_value
+
+    check()
+
+
+def fails(row: dict[str, Any], key: bytes | None, value: bytes | None, error: str = "") -> None:
+    """Check that a row keeps a record that was not decoded, says why, and holds nothing else but what its key told."""
+    assert row["error"].startswith(error)
+    assert "\n" not in row["error"]
+    assert (row["key"], row["value"], row["tombstone"]) == (key, value, value is None)
+    assert not [name for name in group_messages.COLUMNS if row[name] is not None]
+
+
+@every_record
+def test_no_part_of_a_record_is_a_record(number: int, version: int) -> None:
+    @settings(quickly, max_examples=3)
+    @given(records(number, version))
+    def check(record: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
+        keys = [key[:size] for size in range(len(key))] + [key] * len(value)
+        values = [value] * len(key) + [value[:size] for size in range(len(value))]
+        for row, part, of_value in zip(decode_records(keys, values).to_pylist(), keys, values, strict=True):
+            fails(row, part, of_value)
+            if part == key:
+                assert row["group_id"] == group_messages.group_of(record[0])
+        for at, of_value in ((key + b"\0", value), (key, value + b"\0")):
+            (row,) = decode_records([at], [of_value]).to_pylist()
+            fails(row, at, of_value)
+            assert row["error"].endswith("1 bytes are left over (read 00)")
+
+    check()
+
+
+mutations = st.lists(
+    st.tuples(
+        st.floats(0, 1, exclude_max=True),
+        st.integers(0, 4),
+        st.sampled_from([b"", b"\0", b"\xff", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f"])
+        | st.binary(max_size=4),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def mutated(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
+    for where, gone, put in changes:
+        at = int(where * (len(data) + 1))
+        data = data[:at] + put + data[at + gone :]
+    return data
+
+
+@every_record
+def test_changed_bytes_lose_their_own_record_only(number: int, version: int) -> None:
+    @settings(quickly, max_examples=10)
+    @given(records(number, version), mutations, mutations)
+    def check(record: tuple[dict[str, Any], dict[str, Any]], of_key: Any, of_value: Any) -> None:
+        key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
+        keys = [GROUP_KEY, mutated(key, of_key), key, GROUP_KEY]
+        values = [GROUP_EPOCH, value, mutated(value, of_value), GROUP_EPOCH]
+        first, *changed, last = decode_records(keys, values).to_pylist()
+        assert first == last
+        assert first["group_epoch"]["epoch"] == 7
+        for row, was_key, was_value in zip(changed, keys[1:], values[1:], strict=False):
+            if row["error"] is not None:
+                fails(row, was_key, was_value)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        (None, b"\0\0", "no key"),
+        (b"", None, "a key of 0 bytes, 2 at least wanted"),
+        (b"\0\x63whatever", b"\0\0", "unknown record type 99"),
+        (b"\0\x09\0\1h", None, "unknown record type 9"),
+        (b"\xff\xff", b"", "unknown record type -1"),
+        (b"\0\1\0\1g\0\1t\0\0\0\0", b"\0\3", "an offset commit, type 1"),
+        (b"\0\3\0\1", GROUP_EPOCH, "ConsumerGroupMetadataKey v0: group_id at byte 2: a string of 1 bytes, but 0"),
+        (GROUP_KEY, b"\0", "a value of 1 bytes, 2 at least wanted"),
+        (GROUP_KEY, b"\0\1" + GROUP_EPOCH[2:], "unknown version 1 of record type 3, known are 0 to 0"),
+        (GROUP_KEY, b"\xff\xff", "unknown version -1 of record type 3, known are 0 to 0"),
+        (GROUP_KEY, GROUP_EPOCH[:5], "ConsumerGroupMetadataValue v0: epoch at byte 2: 4 bytes wanted, 3 left"),
+        (
+            GROUP_KEY,
+            b"\0\0\0\0\0\7\1\0\7" + bytes(8),
+            "ConsumerGroupMetadataValue v0: metadata_hash at byte 7: tagged field 0 of 7 bytes, but its value takes 8",
+        ),
+        (
+            key_bytes(20, {"group_id": "g"}),
+            value_bytes(20, 0, {"assignment_epoch": 1, "assignment_timestamp": 2**62}),
+            "4611686018427387904 ms since 1970 is no time of a record",
+        ),
+    ],
+)
+def test_the_error_says_what_is_wrong(key: bytes | None, value: bytes | None, error: str) -> None:
+    batch = decode_records([GROUP_KEY, key, GROUP_KEY], [GROUP_EPOCH, value, None])
+    before, row, after = batch.to_pylist()
+    fails(row, key, value, error)
+    assert row["type"] == (int.from_bytes(key[:2], signed=True) if key else None)
+    assert row["group_id"] == ("g" if key and key.endswith(GROUP_KEY[2:]) else None)
+    assert (before["group_epoch"]["metadata_hash"], after["tombstone"]) == (99, True)
+
+
+def test_offset_commits_are_told_by_their_first_bytes() -> None:
+    assert [is_offset_commit(key) for key in (b"\0\0", b"\0\1\0", b"\0\2", b"\0", b"", None)] == [
+        True,
+        True,
+        *[False] * 4,
+    ]
+
+
+def test_tagged_fields_that_only_later_versions_know_are_passed_over() -> None:
+    value = GROUP_EPOCH[:-11] + b"\2\0\x08" + (99).to_bytes(8) + b"\x85\1\3new"
+    assert decoded([GROUP_KEY], [value])[0]["group_epoch"] == {"epoch": 7, "metadata_hash": 99}
+
+
+def test_a_member_without_the_field_of_classic_members_is_none() -> None:
+    names = {each.name for each in RECORD_TYPES[5].value.body.fields if each.nullable is not None}
+    value = dict.fromkeys(names) | {"client_id": "c", "client_host": "/h", "rebalance_timeout_ms": 5}
+    value["subscribed_topic_names"] = ["t"]
+    absent = value_bytes(5, 0, {name: each for name, each in value.items() if name != "classic_member_metadata"})
+    key = key_bytes(5, {"group_id": "g", "member_id": "m"})
+    assert absent.endswith(b"\0")
+    for raw in (absent, value_bytes(5, 0, value)):
+        assert decoded([key], [raw])[0]["member"] == {
+            "client_id": "c",
+            "client_host": "/h",
+            "topics": ["t"],
+            "rebalance_timeout_ms": 5,
+        }
+
+
+@pytest.mark.parametrize(("read", "message"), [(read_subscription, SUBSCRIPTION), (read_assignment, ASSIGNMENT)])
+def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) -> None:
+    values = {
+        "topics": ["orders"],
+        "user_data": b"x",
+        "owned_partitions": [{"topic": "orders", "partitions": [3, 1]}],
+        "generation_id": 4,
+        "rack_id": "r",
+        "assigned_partitions": [{"topic": "orders", "partitions": [2]}],
+    }
+    for version in range(4):
+        body = write_message(message, version, values)
+        whole = read(version.to_bytes(2) + body)
+        assert whole["version"] == version
+        assert read(version.to_bytes(2) + body + b"later fields") == whole
+        for size in range(len(body) + 2):
+            assert read((version.to_bytes(2) + body)[:size]) is None
+        assert read(b"\xff\xff" + body) is None
+        if version == 3:
+            assert read(b"\x7f\xff" + body) == {**whole, "version": 0x7FFF}
+
+
+@pytest.mark.parametrize("number", [2, 5, 8, 23])
+def test_lengths_that_the_bytes_do_not_have_take_no_memory(number: int) -> None:
+    version = RECORD_TYPES[number].value.last_version
+    key = key_bytes(number, {each.name: "g" for each in RECORD_TYPES[number].key.body.fields})
+    for filling in (b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff", b"\1", b"\2", b"\0", b"\x81\x08"):
+        value = version.to_bytes(2) + filling * (20_000 // len(filling))
+        tracemalloc.start()
+        try:
+            (row,) = decode_records([key], [value]).to_pylist()
+            assert tracemalloc.get_traced_memory()[1] < 200 * len(value) + 1_000_000
+        finally:
+            tracemalloc.stop()
+        fails(row, key, value)

@@ -1,0 +1,49 @@
+"""Random lives of groups, whose coordinators keep their own account: the fold tells the same, whole or cut anywhere."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.group_records import history
+from tests.group_simulator import ClassicGroup, ConsumerGroup
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(("join", "join", "leave", "restart", "fail", "settle", "settle", "settle")), st.integers(0, 30)
+    ),
+    min_size=1,
+    max_size=25,
+)
+CUTS = st.lists(st.integers(0, 200), max_size=5)
+MAKERS = {
+    "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
+    "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
+    "consumer": ConsumerGroup,
+    "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@settings(max_examples=40, deadline=None)
+@given(partitions=st.integers(1, 7), actions=ACTIONS, cuts=CUTS)
+def test_the_fold_tells_what_the_coordinator_lived_through(maker, partitions, actions, cuts):
+    group = MAKERS[maker](partitions)
+    for action in actions:
+        group.do(action)
+    group.settle()
+    told = history(group.log)
+    assert [
+        {column: row[column] for column in account}
+        for row, account in zip(told.rebalances, group.accounts, strict=True)
+    ] == group.accounts
+    restarts = [
+        (event["prev_member_id"], event["member_id"]) for event in told.events if event["event"] == "static_restart"
+    ]
+    assert restarts == group.restarts
+    assert told.names.count("created") == len(told.names) - len(restarts) == (1 if group.log.rows else 0)
+    for row, members in zip(told.rebalances, told.members, strict=True):
+        changes = [member["change"] for member in members.values()]
+        assert [changes.count(change) for change in ("left", "restarted")] == [row["left"], row["restarted"]]
+        assert row["prev_members"] + row["joined"] - row["left"] == row["members"]
+    assert history(group.log, [cut % (len(group.log.rows) + 1) for cut in cuts]) == told
+    assert history(group.log, range(len(group.log.rows))) == told
