@@ -1,10 +1,18 @@
 """The coordinators' own log, read whole and plainly."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from metadata_source.protocol.group_records import decode_records
@@ -22,6 +30,7 @@ def read_log(bootstrap_servers: str) -> list[Row]:
             "bootstrap.servers": bootstrap_servers,
             "group.id": "none",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "isolation.level": "read_uncommitted",
             "log_level": 0,
         }
@@ -51,15 +60,17 @@ def read_log(bootstrap_servers: str) -> list[Row]:
     return [row for row in rows if row["type"] not in (0, 1)]
 
 
-def _messages(consumer: Consumer, number: int) -> Iterable[Message]:
-    _, end = consumer.get_watermark_offsets(TopicPartition(LOG, number), timeout=_SECONDS, cached=False)
+def _messages(consumer: Consumer, number: int) -> Iterator[Message]:
     consumer.assign([TopicPartition(LOG, number, OFFSET_BEGINNING)])
-    while consumer.position([TopicPartition(LOG, number)])[0].offset < end:
+    while True:
         for message in consumer.consume(1000, timeout=0.5):
-            if message.error():
-                raise KafkaException(message.error())
-            if message.offset() < end:
+            error = message.error()
+            if error is None:
                 yield message
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name of it
+                return
+            else:
+                raise KafkaException(error)
 
 
 def topic_names(bootstrap_servers: str, topics: Sequence[str]) -> dict[str, str]:
