@@ -88,10 +88,10 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     told = (folding.folded(news.log, groups) if news.is_logged else folding.nothing(spark)).localCheckpoint()
     unread = _unread_groups(news)
     polled = group_polls.polled(unread.drop("log_partition"), _going_on(news)).localCheckpoint()
-    given_way = _given_way(news, told).localCheckpoint()
+    yielding = _yielding(news).localCheckpoint()
     of_polls = _as_in(_kept_in(group_polls.rebalances(polled), unread), gold.REBALANCES)
     fresh = _rebalances_of(told).unionByName(of_polls).localCheckpoint()
-    again = _asked_again(news, fresh.unionByName(given_way, allowMissingColumns=True)).localCheckpoint()
+    again = _asked_again(news, fresh.select("id").union(yielding.select("id"))).localCheckpoint()
     since = _earliest(window.since, fresh.select("began_by"), again.select("began_by"), told.select("first_at"))
     log_states = _log_states(window, since).localCheckpoint()
     moves = _moves(log_states, groups, told, unread)
@@ -104,6 +104,7 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
         rebalances = group_polls.bounded(rebalances, group_polls.begins(_group_states(window, since)))
         rebalances = rebalances.join(F.broadcast(window.clusters.select("cluster_id", "settled_at")), "cluster_id")
         rebalances = coordinators.with_coordinators(rebalances, log_states, moves).localCheckpoint()
+        given_way = _given_way(window, yielding, told, rebalances).localCheckpoint()
 
         events = _as_in(_kept_in(group_polls.events(polled), unread), gold.GROUP_EVENTS)
         _write_events(window, told, events, moves, news.taken_over)
@@ -238,26 +239,23 @@ def _kept_in(rows: DataFrame, unread: DataFrame) -> DataFrame:
     return rows.drop("log_partition").join(partitions, list(GROUP))
 
 
-def _given_way(news: News, told: DataFrame) -> DataFrame:
-    """Rebalances from polls, of clusters whose log is read for the first time: `gone` where the log tells them too.
-
-    Those that went on end here, nobody knows how.
-    """
+def _yielding(news: News) -> DataFrame:
+    """Rebalances from polls, of clusters whose log is read for the first time."""
     window = news.window
-    if news.taken_over.isEmpty():
-        rows = window.lake.read(told.sparkSession, gold.REBALANCES).limit(0)
-    else:
-        rows = window.read_gold(gold.REBALANCES, None).where("source = 'polls'")
-    rows = (
-        rows.join(F.broadcast(news.taken_over), "cluster_id")
-        .join(F.broadcast(window.clusters.select("cluster_id", "done_at")), "cluster_id")
-        .join(told.select(*GROUP, "first_at"), list(GROUP), "left")
-    )
+    rows = window.read_gold(gold.REBALANCES, NEVER if news.taken_over.isEmpty() else None, "began_by")
+    return rows.where("source = 'polls'").join(F.broadcast(news.taken_over), "cluster_id", "left_semi")
+
+
+def _given_way(window: Window, yielding: DataFrame, told: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """Rebalances from polls that are `gone`, where the log tells them too; others that went on end here, nobody knows how."""
+    begun = rebalances.where("source = 'log'").groupBy(*GROUP).agg(F.min("began_by").alias("_begun"))
+    first = told.select(*GROUP, "first_at").join(begun, list(GROUP), "left")
+    rows = yielding.join(F.broadcast(window.clusters.select("cluster_id", "done_at")), "cluster_id")
     goes_on = F.col("ended_by").isNull()
     return with_durations(
-        rows.withColumns(
+        rows.join(first, list(GROUP), "left").withColumns(
             {
-                "gone": F.coalesce(F.col("began_by") >= F.col("first_at"), F.lit(False)),
+                "gone": F.coalesce(F.col("began_by") >= F.least("first_at", "_begun"), F.lit(False)),
                 "ended_as": F.when(goes_on, "unknown").otherwise(F.col("ended_as")),
                 "ended_by": F.greatest("began_by", F.coalesce("ended_by", "first_at", "done_at")),
             }
@@ -268,10 +266,13 @@ def _given_way(news: News, told: DataFrame) -> DataFrame:
 # --- what polls tell beside the log ---
 
 
-def _asked_again(news: News, fresh: DataFrame) -> DataFrame:
-    """Rebalances in gold of which the new polls may say more: those that had not ended, or whose coordinator moved meanwhile."""
+def _asked_again(news: News, known: DataFrame) -> DataFrame:
+    """Rebalances in gold of which the new polls may say more: those that had not ended, or whose coordinator moved meanwhile.
+
+    Without `known`, ids of those that are looked at anyway.
+    """
     window = news.window
-    rows = window.with_clusters(window.lake.read(fresh.sparkSession, gold.REBALANCES).limit(0))
+    rows = window.with_clusters(window.lake.read(known.sparkSession, gold.REBALANCES).limit(0))
     if news.is_polled:
         states = window.new(_log_states(window, window.since)).localCheckpoint()
         moved = coordinators.asked_since(states).localCheckpoint()
@@ -286,7 +287,7 @@ def _asked_again(news: News, fresh: DataFrame) -> DataFrame:
             .join(F.broadcast(goes_on.distinct()), ["cluster_id", "log_partition"], "left")
             .withColumn("_from", asked_from)
             .where("_from IS NULL OR began_by >= _from OR ended_by >= _from OR (ended_by IS NULL AND _moved)")
-            .join(fresh.select("id"), "id", "left_anti")
+            .join(known, "id", "left_anti")
         )
     return _as_in(rows, gold.REBALANCES)
 
