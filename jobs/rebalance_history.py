@@ -38,6 +38,8 @@ from schemas.lake import Lake
 from schemas.table import Table
 
 JOB = "rebalance_history"
+OF_POLLS = "{}"
+"""State of a group that only polls tell of."""
 LOOK_BACK = timedelta(minutes=10)
 """How long before a rebalance the states of its coordinator's partition are looked at."""
 
@@ -86,17 +88,17 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     window = news.window
     groups = lake.read(spark, gold.GROUP_STATES)
     told = (folding.folded(news.log, groups) if news.is_logged else folding.nothing(spark)).localCheckpoint()
-    unread = _unread_groups(news)
-    polled = group_polls.polled(unread.drop("log_partition"), _going_on(news)).localCheckpoint()
-    given_way = _given_way(news, told).localCheckpoint()
-    of_polls = _as_in(_kept_in(group_polls.rebalances(polled), unread), gold.REBALANCES)
-    fresh = _rebalances_of(told).unionByName(of_polls).localCheckpoint()
-    again = _asked_again(news, fresh.unionByName(given_way, allowMissingColumns=True)).localCheckpoint()
+    group_states = _new_group_states(news)
+    polled = _kept_in(news, group_polls.polled(group_states, _going_on(news))).localCheckpoint()
+    first_told = _first_told(told, groups).localCheckpoint()
+    yielding = _yielding(news, first_told).localCheckpoint()
+    fresh = _rebalances_of(told).unionByName(_placed(group_polls.rebalances(polled), polled)).localCheckpoint()
+    again = _asked_again(news, fresh.select("id").union(yielding.select("id"))).localCheckpoint()
     since = _earliest(window.since, fresh.select("began_by"), again.select("began_by"), told.select("first_at"))
     log_states = _log_states(window, since).localCheckpoint()
-    moves = _moves(log_states, groups, told, unread)
+    moves = _moves(news, log_states, groups, told)
 
-    if news.is_logged or not all(rows.isEmpty() for rows in (polled, again, moves)):
+    if news.is_logged or not all(rows.isEmpty() for rows in (polled, again, yielding, window.within(moves, "poll"))):
         topics = window.read(silver.TOPIC_SNAPSHOTS, since, "superseded_at", open_too=True)
         members = _members_of(told, fresh).unionByName(_as_in(group_polls.members(polled), gold.REBALANCE_MEMBERS))
         members = group_topics.with_names(members.unionByName(_members_known(window, again)), topics).localCheckpoint()
@@ -104,13 +106,14 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
         rebalances = group_polls.bounded(rebalances, group_polls.begins(_group_states(window, since)))
         rebalances = rebalances.join(F.broadcast(window.clusters.select("cluster_id", "settled_at")), "cluster_id")
         rebalances = coordinators.with_coordinators(rebalances, log_states, moves).localCheckpoint()
+        given_way = _given_way(window, yielding, rebalances).localCheckpoint()
 
-        events = _as_in(_kept_in(group_polls.events(polled), unread), gold.GROUP_EVENTS)
-        _write_events(window, told, events, moves, news.taken_over)
-        _write_rebalances(window, rebalances, told, given_way)
+        _write_events(window, told, _placed(group_polls.events(polled), polled), moves, first_told)
+        # Members first: those of a rebalance that gives way are found by it.
         _write_members(window, members, rebalances, fresh, given_way)
+        _write_rebalances(window, rebalances, told, given_way)
         _write_storms(window, _begun_elsewhere(rebalances, again, given_way), thresholds)
-        _write_states(window, told, unread, groups)
+        _write_states(news, told, group_states, groups)
     window.put(news.progress, gold.GROUP_PROGRESS)
 
 
@@ -197,28 +200,32 @@ def _members_of(told: DataFrame, rebalances: DataFrame) -> DataFrame:
 # --- what polls tell of clusters whose log was never read ---
 
 
-def _unread_groups(news: News) -> DataFrame:
-    """States of the groups of these clusters that held when the window began, or a rebalance that goes on, and later.
-
-    Rows of silver.group_snapshots with the `log_partition` of the group, done_poll and the rest of the window's.
-    """
+def _unread(news: News, table: Table, since: int | None, *times: str, open_too: bool = False) -> DataFrame:
+    """Rows of a snapshot table of these clusters, as Window.read; with done_poll and the rest of the window's."""
     window = news.window
     unread = news.progress.where("next_offsets IS NULL").select("cluster_id")
-    since = _earliest(window.since, _going_on(news).select("began_by"))
-    states = window.read(silver.GROUP_SNAPSHOTS, since, "superseded_at", open_too=True)
+    none = unread.isEmpty()
+    rows = window.read(table, NEVER if none else since, *times, open_too=open_too and not none)
+    return window.with_clusters(rows).join(F.broadcast(unread), "cluster_id", "left_semi")
+
+
+def _new_group_states(news: News) -> DataFrame:
+    """States of groups that are new, or ended; and where a rebalance goes on, those that it began with."""
+    since = _earliest(news.window.since, _going_on(news).select("began_by"))
+    return _unread(news, silver.GROUP_SNAPSHOTS, since, "first_seen_at", "superseded_at")
+
+
+def _kept_in(news: News, groups: DataFrame) -> DataFrame:
+    """`groups` with the partition of the log that each is kept in, `log_partition`."""
+    topics = _unread(news, silver.TOPIC_SNAPSHOTS, news.window.since, "superseded_at", open_too=True)
     partitions = (
-        window.read(silver.TOPIC_SNAPSHOTS, window.since, "superseded_at", open_too=True)
-        .where((F.col("topic") == coordinators.LOG_TOPIC) & F.col("partition_count").isNotNull())
+        topics.where((F.col("topic") == coordinators.LOG_TOPIC) & F.col("partition_count").isNotNull())
         .groupBy("cluster_id")
         .agg(F.max_by("partition_count", "first_poll").alias("_partitions"))
     )
-    return (
-        window.with_clusters(states)
-        .join(F.broadcast(unread), "cluster_id", "left_semi")
-        .join(F.broadcast(partitions), "cluster_id", "left")
-        .withColumn("log_partition", coordinators.log_partition(F.col("group_id"), F.col("_partitions")))
-        .drop("_partitions")
-    )
+    log_partition = coordinators.log_partition(F.col("group_id"), F.col("_partitions"))
+    joined = groups.join(F.broadcast(partitions), "cluster_id", "left")
+    return joined.withColumn("log_partition", log_partition).drop("_partitions")
 
 
 def _going_on(news: News) -> DataFrame:
@@ -232,32 +239,42 @@ def _going_on(news: News) -> DataFrame:
     )
 
 
-def _kept_in(rows: DataFrame, unread: DataFrame) -> DataFrame:
-    """`rows` of groups with the partition of the log that each is kept in."""
-    partitions = unread.select(*GROUP, "log_partition").distinct()
-    return rows.drop("log_partition").join(partitions, list(GROUP))
+def _placed(rows: DataFrame, groups: DataFrame) -> DataFrame:
+    """`rows` with the log_partition of their groups."""
+    places = groups.select(*GROUP, F.col("log_partition").alias("_log_partition"))
+    joined = rows.join(places, list(GROUP)).withColumn("log_partition", F.col("_log_partition"))
+    return joined.select(*rows.columns)
 
 
-def _given_way(news: News, told: DataFrame) -> DataFrame:
-    """Rebalances from polls, of clusters whose log is read for the first time: `gone` where the log tells them too.
+def _first_told(told: DataFrame, groups: DataFrame) -> DataFrame:
+    """cluster_id, group_id, first_at: groups that polls told of so far, and the log does from there on."""
+    of_polls = groups.where(F.col("state") == OF_POLLS).select(*GROUP)
+    return told.select(*GROUP, "first_at").join(of_polls, list(GROUP), "left_semi")
 
-    Those that went on end here, nobody knows how.
-    """
-    window = news.window
-    if news.taken_over.isEmpty():
-        rows = window.lake.read(told.sparkSession, gold.REBALANCES).limit(0)
-    else:
-        rows = window.read_gold(gold.REBALANCES, None).where("source = 'polls'")
-    rows = (
-        rows.join(F.broadcast(news.taken_over), "cluster_id")
-        .join(F.broadcast(window.clusters.select("cluster_id", "done_at")), "cluster_id")
-        .join(told.select(*GROUP, "first_at"), list(GROUP), "left")
+
+def _yielding(news: News, first_told: DataFrame) -> DataFrame:
+    """Rebalances from polls of these groups, and those that go on in clusters whose log is read from now on; with `first_at`."""
+    none = first_told.isEmpty() and news.taken_over.isEmpty()
+    rows = news.window.read_gold(gold.REBALANCES, NEVER if none else None, "began_by").where("source = 'polls'")
+    ended_here = news.taken_over.withColumn("_taken_over", F.lit(True))
+    return (
+        rows.join(F.broadcast(first_told), list(GROUP), "left")
+        .join(F.broadcast(ended_here), "cluster_id", "left")
+        .where("first_at IS NOT NULL OR (_taken_over AND ended_by IS NULL)")
+        .drop("_taken_over")
     )
+
+
+def _given_way(window: Window, yielding: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """Rebalances from polls that are `gone`, where the log tells them too; others that went on end here, nobody knows how."""
+    begun = rebalances.where("source = 'log'").groupBy(*GROUP).agg(F.min("began_by").alias("_begun"))
     goes_on = F.col("ended_by").isNull()
     return with_durations(
-        rows.withColumns(
+        yielding.join(begun, list(GROUP), "left")
+        .join(F.broadcast(window.clusters.select("cluster_id", "done_at")), "cluster_id")
+        .withColumns(
             {
-                "gone": F.coalesce(F.col("began_by") >= F.col("first_at"), F.lit(False)),
+                "gone": F.coalesce(F.col("began_by") >= F.least("first_at", "_begun"), F.lit(False)),
                 "ended_as": F.when(goes_on, "unknown").otherwise(F.col("ended_as")),
                 "ended_by": F.greatest("began_by", F.coalesce("ended_by", "first_at", "done_at")),
             }
@@ -268,10 +285,13 @@ def _given_way(news: News, told: DataFrame) -> DataFrame:
 # --- what polls tell beside the log ---
 
 
-def _asked_again(news: News, fresh: DataFrame) -> DataFrame:
-    """Rebalances in gold of which the new polls may say more: those that had not ended, or whose coordinator moved meanwhile."""
+def _asked_again(news: News, known: DataFrame) -> DataFrame:
+    """Rebalances in gold of which the new polls may say more: those that had not ended, or whose coordinator moved meanwhile.
+
+    Without `known`, ids of those that are looked at anyway.
+    """
     window = news.window
-    rows = window.with_clusters(window.lake.read(fresh.sparkSession, gold.REBALANCES).limit(0))
+    rows = window.with_clusters(window.lake.read(known.sparkSession, gold.REBALANCES).limit(0))
     if news.is_polled:
         states = window.new(_log_states(window, window.since)).localCheckpoint()
         moved = coordinators.asked_since(states).localCheckpoint()
@@ -286,7 +306,7 @@ def _asked_again(news: News, fresh: DataFrame) -> DataFrame:
             .join(F.broadcast(goes_on.distinct()), ["cluster_id", "log_partition"], "left")
             .withColumn("_from", asked_from)
             .where("_from IS NULL OR began_by >= _from OR ended_by >= _from OR (ended_by IS NULL AND _moved)")
-            .join(fresh.select("id"), "id", "left_anti")
+            .join(known, "id", "left_anti")
         )
     return _as_in(rows, gold.REBALANCES)
 
@@ -305,7 +325,7 @@ def _log_states(window: Window, since: int | None) -> DataFrame:
     return states.where(F.col("topic") == coordinators.LOG_TOPIC)
 
 
-def _moves(log_states: DataFrame, groups: DataFrame, told: DataFrame, unread: DataFrame) -> DataFrame:
+def _moves(news: News, log_states: DataFrame, groups: DataFrame, told: DataFrame) -> DataFrame:
     """Moves of the coordinators of the groups that were there, as in gold."""
     moved = log_states.where("leader <> prev_leader")
     if moved.isEmpty():
@@ -315,7 +335,9 @@ def _moves(log_states: DataFrame, groups: DataFrame, told: DataFrame, unread: Da
         .select(*GROUP, "log_partition", "state")
         .unionByName(told.select(*GROUP, "log_partition", "state"))
     )
-    of_polls = unread.select(
+    since = _earliest(NEVER, moved.select("first_seen_at"))
+    of_polls = _unread(news, silver.GROUP_SNAPSHOTS, since, "superseded_at", open_too=True)
+    of_polls = _kept_in(news, of_polls).select(
         *GROUP,
         "log_partition",
         F.col("first_seen_at").alias("known_since"),
@@ -335,7 +357,7 @@ def _group_states(window: Window, since: int | None) -> DataFrame:
 
 
 def _write_events(
-    window: Window, told: DataFrame, of_polls: DataFrame, moves: DataFrame, taken_over: DataFrame
+    window: Window, told: DataFrame, of_polls: DataFrame, moves: DataFrame, first_told: DataFrame
 ) -> None:
     of_log = told.select(*GROUP, "cluster", "log_partition", F.inline("events")).withColumns(
         {
@@ -352,16 +374,13 @@ def _write_events(
         .unionByName(window.within(moves, "poll").unionByName(late).dropDuplicates(["id"]))
         .localCheckpoint()
     )
-    since, gone = _earliest(NEVER, rows.select("began_by")), None
-    if not taken_over.isEmpty():
-        since = _earliest(since, told.select("first_at"))
-        gone = (
-            window.read_gold(gold.GROUP_EVENTS, since, "began_by")
-            .where((F.col("source") == "polls") & (F.col("event") != coordinators.MOVED))
-            .join(F.broadcast(taken_over), "cluster_id", "left_semi")
-            .join(told.select(*GROUP, "first_at"), list(GROUP))
-            .where("began_by >= first_at")
-        )
+    since = _earliest(NEVER, rows.select("began_by"), first_told.select("first_at"))
+    gone = (
+        window.read_gold(gold.GROUP_EVENTS, since, "began_by")
+        .where((F.col("source") == "polls") & (F.col("event") != coordinators.MOVED))
+        .join(F.broadcast(first_told), list(GROUP))
+        .where("began_by >= first_at")
+    )
     window.write(rows, gold.GROUP_EVENTS, since, "began_by", gone=gone)
 
 
@@ -436,22 +455,22 @@ def _begun_elsewhere(rebalances: DataFrame, again: DataFrame, given_way: DataFra
     )
 
 
-def _write_states(window: Window, told: DataFrame, unread: DataFrame, groups: DataFrame) -> None:
+def _write_states(news: News, told: DataFrame, group_states: DataFrame, groups: DataFrame) -> None:
     done = F.coalesce("done_poll", F.lit(""))
     of_polls = (
-        unread.where((F.col("first_poll") > done) | (F.col("superseded_poll") > done))
+        group_states.where((F.col("first_poll") > done) | (F.col("superseded_poll") > done))
         .groupBy(*GROUP)
         .agg(
             F.max("cluster").alias("cluster"),
-            F.max("log_partition").alias("log_partition"),
             F.max_by(F.when(F.col("ended_as").isNull(), F.col("group_type")), "first_poll").alias("group_type"),
             F.min("first_seen_at").alias("_seen"),
         )
         .join(groups.select(*GROUP, F.col("known_since").alias("_known")), list(GROUP), "left")
-        .withColumns({"known_since": F.least("_seen", "_known"), "state": F.lit("{}")})
+        .withColumns({"known_since": F.least("_seen", "_known"), "state": F.lit(OF_POLLS)})
     )
     names = [name for name in gold.GROUP_STATES.column_names if name != "updated_at"]
-    window.write(told.select(*names).unionByName(of_polls.select(*names)), gold.GROUP_STATES, None)
+    rows = told.select(*names).unionByName(_kept_in(news, of_polls).select(*names))
+    news.window.write(rows, gold.GROUP_STATES, None)
 
 
 def _earliest(since: int | None, *times: DataFrame) -> int | None:
