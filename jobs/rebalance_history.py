@@ -86,29 +86,29 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     window = news.window
     groups = lake.read(spark, gold.GROUP_STATES)
     told = (folding.folded(news.log, groups) if news.is_logged else folding.nothing(spark)).localCheckpoint()
-    snapshots = _polled_groups(news).localCheckpoint()
-    polled = group_polls.polled(snapshots.drop("log_partition"), _going_on(news)).localCheckpoint()
+    unread = _unread_groups(news)
+    polled = group_polls.polled(unread.drop("log_partition"), _going_on(news)).localCheckpoint()
     given_way = _given_way(news, told).localCheckpoint()
-    fresh = _rebalances_of(told).unionByName(_rebalances_of_polls(polled, snapshots)).localCheckpoint()
+    fresh = _rebalances_of(told).unionByName(_rebalances_of_polls(polled, unread)).localCheckpoint()
     again = _asked_again(news, fresh.unionByName(given_way, allowMissingColumns=True)).localCheckpoint()
-
     since = _earliest(window.since, fresh.select("began_by"), again.select("began_by"), told.select("first_at"))
     log_states = _log_states(window, since).localCheckpoint()
-    moves = _moves(log_states, groups, told, snapshots).localCheckpoint()
-    topics = window.read(silver.TOPIC_SNAPSHOTS, since, "superseded_at", open_too=True).localCheckpoint()
-    states = window.read(silver.GROUP_SNAPSHOTS, since, "superseded_at", open_too=True).drop("members", "prev_members")
-    members = _members_of(told, fresh).unionByName(_as_in(group_polls.members(polled), gold.REBALANCE_MEMBERS))
-    members = group_topics.with_names(members.unionByName(_members_known(window, again)), topics).localCheckpoint()
-    rebalances = group_topics.with_unassigned(fresh.unionByName(again), members, topics)
-    rebalances = group_polls.bounded(rebalances, group_polls.begins(states))
-    rebalances = rebalances.join(F.broadcast(window.clusters.select("cluster_id", "settled_at")), "cluster_id", "left")
-    rebalances = coordinators.with_coordinators(rebalances, log_states, moves).localCheckpoint()
+    moves = _moves(log_states, groups, told, unread)
 
-    _write_events(window, told, polled, moves, news.taken_over)
-    _write_rebalances(window, rebalances, told, given_way)
-    _write_members(window, members, rebalances, fresh, given_way)
-    _write_storms(window, _moved_in_time(rebalances, again, given_way), thresholds)
-    _write_states(window, told, snapshots, groups)
+    if news.is_logged or not all(rows.isEmpty() for rows in (polled, again, moves)):
+        topics = window.read(silver.TOPIC_SNAPSHOTS, since, "superseded_at", open_too=True)
+        members = _members_of(told, fresh).unionByName(_as_in(group_polls.members(polled), gold.REBALANCE_MEMBERS))
+        members = group_topics.with_names(members.unionByName(_members_known(window, again)), topics).localCheckpoint()
+        rebalances = group_topics.with_unassigned(fresh.unionByName(again), members, topics)
+        rebalances = group_polls.bounded(rebalances, group_polls.begins(_group_states(window, since)))
+        rebalances = rebalances.join(F.broadcast(window.clusters.select("cluster_id", "settled_at")), "cluster_id")
+        rebalances = coordinators.with_coordinators(rebalances, log_states, moves).localCheckpoint()
+
+        _write_events(window, told, polled, moves, news.taken_over)
+        _write_rebalances(window, rebalances, told, given_way)
+        _write_members(window, members, rebalances, fresh, given_way)
+        _write_storms(window, _begun_elsewhere(rebalances, again, given_way), thresholds)
+        _write_states(window, told, unread, groups)
     window.put(news.progress, gold.GROUP_PROGRESS)
 
 
@@ -195,14 +195,17 @@ def _members_of(told: DataFrame, rebalances: DataFrame) -> DataFrame:
 # --- what polls tell of clusters whose log was never read ---
 
 
-def _polled_groups(news: News) -> DataFrame:
-    """States of the groups of these clusters, those that a rebalance that goes on began with, or later; and their `log_partition`."""
+def _unread_groups(news: News) -> DataFrame:
+    """States of the groups of these clusters that held when the window began, or a rebalance that goes on, and later.
+
+    Rows of silver.group_snapshots with the `log_partition` of the group, done_poll and the rest of the window's.
+    """
     window = news.window
-    unread = news.progress.where("next_offsets IS NULL AND done_poll IS NOT NULL").select("cluster_id")
+    unread = news.progress.where("next_offsets IS NULL").select("cluster_id")
     since = _earliest(window.since, _going_on(news).select("began_by"))
     states = window.read(silver.GROUP_SNAPSHOTS, since, "superseded_at", open_too=True)
     partitions = (
-        window.read(silver.TOPIC_SNAPSHOTS, since, "superseded_at", open_too=True)
+        window.read(silver.TOPIC_SNAPSHOTS, window.since, "superseded_at", open_too=True)
         .where((F.col("topic") == coordinators.LOG_TOPIC) & F.col("partition_count").isNotNull())
         .groupBy("cluster_id")
         .agg(F.max_by("partition_count", "first_poll").alias("_partitions"))
@@ -227,9 +230,9 @@ def _going_on(news: News) -> DataFrame:
     )
 
 
-def _rebalances_of_polls(polled: DataFrame, snapshots: DataFrame) -> DataFrame:
+def _rebalances_of_polls(polled: DataFrame, unread: DataFrame) -> DataFrame:
     """The rebalances that polls tell, as in gold."""
-    partitions = snapshots.select(*GROUP, "log_partition").distinct()
+    partitions = unread.select(*GROUP, "log_partition").distinct()
     rows = group_polls.rebalances(polled).drop("log_partition").join(partitions, list(GROUP))
     return _as_in(rows, gold.REBALANCES)
 
@@ -301,20 +304,30 @@ def _log_states(window: Window, since: int | None) -> DataFrame:
     return states.where(F.col("topic") == coordinators.LOG_TOPIC)
 
 
-def _moves(log_states: DataFrame, groups: DataFrame, told: DataFrame, snapshots: DataFrame) -> DataFrame:
+def _moves(log_states: DataFrame, groups: DataFrame, told: DataFrame, unread: DataFrame) -> DataFrame:
     """Moves of the coordinators of the groups that were there, as in gold."""
+    moved = log_states.where("leader <> prev_leader")
+    if moved.isEmpty():
+        return _as_in(moved.withColumn("group_id", F.lit("")), gold.GROUP_EVENTS)
     of_log = folding.lives(
         groups.join(told, list(GROUP), "left_anti")
         .select(*GROUP, "log_partition", "state")
         .unionByName(told.select(*GROUP, "log_partition", "state"))
     )
-    of_polls = snapshots.select(
+    of_polls = unread.select(
         *GROUP,
         "log_partition",
         F.col("first_seen_at").alias("known_since"),
         F.col("superseded_at").alias("known_until"),
     )
-    return _as_in(coordinators.moves(log_states, of_log.unionByName(of_polls)), gold.GROUP_EVENTS)
+    moves = coordinators.moves(moved, of_log.unionByName(of_polls))
+    return _as_in(moves, gold.GROUP_EVENTS).localCheckpoint()
+
+
+def _group_states(window: Window, since: int | None) -> DataFrame:
+    """States of groups as polls told them, without their members, those that held at `since` or later."""
+    states = window.read(silver.GROUP_SNAPSHOTS, since, "superseded_at", open_too=True)
+    return states.drop("members", "prev_members")
 
 
 # --- writes ---
@@ -407,7 +420,7 @@ def _write_storms(window: Window, changed: DataFrame, thresholds: Thresholds) ->
     window.write(found, gold.REBALANCE_STORMS, affected_from, "last_by", gone=over)
 
 
-def _moved_in_time(rebalances: DataFrame, again: DataFrame, given_way: DataFrame) -> DataFrame:
+def _begun_elsewhere(rebalances: DataFrame, again: DataFrame, given_way: DataFrame) -> DataFrame:
     """cluster_id, group_id, began_by: the begins of rebalances that are told, begin at another time than before, or gave way."""
     before = again.select("id", F.col("began_by").alias("_before"))
     told = rebalances.join(before, "id", "left").where("_before IS NULL OR began_by <> _before")
@@ -420,21 +433,18 @@ def _moved_in_time(rebalances: DataFrame, again: DataFrame, given_way: DataFrame
     )
 
 
-def _write_states(window: Window, told: DataFrame, snapshots: DataFrame, groups: DataFrame) -> None:
-    in_order = F.max_by(F.when(F.col("ended_as").isNull(), F.col("group_type")), "first_poll")
+def _write_states(window: Window, told: DataFrame, unread: DataFrame, groups: DataFrame) -> None:
+    done = F.coalesce("done_poll", F.lit(""))
     of_polls = (
-        snapshots.groupBy(*GROUP)
+        unread.where((F.col("first_poll") > done) | (F.col("superseded_poll") > done))
+        .groupBy(*GROUP)
         .agg(
             F.max("cluster").alias("cluster"),
             F.max("log_partition").alias("log_partition"),
-            in_order.alias("group_type"),
+            F.max_by(F.when(F.col("ended_as").isNull(), F.col("group_type")), "first_poll").alias("group_type"),
             F.min("first_seen_at").alias("_seen"),
         )
-        .join(
-            groups.select(*GROUP, F.col("known_since").alias("_known")),
-            list(GROUP),
-            "left",
-        )
+        .join(groups.select(*GROUP, F.col("known_since").alias("_known")), list(GROUP), "left")
         .withColumns({"known_since": F.least("_seen", "_known"), "state": F.lit("{}")})
     )
     names = [name for name in gold.GROUP_STATES.column_names if name != "updated_at"]

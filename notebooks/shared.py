@@ -89,21 +89,29 @@ ORDER BY place, began_by
 """For pictures.bars: rebalances and storms, a lane for each group, most rebalances first. Takes :most, :most_of_each."""
 
 HAPPENED = """
-SELECT what, broker_id,
-  -- Of groups, what has no bound is drawn from where it is known.
-  CASE WHEN group_id IS NULL THEN began_after ELSE coalesce(began_after, began_by) END AS began_after,
-  began_by, count(*) AS count
-FROM gold.incident_timeline
-WHERE cluster = :cluster
-  AND began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
-  AND (CAST(:topic AS STRING) IS NULL OR topic = :topic OR topic IS NULL OR group_id IS NOT NULL)
-  AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
-  AND (CAST(:group AS STRING) IS NULL OR group_id = :group OR group_id IS NULL)
-  AND (:with_groups OR group_id IS NULL)
-GROUP BY 1, 2, 3, 4
-ORDER BY array_position({order}, what) = 0, array_position({order}, what), what, began_by
-""".format(
-    order="""array('broker_gone', 'isr_left', 'leader_changed', 'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_absent',
-  'coordinator_moved', 'rebalance_began', 'rebalance_ended', 'storm', 'crash_loop', 'group_static_restart')"""
+WITH chosen AS (
+  SELECT what, broker_id, began_by,
+    -- Of groups, what has no bound is drawn from where it is known,
+    CASE WHEN group_id IS NULL THEN began_after ELSE coalesce(began_after, began_by) END AS began_after,
+    -- and, as the log's times are their own, what falls on the same place of a picture is one dot.
+    CASE WHEN group_id IS NOT NULL
+      THEN unix_micros(began_by) * 1000 DIV (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(CAST(:since AS TIMESTAMP)))
+    END AS place
+  FROM gold.incident_timeline
+  WHERE cluster = :cluster
+    AND began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+    AND (CAST(:topic AS STRING) IS NULL OR topic = :topic OR topic IS NULL OR group_id IS NOT NULL)
+    AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
+    AND (CAST(:group AS STRING) IS NULL OR group_id = :group OR group_id IS NULL)
+    AND (:with_groups OR group_id IS NULL)
 )
+
+SELECT what, broker_id, min(began_after) AS began_after, max(began_by) AS began_by, count(*) AS count
+FROM chosen
+GROUP BY what, broker_id, place, CASE WHEN place IS NULL THEN struct(began_after, began_by) END
+ORDER BY coalesce(nullif(array_position(
+  array('broker_gone', 'isr_left', 'leader_changed', 'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_absent',
+    'coordinator_moved', 'rebalance_began', 'rebalance_ended', 'storm', 'crash_loop', 'group_static_restart'), what), 0), 99),
+  what, began_by
+"""
 """For pictures.events: the timeline, counted. Takes :with_groups."""

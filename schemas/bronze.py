@@ -192,7 +192,9 @@ GROUP_LOG_RECORD = (
     Column("member_id", "string", "Member that the key names; null for records of a whole group."),
     Column("tombstone", "boolean", "The value is null: what the key names is gone."),
     Column("error", "string", "Why it was not decoded, one line; null when it was."),
-    Column("key", "binary", "Raw, of records that were not decoded; left out where clients are hashed, and error says so."),
+    Column(
+        "key", "binary", "Raw, of records that were not decoded; left out where clients are hashed, and error says so."
+    ),
     Column("value", "binary", "Raw, as key."),
 )
 

@@ -366,7 +366,9 @@ REBALANCES = Table(
             "int",
             "Of subscribed topics, that no member has; null where it is not known how many there are.",
         ),
-        Column("subscribed", "array<string>", "Topics that its members subscribe to, sorted; null where that is not known."),
+        Column(
+            "subscribed", "array<string>", "Topics that its members subscribe to, sorted; null where that is not known."
+        ),
         Column("stickiness", "double", "kept / (kept + moved + lost); null where nothing was assigned before."),
         Column(
             "reasons", "array<string>", f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before."

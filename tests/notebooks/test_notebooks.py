@@ -143,8 +143,8 @@ def test_leader_churn(pages: dict[str, Page]) -> None:
     assert page.columns("reason", "seen", "changes", "partitions", "longest_leaderless_s") == [
         ("failover", "4", "4", "3", "0"),
         ("offline", "2", "2", "2", "0"),
-        ("recovery", "2", "2", "2", "9.9 to 30.1"),
         ("preferred", "2", "2", "2", "0"),
+        ("recovery", "2", "2", "2", "9.9 to 30.1"),
     ]
     assert page.columns("topic", "partition", "began", "unclean") == [
         ("clicks", "0", "11-01 12:00:30.0Z to 11-01 12:00:40.1Z", "proven")
@@ -198,8 +198,8 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
     assert all(page.has(groups, colour) for colour in colours.STORM.values())
     # Of billing: its coordinator was broker 1 from 10.1 to 40 s and broker 2 from 50.1 s; who stays has other partitions from 27 to 30 s.
     styles = colours.of_brokers([1, 2, 3])
-    assert [page.has(lanes, styles[1].colour, at=second / 95) for second in (20, 70)] == [True, False]
-    assert [page.has(lanes, styles[2].colour, at=second / 95) for second in (20, 70)] == [False, True]
+    assert [page.has(lanes, styles[1].colour, at=second / 95) for second in (15, 60)] == [True, False]
+    assert [page.has(lanes, styles[2].colour, at=second / 95) for second in (15, 60)] == [False, True]
     assert page.has(lanes, colours.MEMBER["partitions_changed_hands"], at=23 / 95)
     assert page.has(lanes, colours.MEMBER["as_before"], at=60 / 95)
     assert page.has(happened, styles[1].colour)

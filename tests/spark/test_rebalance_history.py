@@ -1,26 +1,32 @@
 """Rebalances in gold, from the log and from polls: however runs are cut and cut off, and whatever is missing."""
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from benchmarks.reads import counted, counted_session
 from jobs import rebalance_history
 from jobs.common.config import Thresholds
 from jobs.common.progress import Window
 from jobs.common.writes import upsert
 from metadata_source.schedule import poll_id
 from schemas import bronze, gold, silver
-from schemas.lake import Lake, ensure_tables
+from schemas.lake import Lake, LakeError, ensure_tables
 from schemas.table import Table
 from tests.group_records import CONSUMER, Log, at, classic, classic_member
 from tests.spark.test_snapshot_history import KilledError, utc
 
 Row = dict[str, Any]
+CLUSTERS = ("alpha", "beta")
+"""Of beta there are only polls."""
 STREAM = "20260101T000000Z-0a1b2c"
 INTERVAL_S = 10
 WRITTEN = (gold.REBALANCES, gold.REBALANCE_MEMBERS, gold.GROUP_EVENTS, gold.REBALANCE_STORMS, gold.GROUP_STATES)
@@ -77,6 +83,42 @@ def topic(cluster: str, name: str, partitions: int, began: float = 0, topic_id: 
     )
 
 
+def described(cluster: str, group_id: str, *seen: tuple[float, Row | None]) -> Iterable[Row]:
+    """States of a classic group: from when on what was answered; None: it was gone."""
+    for number, (began, now) in enumerate(seen):
+        if now is None:
+            continue
+        ended, following = seen[number + 1] if number + 1 < len(seen) else (None, now)
+        before = seen[number - 1][1] if number else None
+        yield state(
+            cluster,
+            began,
+            ended,
+            ended_as="absent" if following is None else None,
+            group_id=group_id,
+            **now,
+            **{f"prev_{name}": value for name, value in (before or {}).items()},
+        )
+
+
+def classic_group(name: str, **has: list[int]) -> Row:
+    """A classic group in this state; what its members have is told where it is Stable."""
+    nothing = dict.fromkeys(field.name for field in StructType.fromDDL(f"m {bronze.GROUP_MEMBER_STRUCT}")["m"].dataType)
+    members = [
+        nothing
+        | {"member_id": member, "client_id": "app", "client_host": "/10.0.0.9"}
+        | {"assigned": [(None, "t", partitions)] if name == "Stable" else None}
+        for member, partitions in has.items()
+    ]
+    return {
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "state": name,
+        "assignor": "range",
+        "members": [tuple(member.values()) for member in members],
+    }
+
+
 def append(spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
     columns = [column for column in table.columns if column.generated_as is None]
     schema = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in columns))
@@ -86,7 +128,7 @@ def append(spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping
         frame.write.format("delta").mode("append").save(lake.path(table))
 
 
-def settle(spark: SparkSession, lake: Lake, clusters: Iterable[str], seconds: float) -> None:
+def settle(spark: SparkSession, lake: Lake, seconds: float) -> None:
     """Say that the polls up to then are in silver."""
     rows = [
         {
@@ -103,7 +145,7 @@ def settle(spark: SparkSession, lake: Lake, clusters: Iterable[str], seconds: fl
             **dict.fromkeys(("late_polls", "failed_polls", "refused_polls", "stale_polls"), 0),
             "enriched": {"groups": (poll(seconds), at(seconds), at(seconds), INTERVAL_S * 1000)},
         }
-        for cluster in clusters
+        for cluster in CLUSTERS
     ]
     schema = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in silver.PROGRESS.columns))
     frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
@@ -168,7 +210,7 @@ def alpha() -> list[Row]:
     return of_cluster("alpha", orders, unicode, lossy, beside, late, cut_short)
 
 
-def write_alpha_silver(spark: SparkSession, lake: Lake) -> None:
+def write_silver(spark: SparkSession, lake: Lake) -> None:
     append(
         spark,
         lake,
@@ -178,9 +220,38 @@ def write_alpha_silver(spark: SparkSession, lake: Lake) -> None:
             *led("alpha", 2, (0, 2), (130, 3), (260, 1)),
             *led("alpha", 3, (0, 3)),
             *led("alpha", 4, (0, 1), (250, 3)),
+            *(state for partition in range(50) for state in led("beta", partition, (0, 1), (100, 2))),
         ],
     )
-    append(spark, lake, silver.TOPIC_SNAPSHOTS, [topic("alpha", "t", 4)])
+    topics = [
+        topic("alpha", "t", 4),
+        topic("beta", "t", 4),
+        topic("beta", "__consumer_offsets", 50, topic_id="offsets"),
+    ]
+    append(spark, lake, silver.TOPIC_SNAPSHOTS, topics)
+    stable, larger = classic_group("Stable", a1=[0, 1, 2, 3]), classic_group("Stable", a1=[0, 1], a2=[2, 3])
+    groups = [
+        # Bounds of the begin of what the log tells.
+        *described(
+            "alpha",
+            "orders",
+            (30, classic_group("Stable", w1=[0, 1], w2=[2])),
+            (60, classic_group("PreparingRebalance", w1=[])),
+            (70, classic_group("Stable", w1=[0, 1, 2])),
+        ),
+        *described(
+            "beta",
+            "app",
+            (20, stable),
+            (90, classic_group("PreparingRebalance", a1=[])),
+            (120, larger),
+            (200, classic_group("Empty")),
+            (290, None),
+        ),
+        *described("beta", "stuck", (50, stable), (180, classic_group("CompletingRebalance", a1=[]))),
+        *described("beta", "gone", (40, stable), (70, None), (310, stable)),
+    ]
+    append(spark, lake, silver.GROUP_SNAPSHOTS, groups)
 
 
 def new_lake(spark: SparkSession, folder: Path) -> Lake:
@@ -203,25 +274,66 @@ def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[Row]:
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake whose gold was made at one go."""
     lake = new_lake(spark, tmp_path_factory.mktemp("whole"))
-    write_alpha_silver(spark, lake)
+    write_silver(spark, lake)
     append(spark, lake, bronze.GROUP_LOG, alpha())
-    settle(spark, lake, ["alpha"], 400)
+    settle(spark, lake, 400)
     run(spark, lake)
     return lake
 
 
-def rebalances_of(spark: SparkSession, lake: Lake, group_id: str) -> list[Row]:
-    rows = [row for row in rows_of(spark, lake, gold.REBALANCES) if row["group_id"] == group_id]
-    return sorted(rows, key=lambda row: (row["began_by"], row["first_offset"]))
+def of_group(spark: SparkSession, lake: Lake, table: Table, group_id: str) -> list[Row]:
+    rows = [row for row in rows_of(spark, lake, table) if row["group_id"] == group_id]
+    return sorted(rows, key=lambda row: (row["began_by"], row.get("first_offset") or 0))
 
 
 def test_what_the_log_and_polls_say_together(spark: SparkSession, whole: Lake) -> None:
-    for table in WRITTEN:
-        print(table.full_name)
-        for row in rows_of(spark, whole, table):
-            print("  ", {k: str(v) for k, v in row.items() if v is not None})
-    orders = rebalances_of(spark, whole, "orders")
-    assert [row["generation"] for row in orders] == [1, 2, 3, 4, 5, 6]
+    orders = of_group(spark, whole, gold.REBALANCES, "orders")
+    assert [(row["generation"], row["unassigned"], row["coordinator"]) for row in orders] == [
+        *((1, 1, 1), (2, 1, None)),  # at 60 and at 70 another broker led
+        *((generation, 1, 2) for generation in (3, 4, 5, 6)),
+    ]
+    (moved,) = (
+        row for row in of_group(spark, whole, gold.GROUP_EVENTS, "orders") if row["event"] == "coordinator_moved"
+    )
+    assert (moved["prev_broker_id"], moved["broker_id"], moved["began_by"]) == (1, 2, at(60))
+    assert [row["move_id"] for row in orders] == [None, moved["id"], None, None, None, None]
+    assert [row["followed_move"] for row in orders[2:]] == [False] * 4
+    # The log has the end of the join phase, 65; a poll saw it go on at 60, and the one before did not.
+    assert (orders[1]["began_after"], orders[1]["began_by"]) == (at(50), at(60))
+    members = of_group(spark, whole, gold.REBALANCE_MEMBERS, "orders")
+    assert {row["began_by"] for row in members if row["rebalance_id"] == orders[1]["id"]} == {at(60)}
+    storms = {row["kind"]: row for row in of_group(spark, whole, gold.REBALANCE_STORMS, "orders")}
+    assert (storms["storm"]["rebalances"], storms["crash_loop"]["rebalances"]) == (6, 5)
+
+
+def test_topics_that_the_log_names_by_id_have_names(spark: SparkSession, whole: Lake) -> None:
+    members = of_group(spark, whole, gold.REBALANCE_MEMBERS, "заказы-🐘")
+    assert {each["topic"] for row in members for each in row["after"] or ()} == {"t"}
+    made, joined, emptied, again = of_group(spark, whole, gold.REBALANCES, "заказы-🐘")
+    assert (joined["kept"], joined["moved"], joined["unassigned"], joined["followed_move"]) == (2, 2, 0, True)
+    assert (made["ended_as"], emptied["ended_as"], again["is_open"]) == ("completed", "emptied", True)
+    events = [row["event"] for row in of_group(spark, whole, gold.GROUP_EVENTS, "заказы-🐘")]
+    assert events == ["created", "coordinator_moved", "deleted", "created"]
+
+
+def test_nothing_is_made_up_where_records_were_lost(spark: SparkSession, whole: Lake) -> None:
+    before, after = of_group(spark, whole, gold.REBALANCES, "lossy")
+    assert (before["generation"], after["generation"], after["prev_generation"], after["joined"]) == (1, 4, None, None)
+    groups = {row["group_id"] for row in rows_of(spark, whole, gold.GROUP_EVENTS) if row["event"] == "records_lost"}
+    assert groups == {"lossy", "beside", "cut-short"}
+    told = [(row["first_offset"], row["generation"]) for row in of_group(spark, whole, gold.REBALANCES, "cut-short")]
+    assert told == [(100, 1), (102, 2), (104, 3), (102, 2), (104, 3)]
+
+
+def test_polls_tell_of_a_cluster_whose_log_is_not_read(spark: SparkSession, whole: Lake) -> None:
+    app = of_group(spark, whole, gold.REBALANCES, "app")
+    assert [(row["source"], row["began_by"], row["ended_as"]) for row in app] == [
+        ("polls", at(20), "completed"),
+        ("polls", at(90), "completed"),
+        ("polls", at(200), "emptied"),
+    ]
+    assert [row["followed_move"] for row in app] == [None, True, False]
+    assert [row["is_open"] for row in of_group(spark, whole, gold.REBALANCES, "stuck")] == [False, True]
 
 
 def in_pieces(rows: list[Row], *ends: int) -> Iterable[list[Row]]:
@@ -246,21 +358,21 @@ def dying_after(survived: int) -> Callable[..., None]:
 def piecemeal(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind them."""
     lake = new_lake(spark, tmp_path_factory.mktemp("piecemeal"))
-    write_alpha_silver(spark, lake)
-    rows = alpha()
-    for survived, piece in enumerate(in_pieces(rows, 8, 21, 31, 44, 52)):
+    write_silver(spark, lake)
+    log = lake.identifier(bronze.GROUP_LOG)
+    # The pieces end within batches; more of the log, and more polls, come before a run that died is done again.
+    for piece, survived, goes_on in zip(in_pieces(alpha(), 8, 35), (1, 3, 4), (False, True, False), strict=True):
         append(spark, lake, bronze.GROUP_LOG, piece)
-        settle(spark, lake, ["alpha"], (piece[-1]["read_at"] - at(0)).total_seconds() // INTERVAL_S * INTERVAL_S)
+        settle(spark, lake, (piece[-1]["read_at"] - at(0)).total_seconds() // INTERVAL_S * INTERVAL_S)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Window, "put", dying_after(survived % 5))
+            patch.setattr(Window, "put", dying_after(survived))
             with pytest.raises(KilledError):
                 run(spark, lake)
-        # The next piece, and more polls, come before the job is run again; every other time it gets to its end.
-        if survived % 2:
+        if goes_on:
             run(spark, lake)
-            spark.sql(f"OPTIMIZE {lake.identifier(bronze.GROUP_LOG)}")
-            spark.sql(f"DELETE FROM {lake.identifier(bronze.GROUP_LOG)} WHERE read_at < '{piece[0]['read_at']}'")
-    settle(spark, lake, ["alpha"], 400)
+            spark.sql(f"OPTIMIZE {log}")
+            spark.sql(f"DELETE FROM {log} WHERE read_at < '{piece[0]['read_at']}'")
+    settle(spark, lake, 400)
     run(spark, lake)
     return lake
 
@@ -272,3 +384,99 @@ def test_runs_cut_and_cut_off_give_what_one_gives(
     one, other = (rows_of(spark, lake, table) for lake in (piecemeal, whole))
     assert len(one) == len({tuple(row[name] for name in table.key) for row in one})
     assert sorted(map(repr, one)) == sorted(map(repr, other))
+
+
+def a_copy(lake: Lake, root: Path) -> Lake:
+    shutil.copytree(str(lake), root)
+    return Lake(root=str(root))
+
+
+def test_polls_give_way_to_the_log_and_two_runs_at_once_are_right_or_say_so(
+    spark: SparkSession, whole: Lake, tmp_path: Path
+) -> None:
+    lake = a_copy(whole, tmp_path / "lake")
+    app, stuck = Log("app", log_partition=1), Log("stuck", log_partition=34)
+    app.batch(85, classic(7, [classic_member("a1", has={"t": [0, 1, 2, 3]})], state_seconds=84))
+    app.batch(111, classic(8, [classic_member("a1", has={"t": [0, 1]})], state_seconds=110))
+    stuck.batch(405, classic(3, [classic_member("a1", has={"t": [0]})], state_seconds=404))
+    append(spark, lake, bronze.GROUP_LOG, of_cluster("beta", app, stuck))
+    settle(spark, lake, 420)
+    ended: list[Exception | None] = []
+
+    def run_one() -> None:
+        try:
+            run(spark, lake)
+            ended.append(None)
+        except LakeError as error:
+            ended.append(error)
+
+    runs = [InheritableThread(run_one, session=spark) for _ in range(2)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert len(ended) == 2
+    assert all("another run of rebalance_history writes it" in str(error) for error in ended if error)
+    if None not in ended:
+        run(spark, lake)
+
+    def told(group_id: str) -> list[tuple[Any, ...]]:
+        names = ("source", "generation", "began_by", "ended_by", "ended_as")
+        return [tuple(row[name] for name in names) for row in of_group(spark, lake, gold.REBALANCES, group_id)]
+
+    assert told("app") == [
+        ("polls", None, at(20), at(20), "completed"),
+        ("log", 7, at(84), at(85), "completed"),
+        ("log", 8, at(90), at(111), "completed"),  # a poll saw it go on before the end of its join phase
+    ]
+    assert told("stuck") == [
+        ("polls", None, at(50), at(50), "completed"),
+        ("polls", None, at(180), at(405), "unknown"),
+        ("log", 3, at(404), at(405), "completed"),
+    ]
+    assert [source for source, *_ in told("gone")] == ["polls"] * 3
+    known = {row["id"] for row in rows_of(spark, lake, gold.REBALANCES)}
+    assert {row["rebalance_id"] for row in rows_of(spark, lake, gold.REBALANCE_MEMBERS)} <= known
+
+
+def test_what_a_run_reads_follows_what_is_new(spark: SparkSession, whole: Lake, tmp_path: Path) -> None:
+    reads = []
+    for name in ("short", "long"):
+        lake = a_copy(whole, tmp_path / name)
+        if name == "long":
+            add_a_past(spark, lake)
+        own = counted_session(spark)
+        more = Log("orders", log_partition=1, next_offset=500)
+        more.batch(411, classic(7, [worker(1, [0, 1, 2])], state_seconds=410))
+        rows = of_cluster("alpha", more)
+        append(spark, lake, bronze.GROUP_LOG, rows)
+        settle(spark, lake, 420)
+        with counted(own) as read:
+            rebalance_history.apply(lake, THRESHOLDS, own)
+        assert read["bronze.group_log"] == (1, len(rows))
+        reads.append(read)
+        with counted(own) as read:
+            rebalance_history.apply(lake, THRESHOLDS, own)
+        assert set(read) == {"silver.progress", "gold.group_progress"}
+    assert reads[0] == reads[1]
+
+
+def add_a_past(spark: SparkSession, lake: Lake) -> None:
+    """What the tables have that is over, again and again in the months before, in files of its own."""
+    ids = ("id", "rebalance_id", "move_id")
+    for table in (
+        *(gold.REBALANCES, gold.REBALANCE_MEMBERS, gold.GROUP_EVENTS, gold.REBALANCE_STORMS),
+        *(silver.PARTITION_SNAPSHOTS, silver.GROUP_SNAPSHOTS),
+    ):
+        is_over = (
+            "NOT is_open" if table is gold.REBALANCES else "is_current = false" if table.schema == "silver" else "true"
+        )
+        rows = lake.read(spark, table).where(is_over).crossJoin(spark.range(1, 11).withColumnRenamed("id", "_month"))
+        moved = {
+            column.name: F.col(column.name) - F.make_dt_interval(F.col("_month") * 30)
+            for column in table.columns
+            if column.type == "timestamp" and column.name != "updated_at"
+        }
+        moved |= {name: F.md5(F.concat_ws("-", name, "_month")) for name in ids if name in table.column_names}
+        past = rows.withColumns(moved).select(*table.column_names).coalesce(1)
+        past.write.format("delta").mode("append").save(lake.path(table))

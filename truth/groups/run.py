@@ -68,5 +68,5 @@ def _config(folder: Path, bootstrap_servers: str) -> Config:
     clusters = {"local": {"kafka.bootstrap.servers": bootstrap_servers}}
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll}))
+    file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, "groupLog": {}}))
     return load(str(file))
