@@ -225,6 +225,8 @@ def test_what_history_has_and_nobody_did_is_found(lost):
 def test_two_generations_are_one_rebalance_only_when_something_moves_in_the_second():
     step = HAPPENED[1]
     assert rounds(step, 1) == [Round(1, 3, 2)]
+    three = (*step.calls, call(13.1, "a-1", "revoked", 3, HALF), call(14.1, "c-1", "assigned", 4, HALF))
+    assert rounds(replace(step, calls=three), 1) == [Round(1, 4, 3)]  # another came in the middle of it
     kept = [replace(each, told=replace(each.told, partitions=frozenset())) for each in step.calls]
     assert rounds(replace(step, calls=tuple(kept)), 1) == [Round(1, 2, 1), Round(2, 3, 1)]
     assert rounds(HAPPENED[2], 3) == []  # the same generation again

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from local_cluster.members import TopicPartition
 from truth.groups.happened import Happened, Holders, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
-from truth.groups.script import CRASHES, REASONS, WITHOUT_REBALANCE
+from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBALANCE
 
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
@@ -77,7 +77,7 @@ def rounds(one: Happened, generation: int) -> list[Round]:
     """The rebalances of a classic group that its members' callbacks tell of a step; `generation` is the one before it.
 
     Each generation is called back to each member, the last of an emptied group to nobody. A cooperative one in which a member
-    gave up what another has in the next is the first phase of one rebalance.
+    gave up what another has in the next is a phase of the same rebalance.
     """
     calls = [(call.client_id, call.told) for call in one.calls if call.told.generation is not None]
     new = sorted({told.generation for _, told in calls if told.what == "assigned" and told.generation > generation})
@@ -89,10 +89,11 @@ def rounds(one: Happened, generation: int) -> list[Round]:
             taken[told.generation] |= told.partitions
     found: list[Round] = []
     for each in new:
-        if found and found[-1].phases == 1 and given_up[each - 1] & taken[each] and found[-1].generation == each - 1:
-            found[-1] = Round(found[-1].prev_generation, each, 2)
+        last = found[-1] if found else Round(generation, generation, 0)
+        if last.generation == each - 1 and given_up[last.generation] & taken[each]:
+            found[-1:] = [replace(last, generation=each, phases=last.phases + 1)]
         else:
-            found.append(Round(found[-1].generation if found else generation, each, 1))
+            found.append(Round(last.generation, each, 1))
     if not one.after and one.before:
         last = found[-1].generation if found else generation
         found.append(Round(last, last + 1, 1))
@@ -133,11 +134,13 @@ def _counts(one: Happened, expected: Sequence[Round] | None) -> tuple[int, int]:
 
 def _reasons(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
     said = {reason for row in rows for reason in row.reasons or ()}
-    must = {reason for deed in one.step for reason in REASONS[deed.action][0]}
-    may = {reason for deed in one.step for reason in REASONS[deed.action][1]}
+    must = {reason for deed in one.step for reason in REASONS[deed.action]}
+    may = {*must}
+    if one.kind.group_type == "classic":
+        may |= {reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ())}
     if not one.after:
         must, may = must | {"group_emptied"}, may | {"group_emptied"}
-    if one.joined and not {"member_joined"} <= may:
+    if one.joined and "member_joined" not in may:
         yield f"{sorted(one.joined)} joined, which the script has not"  # thrown out and back: a slow machine
     if missing := must - said:
         yield f"no {', '.join(sorted(missing))} among the reasons {sorted(said)}"

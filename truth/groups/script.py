@@ -58,25 +58,28 @@ class Deed:
 Step = tuple[Deed, ...]
 """Deeds done at once; the group is left alone until it is quiet again."""
 
-REASONS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
-    action: (frozenset(must), frozenset([*must, *may]))
-    for action, (must, may) in {
-        "join": (["member_joined"], []),
-        "leave": (["member_left"], []),
-        "crash": (["member_left"], []),
-        "restart": ([], []),
-        "expire": (["static_member_timed_out"], []),
-        "pause": (["member_left"], []),
-        "resume": (["member_joined"], []),
-        "widen": (["subscription_changed"], []),
-        "narrow": (["subscription_changed"], []),
-        # Each classic member joins again when it has noticed, which may take more than one generation.
-        "grow": (["partitions_changed"], ["same_members"]),
-        "crash_loop": (["member_joined", "member_left"], []),
-        "move": ([], []),
-    }.items()
+REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "join": ("member_joined",),
+    "leave": ("member_left",),
+    "crash": ("member_left",),
+    "restart": (),
+    "expire": ("static_member_timed_out",),
+    "pause": ("member_left",),
+    "resume": ("member_joined",),
+    "widen": ("subscription_changed",),
+    "narrow": ("subscription_changed",),
+    "grow": ("partitions_changed",),
+    "crash_loop": ("member_joined", "member_left"),
+    "move": (),
 }
-"""The reasons that history must give for an action, and all that it may give."""
+"""The reasons that history must give for an action, and no others."""
+
+CLASSIC_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    # Each member joins again when it notices, which may take a generation more; and only then is the new topic shared out.
+    "grow": ("same_members",),
+    "widen": ("partitions_changed", "same_members"),
+}
+"""What history may say more of classic groups, whose leader assigns what it knows."""
 
 WITHOUT_REBALANCE: Final = frozenset({"restart", "move"})
 
