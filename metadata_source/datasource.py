@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from metadata_source.enrichment import Enrichment
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.poller import Poll, Poller
+    from metadata_source.records import BatchRecords
 
 CLUSTERS_PER_TASK: Final = 64
 _DECODERS: Final = 4
@@ -95,6 +96,7 @@ class _Task(InputPartition):
     entity: str
     request_timeout_ms: int
     enrich: Mapping[str, int]
+    client_hash_key: str | None
 
 
 def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: int) -> list[_Task]:
@@ -112,6 +114,7 @@ def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: 
             entity=options.entity,
             request_timeout_ms=options.request_timeout_ms,
             enrich=options.enrich,
+            client_hash_key=options.client_hash_key,
         )
         for index in range(count)
     ]
@@ -199,7 +202,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
     Spark drops the rows of a task that raises.
     """
     from metadata_source.poller import Poller  # noqa: PLC0415
-    from metadata_source.records import BatchRecords, Planned, entity_rows  # noqa: PLC0415
+    from metadata_source.records import Planned, entity_rows  # noqa: PLC0415
 
     decoders = threading.Semaphore(_DECODERS)
     failed: dict[str, Poll] = {}
@@ -212,9 +215,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
                 return
             if task.entity == "polls":
                 enrich = _enrichment(poller, poll, task, tuple(task.enrich))
-                rows = BatchRecords(task.topic_filter).rows(
-                    Planned(task.stream, task.first, cluster.alias), poll, enrich
-                )
+                rows = _records(task).rows(Planned(task.stream, task.first, cluster.alias), poll, enrich)
             else:
                 rows = entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
             del poll  # only its rows are held, and its place among the decoders goes to another after them
@@ -284,11 +285,11 @@ def _poll_on_beat(
 ) -> Iterator[pa.RecordBatch]:
     """Poll one cluster at each tick. One that falls due while the poll before still runs is a failed poll, not sent."""
     from metadata_source.poller import OVERLAPPED, Poller  # noqa: PLC0415
-    from metadata_source.records import BatchRecords, Planned  # noqa: PLC0415
+    from metadata_source.records import Planned  # noqa: PLC0415
 
     # The beat is wall-clock time, waiting is not: a clock that is set while the batch runs must not stretch it.
     wall, monotonic = _now_ms(), time.monotonic()
-    records = BatchRecords(task.topic_filter)
+    records = _records(task)
     idle_since = -math.inf
     with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders) as poller:
         for index, tick in enumerate(beat):
@@ -309,6 +310,14 @@ def _poll_on_beat(
             poller.let_go()
             if is_idle:
                 idle_since = time.monotonic()
+
+
+def _records(task: _Task) -> BatchRecords:
+    from metadata_source.pseudonyms import Pseudonyms  # noqa: PLC0415
+    from metadata_source.records import BatchRecords  # noqa: PLC0415
+
+    key = task.client_hash_key
+    return BatchRecords(task.topic_filter, None if key is None else Pseudonyms.of_reference(key))
 
 
 def _enrichment(

@@ -190,6 +190,7 @@ OPTIONS: Final = (
         + ", ".join(f"`{kind}` ({beat})" for kind, beat in ENRICHMENTS.items())
         + ".",
     ),
+    _CLIENT_HASH_KEY,
     Option(
         "requestTimeout",
         "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another broker can "
@@ -314,6 +315,8 @@ class Options:
     request_timeout_ms: int
     enrich: Mapping[str, int]
     """What to ask beside metadata -> its beat."""
+    client_hash_key: str | None
+    """A reference; None where client ids and hosts are kept as they are."""
 
 
 def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
@@ -349,6 +352,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         polls_per_batch=polls,
         request_timeout_ms=timeout_ms,
         enrich=_enrich(given, entity, mode),
+        client_hash_key=given.get("clientHashKey"),
     )
 
 

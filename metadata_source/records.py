@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from metadata_source.options import TopicFilter
     from metadata_source.poller import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
+    from metadata_source.pseudonyms import Pseudonyms
 
 CHUNK_PARTITIONS: Final = 1_000
 """Partitions in one row: rows that hold whole polls end readers, which take 4,096 rows at a time."""
@@ -212,11 +213,13 @@ class BatchRecords:
     """The bronze rows of one cluster's polls in one batch, in their order.
 
     The first good poll is a key frame with a row for every topic, and so is one that another cluster answered. After it a
-    topic has rows only where its digest changed, and one with `present` = false where it is gone.
+    topic has rows only where its digest changed, and one with `present` = false where it is gone. Members of groups come under
+    `pseudonyms`, if there are any.
     """
 
-    def __init__(self, topic_filter: TopicFilter) -> None:
+    def __init__(self, topic_filter: TopicFilter, pseudonyms: Pseudonyms | None = None) -> None:
         self._filter = topic_filter
+        self._pseudonyms = pseudonyms
         self._before: tuple[pa.Array, pa.Array] | None = None
         self._cluster_id: str | None = None
 
@@ -247,7 +250,7 @@ class BatchRecords:
         del metadata, names, digests, before, changed, gone
         enrichment = enrich()
         yield _header(header | {"enriched": list(enrichment.outcomes.items()) or None})
-        yield from _enrichment_rows(planned, poll, enrichment)
+        yield from _enrichment_rows(planned, poll, enrichment, self._pseudonyms)
 
 
 def entity_rows(entity: str, cluster: str, poll: Poll, topic_filter: TopicFilter) -> Iterator[pa.RecordBatch]:
@@ -360,9 +363,13 @@ def _header(row: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=POLLS)
 
 
-def _enrichment_rows(planned: Planned, poll: Poll, enrichment: Enrichment) -> Iterator[pa.RecordBatch]:
+def _enrichment_rows(
+    planned: Planned, poll: Poll, enrichment: Enrichment, pseudonyms: Pseudonyms | None
+) -> Iterator[pa.RecordBatch]:
     for kind, rows in enrichment.rows.items():
         values = pa.array(rows.values, POLLS.field(kind).type)
+        if pseudonyms is not None:
+            values = pseudonyms.of_column(kind, values)
         columns = {"record": kind, kind: values}
         if rows.topics is None:
             columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())

@@ -17,6 +17,7 @@ from metadata_source.options import TopicFilter
 from metadata_source.poller import OVERLAPPED, Poll
 from metadata_source.protocol.digest import topic_digests
 from metadata_source.protocol.metadata import decode_response
+from metadata_source.pseudonyms import Pseudonyms
 from metadata_source.records import POLLS, SCHEMAS, BatchRecords, Planned, entity_rows
 
 SENT = datetime(2026, 11, 21, 1, 2, 3, 4005, tzinfo=UTC)
@@ -165,6 +166,20 @@ def test_enrichments_have_rows_of_their_own_and_their_outcomes_are_in_the_header
     assert {tuple(row[name] for name in key) for row in others} == {tuple(header[name] for name in key)}
     filled = {name for row in others[1:] for name, value in row.items() if value is not None}
     assert filled == {*key, "stream", "record", "topic", "chunk", *enrichment.outcomes}
+
+
+def test_members_of_groups_come_under_pseudonyms():
+    member = {"member_id": "app-0f0ef8c2-4c1f-4b52-9a0e-0d5a3f1f7a11", "client_id": "app", "client_host": "/10.0.0.7"}
+    groups = [{"group_id": "app", "group_type": "classic", "members": [member]}]
+    enrichment = Enrichment({"groups": "ok"}, {"groups": Rows([groups, []])})
+    of = Pseudonyms("key").of
+    made = BatchRecords(EVERY, Pseudonyms("key")).rows(planned(), answer({"a": 1}), lambda: enrichment)
+    first, second = [row["groups"] for row in rows(made) if row["record"] == "groups"]
+    assert second == []
+    ((group,), (shown,)) = first, first[0]["members"]
+    assert group["group_id"] == "app"
+    assert (shown["client_id"], shown["client_host"]) == (of("app"), of("/10.0.0.7"))
+    assert shown["member_id"] == member["member_id"].replace("app", of("app"))
 
 
 def test_an_enrichment_that_was_refused_has_no_row_and_none_is_asked_of_a_failed_poll():
