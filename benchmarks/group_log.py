@@ -119,7 +119,8 @@ def _session() -> Any:
 
 
 def _fill(servers: str, topic: str, share: float, count: int) -> None:
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": count})
     groups = _group_records()
     every = round(1 / share)

@@ -213,7 +213,8 @@ class BatchRecords:
     """The bronze rows of one cluster's polls in one batch, in their order.
 
     The first good poll is a key frame with a row for every topic, and so is one that another cluster answered. After it a
-    topic has rows only where its digest changed, and one with `present` = false where it is gone.
+    topic has rows only where its digest changed, and one with `present` = false where it is gone. Members of groups come under
+    `pseudonyms`, if there are any.
     """
 
     def __init__(self, topic_filter: TopicFilter, pseudonyms: Pseudonyms | None = None) -> None:

@@ -150,6 +150,10 @@ def _config(content: Mapping[str, Any]) -> Config:
                 f"{FIRST_VERSION_WITH_CLUSTER_ID} on"
             )
     if config.group_log is not None:
+        if any(name.lower() == "clienthashkey" for name in config.group_log):
+            raise ValueError(
+                "groupLog.clientHashKey: stands under poll, for what is polled of groups and their log alike"
+            )
         parse_group_log(config.group_log_options({}), "stream")
     return config
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from metadata_source.group_log.places import Span
+    from metadata_source.group_log.places import Log, Span
     from metadata_source.options import Cluster
     from metadata_source.pseudonyms import Pseudonyms
 
@@ -165,12 +165,11 @@ class _Run:
             if self.position > before:
                 # Counted from here: whoever takes the rows may have taken long.
                 deadline = time.monotonic() + timeout_s
-                continue
             late = time.monotonic() > deadline
             if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise GroupLogError("not_allowed", f"READ on topic {self._topic} is missing")
             if late or error == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-                self._look_into(out_of_range=not late, late=late)
+                self._look_into(late=late)
         if kept:
             yield kept
 
@@ -210,28 +209,30 @@ class _Run:
                 error = event.error().code()
         return records, error
 
-    def _look_into(self, *, out_of_range: bool, late: bool) -> None:
-        """Find out why nothing comes: the log may have lost what is next. Raises GroupLogError where it is not that.
+    def _look_into(self, *, late: bool) -> None:
+        """Find out why nothing comes: the log may have lost what is next. Raises GroupLogError where it is `late` and not that.
 
         Not by the consumer's own watermarks, which of a partition without a leader can be those of an empty one.
         """
         try:
-            log = self._watcher.look()
+            self.resumes_at = self._resumption(self._watcher.look(), late=late)
         except GroupLogError:
             if late:
                 raise
-            return
-        begin, end = log.begins.get(self._span.partition), log.ends.get(self._span.partition)
-        if log.topic_id != self._span.topic_id:
-            self.resumes_at = self._span.end
-        elif begin is not None and begin > self.position:
-            self.resumes_at = min(begin, self._span.end)
-        # A new leader does not say where its log ends before it knows (KIP-207); then this is what it lost.
-        elif late and end is not None and end < self._span.end:
-            self.resumes_at = self._span.end
-        elif late:
+        if self.resumes_at is None and late:
             where = f"partition {self._span.partition} of {self._topic}"
             raise GroupLogError("timeout", f"{where}: nothing came from offset {self.position} on")
-        elif out_of_range:
+        if self.resumes_at is None:
+            # Out of range, and yet there: a leader that does not have it yet. The client has given up on it.
             time.sleep(_WAIT_S)
             self._assign()
+
+    def _resumption(self, log: Log, *, late: bool) -> int | None:
+        """Return where to go on if the log has lost what is next; None if it has not, or if that is not known."""
+        begin, end = log.begins.get(self._span.partition), log.ends.get(self._span.partition)
+        if log.topic_id != self._span.topic_id:
+            return self._span.end
+        if begin is not None and begin > self.position:
+            return min(begin, self._span.end)
+        # A new leader does not say where its log ends before it knows (KIP-207): then what it lacks is lost.
+        return self._span.end if late and end is not None and end < self._span.end else None

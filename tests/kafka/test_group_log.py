@@ -452,8 +452,9 @@ lake: {tmp_path}/lake
 clusters:
   here:
     kafka.bootstrap.servers: {groups}
-groupLog:
+poll:
   clientHashKey: env:ALICE_PASSWORD
+groupLog:
 """)
     loaded = load(str(config))
     for _ in range(2):

@@ -54,7 +54,8 @@ def test_the_group_log_is_read_of_the_same_clusters_where_it_is_asked_for(tmp_pa
     with pytest.raises(ValueError, match="groupLog is missing"):
         load(str(config(tmp_path, GOOD))).group_log_options({})
     text = GOOD.replace("  prod:\n", "  prod:\n    maxResponseBytes: 9\n").replace(
-        "poll:\n", "groupLog:\n  startingOffsets: latest\npoll:\n  kafka.client.id: history\n"
+        "poll:\n",
+        "groupLog:\n  startingOffsets: latest\npoll:\n  kafka.client.id: history\n  clientHashKey: env:KEY\n",
     )
     options = load(str(config(tmp_path, text))).group_log_options({"prod": "abc"})
     (cluster,) = parse_group_log(options, "stream").clusters
@@ -64,8 +65,13 @@ def test_the_group_log_is_read_of_the_same_clusters_where_it_is_asked_for(tmp_pa
         "history",
         "monitor",
     )
+    assert parse_group_log(options).client_hash_key == "env:KEY"
     assert (options["startingOffsets"], "pollInterval" in options, "topics" in options) == ("latest", False, False)
-    for wrong, said in (("clusterId: x", "of one cluster only"), ("startingOffsets: soon", "neither earliest")):
+    for wrong, said in (
+        ("clusterId: x", "of one cluster only"),
+        ("startingOffsets: soon", "neither earliest"),
+        ("clientHashKey: env:KEY", "stands under poll"),
+    ):
         text = f"{GOOD}groupLog:\n  {wrong}\n"
         with pytest.raises(ConfigError, match=said):
             load(str(config(tmp_path, text)))
