@@ -86,7 +86,7 @@ def run(job: str, config: Path, *flags: str) -> subprocess.CompletedProcess[str]
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=360,
         check=False,
     )
 
@@ -165,7 +165,7 @@ def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder:
                 lambda process=process, before=before: (
                     commits(folder / "lake", bronze.METADATA_POLLS) > before + 1 or process.poll() is not None
                 ),
-                90,
+                180,
                 "polls",
             )
             assert process.poll() is None, log.read_text()[-3000:]
