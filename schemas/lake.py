@@ -94,11 +94,15 @@ def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> N
     tables = list(tables)
     # Every table that is there is looked at before the first one is written.
     found = _side_by_side(partial(_look, spark, lake), tables)
-    for table, there in zip(tables, found, strict=True):
-        if there is None:
+    there = dict(zip(tables, found, strict=True))
+
+    def make_fit(table: Table) -> None:
+        if (as_found := there[table]) is None:
             _create(spark, lake, table)
         else:
-            _upgrade(spark, lake, table, there)
+            _upgrade(spark, lake, table, as_found)
+
+    _side_by_side(make_fit, tables)
 
 
 def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:

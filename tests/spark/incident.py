@@ -1,6 +1,7 @@
 """A history that is known: two brokers fail within 20 s and come back; one election is unclean."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -8,7 +9,8 @@ from pyspark.sql import SparkSession
 from jobs import isr_shrink, leader_churn
 from jobs.common.config import Thresholds
 from jobs.snapshot_history import apply_polls
-from schemas.lake import TABLES, Lake, ensure_tables
+from schemas.lake import Lake
+from tests.lakes import new_lake
 from tests.spark.histories import Answer, bronze_rows, good_answer
 from tests.spark.test_snapshot_history import bronze_frame
 
@@ -90,8 +92,7 @@ def answers() -> list[Answer]:
 
 def write_lake(spark: SparkSession, folder: str) -> Lake:
     """A lake in `folder` with all tables made from it."""
-    lake = Lake(root=folder)
-    ensure_tables(spark, lake, TABLES)
+    lake = new_lake(spark, Path(folder))
     apply_polls(bronze_frame(spark, bronze_rows("prod", answers())), lake)
     isr_shrink.apply(lake, Thresholds(), spark.newSession())
     leader_churn.apply(lake, spark.newSession())

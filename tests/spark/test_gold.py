@@ -16,9 +16,10 @@ from jobs import isr_shrink, leader_churn
 from jobs.common.config import Thresholds
 from jobs.common.progress import Window, new_window
 from jobs.snapshot_history import apply_polls
-from schemas import bronze, gold, silver
+from schemas import gold, silver
 from schemas.lake import Lake, LakeError, ensure_tables
 from schemas.table import Table
+from tests.lakes import new_lake
 from tests.spark import events
 from tests.spark.histories import RandomCluster, bronze_rows
 from tests.spark.test_snapshot_history import KilledError, bronze_frame, utc
@@ -46,8 +47,7 @@ def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[dict[str, Any
 @pytest.fixture(scope="module")
 def piecemeal(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake whose gold was made in pieces, by runs that died between two tables, and others that did not."""
-    lake = Lake(root=str(tmp_path_factory.mktemp("piecemeal")))
-    ensure_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, *gold.TABLES))
+    lake = new_lake(spark, tmp_path_factory.mktemp("piecemeal"))
     parts: list[list[dict[str, Any]]] = [[], [], []]
     for seed in range(CLUSTERS):
         cluster = RandomCluster(f"g{seed:03d}", 9_000 + seed)

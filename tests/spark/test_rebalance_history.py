@@ -19,9 +19,10 @@ from jobs.common.progress import Window
 from jobs.common.writes import upsert
 from metadata_source.schedule import poll_id
 from schemas import bronze, gold, silver
-from schemas.lake import Lake, LakeError, ensure_tables
+from schemas.lake import Lake, LakeError
 from schemas.table import Table
 from tests.group_records import CONSUMER, Log, at, classic, classic_member
+from tests.lakes import new_lake
 from tests.spark.test_snapshot_history import KilledError, utc
 
 Row = dict[str, Any]
@@ -263,8 +264,9 @@ def a_copy(lake: Lake, root: Path) -> Lake:
 @pytest.fixture(scope="module")
 def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake of which silver is written, and nothing else."""
-    lake = Lake(root=str(tmp_path_factory.mktemp("polled") / "lake"))
-    ensure_tables(spark, lake, (bronze.GROUP_LOG, *silver.TABLES, *gold.GROUP_TABLES))
+    lake = new_lake(
+        spark, tmp_path_factory.mktemp("polled") / "lake", (bronze.GROUP_LOG, *silver.TABLES, *gold.GROUP_TABLES)
+    )
     write_silver(spark, lake)
     return lake
 

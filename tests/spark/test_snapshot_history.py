@@ -21,6 +21,7 @@ from jobs.snapshot_history import apply_polls
 from schemas import bronze, gold, silver
 from schemas.lake import Lake, ensure_tables, read_view
 from schemas.table import Table
+from tests.lakes import UP_TO_SILVER, new_lake
 from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, enrichment_intervals, views
 
 HISTORIES = 200
@@ -33,12 +34,6 @@ INTERVAL_TABLES = (
     silver.CLUSTER_SNAPSHOTS,
 )
 COMPARED = (*INTERVAL_TABLES, *silver.ENRICHMENTS.values(), silver.POLL_GAPS, silver.PROGRESS)
-
-
-def new_lake(spark: SparkSession, folder: Path) -> Lake:
-    lake = Lake(root=str(folder))
-    ensure_tables(spark, lake, (*bronze.TABLES, *silver.TABLES))
-    return lake
 
 
 def bronze_frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
@@ -80,7 +75,7 @@ def histories() -> dict[str, list[Answer]]:
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, histories: dict[str, list[Answer]], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake that took all histories in one batch."""
-    lake = new_lake(spark, tmp_path_factory.mktemp("whole"))
+    lake = new_lake(spark, tmp_path_factory.mktemp("whole"), UP_TO_SILVER)
     apply_polls(
         bronze_frame(spark, [row for alias, answers in histories.items() for row in bronze_rows(alias, answers)]), lake
     )
@@ -326,7 +321,7 @@ def test_batches_cut_differently_repeated_and_cut_off_give_the_same_tables(
     """Three parts; runs over the last two die after their first write, before the one that says how far they came, and
     after it; and then each part is run.
     """
-    lake = new_lake(spark, tmp_path)
+    lake = new_lake(spark, tmp_path, UP_TO_SILVER)
     parts: list[list[dict[str, Any]]] = [[], [], []]
     chance = random.Random(7)
     for alias, answers in histories.items():
@@ -396,7 +391,7 @@ def same_answer(answer: Answer, stream: str, n: int) -> Answer:
 
 
 def test_unchanged_and_late_polls_add_no_row_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
-    lake = new_lake(spark, tmp_path)
+    lake = new_lake(spark, tmp_path, UP_TO_SILVER)
     answer = next(a for a in RandomCluster("still", 1).answers(6) if a.ok)
     answer = replace(answer, topic_filter=None, api_version=12)
     stream, older = "20261102T000000Z-00000000", "20261101T000000Z-00000000"
@@ -428,7 +423,7 @@ def test_unchanged_and_late_polls_add_no_row_and_no_file(spark: SparkSession, tm
 
 def test_a_run_reads_no_history(spark: SparkSession, tmp_path: Path) -> None:
     """Files of rows that ended before the last applied poll are taken away for good: a run must not miss them."""
-    lake = new_lake(spark, tmp_path)
+    lake = new_lake(spark, tmp_path, UP_TO_SILVER)
     answers = [a for a in RandomCluster("long", 3).answers(35) if a.ok and a.cluster_id == "id-long"]
     for part in answers[:10], answers[10:20]:
         apply_polls(bronze_frame(spark, bronze_rows("long", part)), lake)

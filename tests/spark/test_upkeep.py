@@ -18,8 +18,9 @@ from jobs.snapshot_history import apply_polls
 from schemas import bronze, silver
 from schemas.lake import Lake, LakeError
 from schemas.table import Table
+from tests.lakes import UP_TO_SILVER, new_lake
 from tests.spark.histories import Answer, RandomCluster, bronze_rows
-from tests.spark.test_snapshot_history import COMPARED, bronze_frame, new_lake, rows_of
+from tests.spark.test_snapshot_history import COMPARED, bronze_frame, rows_of
 
 ALIASES = ("north", "south", "west")
 
@@ -49,7 +50,7 @@ def key(row: Row) -> tuple:
 def test_retention_takes_what_is_old_and_history_and_nothing_that_later_polls_need(
     spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path
 ) -> None:
-    lake = new_lake(spark, tmp_path)
+    lake = new_lake(spark, tmp_path, UP_TO_SILVER)
     append(spark, lake, histories, slice(None))
 
     def polls() -> DataFrame:
@@ -105,7 +106,7 @@ def test_upkeep_between_batches_changes_nothing_that_counts(
     spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job with upkeep after each batch, against one run without: bronze shrinks, silver is the same."""
-    lake = new_lake(spark, tmp_path / "lake")
+    lake = new_lake(spark, tmp_path / "lake", UP_TO_SILVER)
     polls = lake.identifier(bronze.METADATA_POLLS)
     # VACUUM leaves files younger than a week alone; here it may take them at once.
     spark.sql(f"ALTER TABLE {polls} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 seconds')")
@@ -118,7 +119,7 @@ def test_upkeep_between_batches_changes_nothing_that_counts(
     snapshot_history.run(spark, config, once=True)
 
     assert lake.read(spark, bronze.METADATA_POLLS).isEmpty(), "all of it was old, and is history"
-    whole = new_lake(spark, tmp_path / "whole")
+    whole = new_lake(spark, tmp_path / "whole", UP_TO_SILVER)
     for part in (slice(0, 10), slice(10, 20), slice(20, 40)):
         append(spark, whole, histories, part)
     apply_polls(whole.read(spark, bronze.METADATA_POLLS), whole)
@@ -140,7 +141,7 @@ def test_upkeep_between_batches_changes_nothing_that_counts(
 def test_silver_that_was_removed_is_not_begun_anew_in_the_middle(
     spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path
 ) -> None:
-    lake = new_lake(spark, tmp_path / "lake")
+    lake = new_lake(spark, tmp_path / "lake", UP_TO_SILVER)
     config = Config(lake, str(tmp_path / "checkpoints"), {}, {}, bronze_retention=timedelta(days=10_000))
     append(spark, lake, histories, slice(0, 10))
     snapshot_history.run(spark, config, once=True)

@@ -19,8 +19,9 @@ from jobs.rules.validity import Batch, Finding, Rule
 from jobs.snapshot_history import apply_polls
 from schemas import bronze, gold, quality, silver
 from schemas.lake import Lake
+from tests.lakes import UP_TO_SILVER, new_lake
 from tests.spark.histories import Answer, bronze_rows, good_answer
-from tests.spark.test_snapshot_history import bronze_frame, new_lake
+from tests.spark.test_snapshot_history import bronze_frame
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"
@@ -80,7 +81,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 @pytest.fixture(scope="module")
 def good(spark: SparkSession, config: Config) -> list[Finding]:
     """What is found in a lake where all is well, but that cluster `new` has not been polled yet."""
-    lake = new_lake(spark, Path(str(config.lake)))
+    lake = new_lake(spark, Path(str(config.lake)), UP_TO_SILVER)
     keep(spark, lake, bronze_rows("prod", [answer(n, 1, GOOD) for n in range(3)]))
     return validate.apply(spark, config, NOON + timedelta(seconds=30))
 
