@@ -1,4 +1,4 @@
-"""Silver against plain rules, over 200 random histories side by side, however the batches are cut."""
+"""Silver against plain rules, over 120 random histories side by side, however the batches are cut."""
 
 import random
 from collections import defaultdict
@@ -24,7 +24,7 @@ from schemas.table import Table
 from tests.lakes import UP_TO_SILVER, new_lake
 from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, enrichment_intervals, views
 
-HISTORIES = 200
+HISTORIES = 120
 POLLS = 30
 
 INTERVAL_TABLES = (
