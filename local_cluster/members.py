@@ -30,9 +30,15 @@ _CONFLUENT_CONFIG = {
 _CLASSIC_SESSION = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 """Of the client; in the other protocols the broker says."""
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_BYTES_SERDE = "org.apache.kafka.common.serialization.Serdes$ByteArraySerde"
 _JAVA_CONFIG: Mapping[str, dict[str, Any]] = {
     "share": {"key.deserializer": _BYTES, "value.deserializer": _BYTES, "metadata.max.age.ms": 1000},
-    "streams": {"group.protocol": "streams", "metadata.max.age.ms": 1000},
+    "streams": {
+        "group.protocol": "streams",
+        "metadata.max.age.ms": 1000,
+        "default.key.serde": _BYTES_SERDE,
+        "default.value.serde": _BYTES_SERDE,
+    },
 }
 
 TopicPartition = tuple[str, int]

@@ -72,7 +72,7 @@ def settled(server: str) -> dict[str, dict[str, Any]]:
         states = {name: group.get("error") or group["state"] for name, group in found.items()}
         if states == wanted:
             return found
-        assert time.monotonic() < end, (answered.outcomes, states)
+        assert time.monotonic() < end, f"{answered.outcomes}, {states}"
         time.sleep(0.5)
 
 
