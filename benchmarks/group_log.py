@@ -135,7 +135,7 @@ def _fill(servers: str, topic: str, share: float, count: int) -> None:
 
 def _group_records() -> list[tuple[bytes, bytes]]:
     """Return keys and values as the coordinator of Kafka 4.3 writes them."""
-    group, topic_id = {"group_id": "payments"}, UUID(int=7)
+    group, topic_id = {"group_id": "payments"}, UUID(int=7).bytes
     subscription = {
         "topics": ["orders"],
         "user_data": None,
