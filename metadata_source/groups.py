@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _FIRST_WITHOUT_CREATION: Final = 4
 _GROUPS_A_REQUEST: Final = 200
+_LOADING_BEGINS_S: Final = 1.0
 _CLASSIC: Final = "classic"
 _STABLE: Final = "Stable"
 _DEAD: Final = "Dead"
@@ -65,6 +66,9 @@ class Visits(Protocol):
     def ask(self, address: Address, question: TableQuestion, deadline: float) -> Values:
         """Return the response, by a deadline that is not after the one of all. Raises PollError."""
 
+    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
+        """Whether one of these, partitions with leader epochs, was not there at the asking before, if there was one."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
@@ -88,6 +92,10 @@ def described(visits: Visits, brokers: Iterable[Broker]) -> list[Values]:
     now = time.monotonic()
     until = now + (visits.deadline - now) / 2
     listings = _listings(visits, brokers, until)
+    if visits.are_new(frozenset[tuple[int, int]]().union(*(listing.led for listing in listings))):
+        # A broker says that it leads a moment before its coordinator begins to load, and lists nothing until then.
+        time.sleep(max(0.0, min(_LOADING_BEGINS_S, until - time.monotonic())))
+        listings = _listings(visits, brokers, until)
     coordinators = {listed["group_id"]: (listing.broker, listed) for listing in listings for listed in listing.groups}
     groups = {group_id: _listed_group(listed) for group_id, (_, listed) in coordinators.items()}
     for broker, type_, ids in _batches(coordinators):

@@ -98,6 +98,8 @@ class _Memory:
     learnt: tuple[Address, ...] = ()
     throttled_until: dict[Address, float] = field(default_factory=dict)
     asked_at: dict[str, int] = field(default_factory=dict)
+    led: frozenset[tuple[int, int]] | None = None
+    """Partitions of the offsets topic, with leader epochs, when groups were asked for last."""
     """Kind of enrichment -> when the poll was due that it was last asked with, ms."""
 
 
@@ -211,6 +213,11 @@ class Poller:
         if self._connection is None:
             raise PollError("unreachable", "the connection was lost")
         return self.ask_over(self._connection, question, deadline, self.close)
+
+    def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
+        """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's last."""
+        before, self._memory.led = self._memory.led, led
+        return before is not None and not led <= before
 
     def visit(self, address: Address, deadline: float) -> Connection:
         """Return a connection to a broker, which whoever calls closes. Raises PollError."""
@@ -398,6 +405,9 @@ class _Visits:
         return self.poller.ask_over(
             self.connections[address], question, deadline, lambda: self.connections.pop(address).close()
         )
+
+    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
+        return self.poller.has_moved(led)
 
 
 def _throttle_time_ms(response: Any) -> int | None:

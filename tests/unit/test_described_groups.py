@@ -3,13 +3,14 @@
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from kafka.protocol import admin
 
+from metadata_source import groups as groups_module
 from metadata_source.enrichment import Subject, answer
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
@@ -26,6 +27,9 @@ from metadata_source.protocol.wire import write_message
 from metadata_source.questions import TableQuestion
 from metadata_source.records import POLLS
 from tests.group_messages import structs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 APIS = [each for each in vars(group_messages).values() if isinstance(each, Api)]
 VERSIONS = [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)]
@@ -70,6 +74,8 @@ def test_messages_are_those_of_kafka_python(api: Api, version: int) -> None:
     check()
 
 
+COORDINATOR_LOAD_IN_PROGRESS = 14
+
 # --- a cluster that answers ---
 
 
@@ -92,6 +98,12 @@ class Cluster:
         self.seconds = seconds
         self.deadline = 0.0
         self.asked: list[tuple[int, str, dict[str, Any]]] = []
+        self.when_led_anew: Callable[[], None] | None = None
+
+    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
+        if self.when_led_anew is not None:
+            self.when_led_anew()
+        return self.when_led_anew is not None
 
     @contextmanager
     def visits(self):
@@ -392,6 +404,24 @@ def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
         "a": "failed: host:0: no answer in time",
         "b": "not_supported",
     }
+
+
+def test_a_coordinator_that_is_new_has_time_to_begin_loading(monkeypatch: pytest.MonkeyPatch):
+    """It lists nothing until it does, and then says that it loads."""
+    monkeypatch.setattr(groups_module, "_LOADING_BEGINS_S", 0.01)
+    node = Node({0: 2, 1: 1}, [], {"a": entry("a", "Empty")})
+    cluster = Cluster(node)
+
+    def loaded() -> None:
+        node.lists = [listed("a")]
+
+    def loads() -> None:
+        node.list_error = COORDINATOR_LOAD_IN_PROGRESS
+
+    cluster.when_led_anew = loaded
+    assert groups(cluster)["a"]["state"] == "Empty"
+    cluster.when_led_anew = loads
+    assert asked(cluster)[0].startswith("failed: ")
 
 
 UNLED = "no broker that answered leads __consumer_offsets partitions 1"
