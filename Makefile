@@ -26,9 +26,9 @@ try: setup
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
 	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
 
-# Two at a time: tests/spark/ in one process, the other files by turns in whichever is free.
+# Two processes, each with a Spark session of its own, take the files by turns.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 unit: setup
 	$(BIN)/python -m pytest --numprocesses 2 tests/unit

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 # Far from UTC, where the sessions are: a time that lost its zone on the way shows.
 os.environ["TZ"] = "Asia/Tokyo"
@@ -16,18 +14,6 @@ time.tzset()
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
-
-
-class SchedulingByFile(LoadScopeScheduling):
-    """Two processes share the files between them; those of tests/spark/ go to the same, which has them share one session."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::", 1)[0]
-        return "tests/spark" if file.startswith("tests/spark/") else file
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SchedulingByFile:
-    return SchedulingByFile(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
