@@ -182,6 +182,7 @@ def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder:
     assert not lake.read(spark, gold.LEADER_CHANGES).isEmpty()
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("topics")
 def test_a_pipeline_killed_three_times_loses_nothing(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
