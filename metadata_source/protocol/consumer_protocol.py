@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metadata_source.errors import ProtocolError
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source.protocol.batches import arrow_type, read_batch, scattered
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
-from metadata_source.protocol.values import read_values
+from metadata_source.protocol.shapes import fields_of, shaped
+from metadata_source.protocol.vectors import leading_int16s
+from metadata_source.protocol.wire import NULL
 
 if TYPE_CHECKING:
     from metadata_source.protocol.spec import Message
@@ -18,40 +24,68 @@ if TYPE_CHECKING:
 #: The protocol type of groups whose members speak it (``ConsumerProtocol.PROTOCOL_TYPE``).
 PROTOCOL_TYPE = "consumer"
 
+_PARTITIONS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
+
+#: A ``ConsumerProtocolSubscription``: `schemas.bronze.SUBSCRIPTION_STRUCT`.
+SUBSCRIPTIONS = pa.struct(
+    [
+        ("version", pa.int32()),
+        ("topics", pa.list_(pa.string())),
+        ("user_data", pa.binary()),
+        ("owned_partitions", _PARTITIONS),
+        ("generation", pa.int32()),
+        ("rack", pa.string()),
+    ]
+)
+
+#: A ``ConsumerProtocolAssignment``: `schemas.bronze.ASSIGNMENT_STRUCT`.
+ASSIGNMENTS = pa.struct([("version", pa.int32()), ("partitions", _PARTITIONS), ("user_data", pa.binary())])
+
+
+def read_subscriptions(data: pa.BinaryArray) -> pa.StructArray:
+    """Return subscriptions, one a row, null for bytes that are none; type: `SUBSCRIPTIONS`.
+
+    `owned_partitions` is null before version 1, `generation` and `rack` are null before 2 and 3 and where the consumer has none.
+    """
+    versions, found = _read(SUBSCRIPTION, data)
+    fields = fields_of(found)
+    generation = fields["generation_id"]
+    known = {
+        "version": versions,
+        "generation": pc.if_else(pc.equal(generation, NULL), None, generation),
+        "rack": fields["rack_id"],
+    }
+    return pc.if_else(found.is_valid(), shaped(fields | known, SUBSCRIPTIONS), None)
+
+
+def read_assignments(data: pa.BinaryArray) -> pa.StructArray:
+    """Return assignments, one a row, null for bytes that are none; type: `ASSIGNMENTS`."""
+    versions, found = _read(ASSIGNMENT, data)
+    fields = fields_of(found)
+    known = {"version": versions, "partitions": fields["assigned_partitions"]}
+    return pc.if_else(found.is_valid(), shaped(fields | known, ASSIGNMENTS), None)
+
 
 def read_subscription(data: bytes) -> dict[str, Any] | None:
-    """Return a ``ConsumerProtocolSubscription``, None for bytes that are none: `schemas.bronze.SUBSCRIPTION_STRUCT` as a mapping.
-
-    `owned_partitions` is None before version 1, `generation` and `rack` are None before 2 and 3 and where the consumer has none.
-    """
-    read = _read(SUBSCRIPTION, data)
-    if read is None:
-        return None
-    version, values = read
-    return {
-        "version": version,
-        "topics": values["topics"],
-        "user_data": values["user_data"],
-        "owned_partitions": values["owned_partitions"],
-        "generation": None if values["generation_id"] == -1 else values["generation_id"],
-        "rack": values["rack_id"],
-    }
+    """Return one subscription, as `read_subscriptions` does, as a mapping."""
+    found: dict[str, Any] | None = read_subscriptions(pa.array([data], pa.binary()))[0].as_py()
+    return found
 
 
 def read_assignment(data: bytes) -> dict[str, Any] | None:
-    """Return a ``ConsumerProtocolAssignment``, None for bytes that are none: `schemas.bronze.ASSIGNMENT_STRUCT` as a mapping."""
-    read = _read(ASSIGNMENT, data)
-    if read is None:
-        return None
-    version, values = read
-    return {"version": version, "partitions": values["assigned_partitions"], "user_data": values["user_data"]}
+    """Return one assignment, as `read_assignments` does, as a mapping."""
+    found: dict[str, Any] | None = read_assignments(pa.array([data], pa.binary()))[0].as_py()
+    return found
 
 
-def _read(message: Message, data: bytes) -> tuple[int, dict[str, Any]] | None:
-    version = int.from_bytes(data[:2], signed=True)
-    if len(data) < 2 or version < 0:
-        return None
-    try:
-        return version, read_values(data, message, min(version, message.last_version), start=2, may_go_on=True)
-    except ProtocolError:
-        return None
+def _read(message: Message, data: pa.BinaryArray) -> tuple[pa.Array, pa.StructArray]:
+    """Return versions and what was read by them, null for bytes that are no such message."""
+    versions, _ = leading_int16s(data)
+    read_as = np.minimum(versions, message.last_version)
+    pieces = []
+    for version in range(message.last_version + 1):
+        rows = np.flatnonzero(read_as == version)
+        if len(rows):
+            found, _ = read_batch(data.take(pa.array(rows)), message, version, start=2, may_go_on=True)
+            pieces.append((rows, found))
+    return pa.array(versions), scattered(len(data), arrow_type(message.body), pieces)

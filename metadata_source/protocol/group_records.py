@@ -6,19 +6,31 @@ epochs or configs that are not there. A metadata hash of 0 stays: it is also the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from metadata_source.errors import ProtocolError
-from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
+from metadata_source.protocol.batches import read_batch, scattered
+from metadata_source.protocol.consumer_protocol import (
+    ASSIGNMENTS,
+    PROTOCOL_TYPE,
+    SUBSCRIPTIONS,
+    read_assignments,
+    read_subscriptions,
+)
 from metadata_source.protocol.group_specs import RECORD_TYPES
-from metadata_source.protocol.values import read_values, uuid_text
+from metadata_source.protocol.shapes import each_entry, fields_of, shaped
+from metadata_source.protocol.vectors import leading_int16s
+from metadata_source.protocol.wire import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-_Values = dict[str, Any]
+    from metadata_source.protocol.shapes import Fields
+    from metadata_source.protocol.spec import Message
+    from metadata_source.protocol.vectors import Positions
 
 
 def _struct(**fields: pa.DataType) -> pa.StructType:
@@ -30,15 +42,11 @@ _TIME = pa.timestamp("us", "UTC")
 _INTS, _TEXTS = pa.list_(_INT), pa.list_(_TEXT)
 _KEY_VALUES = pa.list_(_struct(key=_TEXT, value=_TEXT))
 
-_BY_NAME = pa.list_(_struct(topic=_TEXT, partitions=_INTS))
 _BY_ID = pa.list_(_struct(topic_id=_TEXT, partitions=_INTS))
 _OWNED = pa.list_(_struct(topic_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
 _TASKS = pa.list_(_struct(subtopology_id=_TEXT, partitions=_INTS))
 _TASKS_OWNED = pa.list_(_struct(subtopology_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
 
-_SUBSCRIPTION = _struct(
-    version=_INT, topics=_TEXTS, user_data=_BYTES, owned_partitions=_BY_NAME, generation=_INT, rack=_TEXT
-)
 _CLASSIC_MEMBER = _struct(
     member_id=_TEXT,
     instance_id=_TEXT,
@@ -46,10 +54,14 @@ _CLASSIC_MEMBER = _struct(
     client_host=_TEXT,
     rebalance_timeout_ms=_INT,
     session_timeout_ms=_INT,
-    subscription=_SUBSCRIPTION,
-    assignment=_struct(version=_INT, partitions=_BY_NAME, user_data=_BYTES),
+    subscription=SUBSCRIPTIONS,
+    assignment=ASSIGNMENTS,
     subscription_bytes=_BYTES,
     assignment_bytes=_BYTES,
+)
+_CLASSIC_PROTOCOL = _struct(name=_TEXT, subscription=SUBSCRIPTIONS, metadata_bytes=_BYTES)
+_TOPIC_METADATA = _struct(
+    topic_id=_TEXT, topic=_TEXT, partitions=_INT, racks=pa.list_(_struct(partition=_INT, racks=_TEXTS))
 )
 _SHARE_TOPICS = pa.list_(_struct(topic_id=_TEXT, topic=_TEXT, partitions=_INTS))
 _TOPOLOGY_TOPICS = pa.list_(_struct(name=_TEXT, partitions=_INT, replication_factor=_INT, configs=_KEY_VALUES))
@@ -97,17 +109,7 @@ RECORDS: pa.Schema = pa.schema(
                 failed_description_topology_epoch=_INT,
             ),
         ),
-        (
-            "partition_metadata",
-            pa.list_(
-                _struct(
-                    topic_id=_TEXT,
-                    topic=_TEXT,
-                    partitions=_INT,
-                    racks=pa.list_(_struct(partition=_INT, racks=_TEXTS)),
-                )
-            ),
-        ),
+        ("partition_metadata", pa.list_(_TOPIC_METADATA)),
         (
             "member",
             _struct(
@@ -120,7 +122,7 @@ RECORDS: pa.Schema = pa.schema(
                 rebalance_timeout_ms=_INT,
                 assignor=_TEXT,
                 session_timeout_ms=_INT,
-                protocols=pa.list_(_struct(name=_TEXT, subscription=_SUBSCRIPTION, metadata_bytes=_BYTES)),
+                protocols=pa.list_(_CLASSIC_PROTOCOL),
                 topology_epoch=_INT,
                 process_id=_TEXT,
                 user_endpoint=_struct(host=_TEXT, port=_INT),
@@ -160,11 +162,9 @@ RECORDS: pa.Schema = pa.schema(
 
 _GROUP_METADATA = 2
 _REGULAR_EXPRESSION = 16
+_TIMES = ("current_state_timestamp", "assignment_timestamp", "timestamp")
+"""Fields that are times, in milliseconds since 1970."""
 _LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last that Python and Spark have
-
-
-class _NotDecodedError(ValueError):
-    """What is wrong with a record whose bytes are no mistake of the encoding."""
 
 
 def is_offset_commit(key: bytes | None) -> bool:
@@ -178,183 +178,220 @@ def decode_records(keys: Sequence[bytes | None], values: Sequence[bytes | None])
     A record of an unknown type or version, and one whose bytes are not what they should be, has `error`, its raw `key` and `value`,
     and what its key told; offset commits are among those. A tombstone has what its key tells, a pattern too. `tombstone` is never null.
     """
-    rows = [_row(key, value) for key, value in zip(keys, values, strict=True)]
-    return pa.RecordBatch.from_pylist(rows, schema=RECORDS)
+    return _Decoding(pa.array(keys, _BYTES), pa.array(values, _BYTES)).records()
 
 
-def _row(key: bytes | None, value: bytes | None) -> _Values:
-    row: _Values = {"tombstone": value is None}
-    try:
-        _decode_into(row, key, value)
-    except (ProtocolError, _NotDecodedError) as error:
-        row |= {"error": str(error), "key": key, "value": value}
-    return row
+class _Decoding:
+    """Decodes some records, those of one type and version together. `_pieces` are what was found for rows of columns."""
 
+    def __init__(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+        self._keys = keys
+        self._values = values
+        self._live = values.is_valid().to_numpy(zero_copy_only=False)
+        self._errors: dict[int, str] = {}
+        self._pieces: dict[str, list[tuple[Positions, pa.Array]]] = {name: [] for name in RECORDS.names}
 
-def _decode_into(row: _Values, key: bytes | None, value: bytes | None) -> None:
-    """Put into the row what key and value tell, as far as they can be read."""
-    if key is None:
-        raise _NotDecodedError("no key")
-    number = row["type"] = _leading_int16(key, "key")
-    if number not in RECORD_TYPES:
-        what = "an offset commit, type" if is_offset_commit(key) else "unknown record type"
-        raise _NotDecodedError(f"{what} {number}")
-    record_type = RECORD_TYPES[number]
-    named = read_values(key, record_type.key, 0, start=2)
-    row["group_id"] = named["group" if number == _GROUP_METADATA else "group_id"]
-    row["member_id"] = named.get("member_id")
-    if value is None:
+    def records(self) -> pa.RecordBatch:
+        """Return all of them."""
+        rows = np.arange(len(self._keys))
+        no_key = self._keys.is_null().to_numpy(zero_copy_only=False)
+        self._fail(rows[no_key], "no key")
+        for number, of_type in self._by_number("type", self._keys, rows[~no_key]):
+            if number in RECORD_TYPES:
+                self._decode_type(number, of_type)
+            else:
+                what = "an offset commit, type" if number in (0, 1) else "unknown record type"
+                self._fail(of_type, f"{what} {number}")
+        failed = np.array(sorted(self._errors), dtype=np.int64)
+        self._put("error", failed, pa.array([self._errors[row] for row in failed.tolist()], _TEXT))
+        self._put("key", failed, self._keys.take(pa.array(failed)))
+        self._put("value", failed, self._values.take(pa.array(failed)))
+        self._put("tombstone", rows, pa.array(~self._live))
+        columns = [scattered(len(rows), field.type, self._pieces[field.name]) for field in RECORDS]
+        return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
+
+    def _decode_type(self, number: int, rows: Positions) -> None:
+        record_type = RECORD_TYPES[number]
+        rows, named = self._read(record_type.key, 0, self._keys, rows)
+        names = fields_of(named)
+        self._put("group_id", rows, names["group" if number == _GROUP_METADATA else "group_id"])
+        if "member_id" in names:
+            self._put("member_id", rows, names["member_id"])
+        live = self._live[rows]
         if number == _REGULAR_EXPRESSION:
-            row["regular_expression"] = {"regex": named["regular_expression"]}
-        return
-    version = row["version"] = _leading_int16(value, "value")
-    last = record_type.value.last_version
-    if not 0 <= version <= last:
-        raise _NotDecodedError(f"unknown version {version} of record type {number}, known are 0 to {last}")
-    column, decode = _DECODERS[number]
-    row[column] = decode(named | read_values(value, record_type.value, version, start=2))
+            gone = names["regular_expression"].filter(pa.array(~live))
+            self._put("regular_expression", rows[~live], {"regex": gone})
+        column, decode = _DECODERS[number]
+        last = record_type.value.last_version
+        for version, of_version in self._by_number("version", self._values, rows[live]):
+            if not 0 <= version <= last:
+                self._fail(of_version, f"unknown version {version} of record type {number}, known are 0 to {last}")
+                continue
+            whole, found = self._read(record_type.value, version, self._values, of_version)
+            whole, found = self._without_impossible_times(whole, found)
+            whole_names = named.take(pa.array(np.searchsorted(rows, whole)))
+            self._put(column, whole, decode(fields_of(whole_names) | fields_of(found)))
+
+    def _by_number(self, column: str, raw: pa.BinaryArray, rows: Positions) -> Iterator[tuple[int, Positions]]:
+        """Yield the types that keys begin with, or the versions that values begin with, and the rows of each."""
+        numbers, good = leading_int16s(raw.take(pa.array(rows)))
+        what = "key" if raw is self._keys else "value"
+        for row in rows[~good].tolist():
+            self._errors[row] = f"a {what} of {len(raw[row].as_py())} bytes, 2 at least wanted"
+        self._put(column, rows[good], pa.array(numbers[good]))
+        for number in np.unique(numbers[good]).tolist():
+            yield number, rows[good & (numbers == number)]
+
+    def _read(
+        self, message: Message, version: int, raw: pa.BinaryArray, rows: Positions
+    ) -> tuple[Positions, pa.StructArray]:
+        """Return the rows that are such a message, and what they say."""
+        found, errors = read_batch(raw.take(pa.array(rows)), message, version, start=2)
+        self._errors |= {int(rows[index]): str(error) for index, error in errors.items()}
+        return (np.delete(rows, list(errors)), found.drop_null()) if errors else (rows, found)
+
+    def _without_impossible_times(self, rows: Positions, found: pa.StructArray) -> tuple[Positions, pa.StructArray]:
+        for name in _TIMES:
+            if found.type.get_field_index(name) < 0:
+                continue
+            times = found.field(name)
+            good = pc.and_(pc.greater_equal(times, NULL), pc.less_equal(times, _LAST_MS)).fill_null(True)
+            for index in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
+                self._errors[int(rows[index])] = f"{times[index]} ms since 1970 is no time of a record"
+            rows, found = rows[good.to_numpy(zero_copy_only=False)], found.filter(good)
+        return rows, found
+
+    def _fail(self, rows: Positions, error: str) -> None:
+        self._errors |= dict.fromkeys(rows.tolist(), error)
+
+    def _put(self, column: str, rows: Positions, found: pa.Array | Fields) -> None:
+        self._pieces[column].append((rows, shaped(found, RECORDS.field(column).type)))
 
 
-def _leading_int16(data: bytes, what: str) -> int:
-    if len(data) < 2:
-        raise _NotDecodedError(f"a {what} of {len(data)} bytes, 2 at least wanted")
-    return int.from_bytes(data[:2], signed=True)
-
-
-def _classic(values: _Values) -> _Values:
-    consumers = values["protocol_type"] == PROTOCOL_TYPE
+def _classic(group: Fields) -> Fields:
+    of_consumers = pc.equal(group["protocol_type"], PROTOCOL_TYPE).take(pc.list_parent_indices(group["members"]))
     return {
-        "protocol_type": values["protocol_type"],
-        "generation": values["generation"],
-        "protocol": values["protocol"],
-        "leader": values["leader"],
-        "state_timestamp": _time(values["current_state_timestamp"]),
-        "members": [_classic_member(each, consumers=consumers) for each in values["members"]],
+        **group,
+        "state_timestamp": _time(group["current_state_timestamp"]),
+        "members": each_entry(
+            group["members"], pa.list_(_CLASSIC_MEMBER), lambda members: _classic_members(members, of_consumers)
+        ),
     }
 
 
-def _classic_member(member: _Values, *, consumers: bool) -> _Values:
-    """Return a member; its bytes stay bytes where they are not the consumer protocol's, and are null where there are none."""
-    subscription = read_subscription(member["subscription"]) if consumers else None
-    assignment = read_assignment(member["assignment"]) if consumers else None
+def _classic_members(members: pa.StructArray, of_consumers: pa.BooleanArray) -> Fields:
+    """Return members; bytes stay bytes where they are not the consumer protocol's, and are null where there are none."""
+    member = fields_of(members)
+    subscription = read_subscriptions(pc.if_else(of_consumers, member["subscription"], None))
+    assignment = read_assignments(pc.if_else(of_consumers, member["assignment"], None))
     return {
-        "member_id": member["member_id"],
+        **member,
         "instance_id": member["group_instance_id"],
-        "client_id": member["client_id"],
-        "client_host": member["client_host"],
         "rebalance_timeout_ms": _known(member["rebalance_timeout"]),
         "session_timeout_ms": member["session_timeout"],
         "subscription": subscription,
         "assignment": assignment,
-        "subscription_bytes": None if subscription else member["subscription"] or None,
-        "assignment_bytes": None if assignment else member["assignment"] or None,
+        "subscription_bytes": _unread(member["subscription"], subscription),
+        "assignment_bytes": _unread(member["assignment"], assignment),
     }
 
 
-def _group_epoch(values: _Values) -> _Values:
+def _streams_group_epoch(group: Fields) -> Fields:
     return {
-        "epoch": values["epoch"],
-        "metadata_hash": values["metadata_hash"],
-        "validated_topology_epoch": _known(values.get("validated_topology_epoch")),
-        "last_assignment_configs": values.get("last_assignment_configs") or None,
-        "stored_description_topology_epoch": _known(values.get("stored_description_topology_epoch")),
-        "failed_description_topology_epoch": _known(values.get("failed_description_topology_epoch")),
+        **group,
+        "validated_topology_epoch": _known(group["validated_topology_epoch"]),
+        "last_assignment_configs": _filled(group["last_assignment_configs"]),
+        "stored_description_topology_epoch": _known(group["stored_description_topology_epoch"]),
+        "failed_description_topology_epoch": _known(group["failed_description_topology_epoch"]),
     }
 
 
-def _partition_metadata(values: _Values) -> list[_Values]:
-    return [
-        {
-            "topic_id": uuid_text(each["topic_id"]),
-            "topic": each["topic_name"],
-            "partitions": each["num_partitions"],
-            "racks": each["partition_metadata"],
-        }
-        for each in values["topics"]
-    ]
+def _partition_metadata(values: Fields) -> pa.Array:
+    return each_entry(values["topics"], pa.list_(_TOPIC_METADATA), _topic_metadata)
 
 
-def _consumer_member(values: _Values) -> _Values:
+def _topic_metadata(topics: pa.StructArray) -> Fields:
+    topic = fields_of(topics)
+    return {
+        "topic_id": topic["topic_id"],
+        "topic": topic["topic_name"],
+        "partitions": topic["num_partitions"],
+        "racks": topic["partition_metadata"],
+    }
+
+
+def _consumer_member(values: Fields) -> Fields:
     classic = values["classic_member_metadata"]
-    speaks_classic = classic is not None and bool(classic["supported_protocols"])
+    protocols = _filled(pc.struct_field(classic, "supported_protocols"))
+    session_timeout = pc.struct_field(classic, "session_timeout_ms")
     return {
         **_member(values),
-        "topics": values["subscribed_topic_names"],
-        "regex": values["subscribed_topic_regex"] or None,
-        "rebalance_timeout_ms": _known(values["rebalance_timeout_ms"]),
+        "regex": _filled(values["subscribed_topic_regex"]),
         "assignor": values["server_assignor"],
-        "session_timeout_ms": classic["session_timeout_ms"] if speaks_classic else None,
-        "protocols": [_classic_protocol(each) for each in classic["supported_protocols"]] if speaks_classic else None,
+        "session_timeout_ms": pc.if_else(protocols.is_valid(), session_timeout, None),
+        "protocols": each_entry(protocols, pa.list_(_CLASSIC_PROTOCOL), _classic_protocols),
     }
 
 
-def _classic_protocol(protocol: _Values) -> _Values:
-    subscription = read_subscription(protocol["metadata"])
+def _classic_protocols(protocols: pa.StructArray) -> Fields:
+    protocol = fields_of(protocols)
+    subscription = read_subscriptions(protocol["metadata"])
     return {
         "name": protocol["name"],
         "subscription": subscription,
-        "metadata_bytes": None if subscription else protocol["metadata"] or None,
+        "metadata_bytes": _unread(protocol["metadata"], subscription),
     }
 
 
-def _share_member(values: _Values) -> _Values:
-    return {**_member(values), "topics": values["subscribed_topic_names"]}
+def _member(values: Fields) -> Fields:
+    """Return what members of all types have: those of share groups have no time-out, those of streams groups no topics."""
+    named = {"rack": values["rack_id"]}
+    if "subscribed_topic_names" in values:
+        named["topics"] = values["subscribed_topic_names"]
+    if "rebalance_timeout_ms" in values:
+        named["rebalance_timeout_ms"] = _known(values["rebalance_timeout_ms"])
+    return values | named
 
 
-def _streams_member(values: _Values) -> _Values:
-    return {
-        **_member(values),
-        "rebalance_timeout_ms": _known(values["rebalance_timeout_ms"]),
-        "topology_epoch": values["topology_epoch"],
-        "process_id": values["process_id"],
-        "user_endpoint": values["user_endpoint"],
-        "client_tags": values["client_tags"],
-    }
-
-
-def _member(values: _Values) -> _Values:
-    return {
-        "instance_id": values.get("instance_id"),
-        "rack": values["rack_id"],
-        "client_id": values["client_id"],
-        "client_host": values["client_host"],
-    }
-
-
-def _target_epoch(values: _Values) -> _Values:
+def _target_epoch(values: Fields) -> Fields:
     return {"epoch": values["assignment_epoch"], "assigned_at": _time(values["assignment_timestamp"])}
 
 
-def _target(values: _Values) -> _Values:
-    return {"partitions": _partitions(values["topic_partitions"])}
+def _target(values: Fields) -> Fields:
+    return {"partitions": values["topic_partitions"]}
 
 
-def _target_tasks(values: _Values) -> _Values:
-    return {name: values[name] for name in ("active_tasks", "standby_tasks", "warmup_tasks")}
-
-
-def _current(values: _Values) -> _Values:
-    pending = values.get("partitions_pending_revocation")  # share groups have no such field
+def _current(values: Fields) -> Fields:
     return {
         **_epochs(values),
-        "assigned": _partitions(values["assigned_partitions"]),
-        "pending_revocation": None if pending is None else _partitions(pending),
+        "assigned": _owned(values["assigned_partitions"], _OWNED),
+        "pending_revocation": _owned(values["partitions_pending_revocation"], _OWNED),
     }
 
 
-def _current_tasks(values: _Values) -> _Values:
+def _share_current(values: Fields) -> Fields:
+    return {**_epochs(values), "assigned": values["assigned_partitions"]}
+
+
+def _current_tasks(values: Fields) -> Fields:
     tasks = {name: entries for name, entries in values.items() if "_tasks" in name}
-    return {
-        **_epochs(values),
-        **{name: [_with_known_epochs(each) for each in entries] for name, entries in tasks.items()},
-    }
+    return {**_epochs(values), **{name: _owned(entries, _TASKS_OWNED) for name, entries in tasks.items()}}
 
 
-def _epochs(values: _Values) -> _Values:
+def _owned(lists: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
+    return each_entry(lists, kind, _with_known_epochs)
+
+
+def _with_known_epochs(owned: pa.StructArray) -> Fields:
+    fields = fields_of(owned)
+    return fields | {"assignment_epochs": _filled(fields["assignment_epochs"])}
+
+
+def _epochs(values: Fields) -> Fields:
     return {"epoch": values["member_epoch"], "prev_epoch": values["previous_member_epoch"], "state": values["state"]}
 
 
-def _regular_expression(values: _Values) -> _Values:
+def _regular_expression(values: Fields) -> Fields:
     return {
         "regex": values["regular_expression"],
         "topics": values["topics"],
@@ -363,7 +400,7 @@ def _regular_expression(values: _Values) -> _Values:
     }
 
 
-def _share_state(values: _Values) -> _Values:
+def _share_state(values: Fields) -> Fields:
     return {
         "initializing": _share_topics(values["initializing_topics"]),
         "initialized": _share_topics(values["initialized_topics"]),
@@ -371,76 +408,79 @@ def _share_state(values: _Values) -> _Values:
     }
 
 
-def _share_topics(topics: Iterable[_Values]) -> list[_Values]:
-    return [
-        {
-            "topic_id": uuid_text(each["topic_id"]),
-            "topic": each["topic_name"],
-            "partitions": each.get("partitions"),
-        }
-        for each in topics
-    ]
+def _share_topics(topics: pa.ListArray) -> pa.ListArray:
+    return each_entry(topics, _SHARE_TOPICS, _named_topics)
 
 
-def _topology(values: _Values) -> _Values:
+def _named_topics(topics: pa.StructArray) -> Fields:
+    fields = fields_of(topics)
+    return fields | {"topic": fields["topic_name"]}
+
+
+def _topology(values: Fields) -> Fields:
     return {
         "epoch": values["epoch"],
-        "subtopologies": [
-            {
-                **each,
-                "state_changelog_topics": _topology_topics(each["state_changelog_topics"]),
-                "repartition_source_topics": _topology_topics(each["repartition_source_topics"]),
-            }
-            for each in values["subtopologies"]
-        ],
+        "subtopologies": each_entry(values["subtopologies"], pa.list_(_SUBTOPOLOGY), _subtopologies),
     }
 
 
-def _topology_topics(topics: Iterable[_Values]) -> list[_Values]:
-    return [{**each, "configs": each["topic_configs"]} for each in topics]
+def _subtopologies(subtopologies: pa.StructArray) -> Fields:
+    fields = fields_of(subtopologies)
+    return fields | {
+        name: each_entry(fields[name], _TOPOLOGY_TOPICS, _configured_topics)
+        for name in ("state_changelog_topics", "repartition_source_topics")
+    }
 
 
-def _partitions(topics: Iterable[_Values]) -> list[_Values]:
-    return [{**_with_known_epochs(each), "topic_id": uuid_text(each["topic_id"])} for each in topics]
+def _configured_topics(topics: pa.StructArray) -> Fields:
+    fields = fields_of(topics)
+    return fields | {"configs": fields["topic_configs"]}
 
 
-def _with_known_epochs(entry: _Values) -> _Values:
-    return {**entry, "assignment_epochs": entry.get("assignment_epochs") or None}
+def _known(numbers: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(numbers, NULL), None, numbers)
 
 
-def _known(value: int | None) -> int | None:
-    return None if value == -1 else value
+def _filled(values: pa.Array) -> pa.Array:
+    """Return strings, bytes or lists, null for what is empty."""
+    length = pc.list_value_length if pa.types.is_list(values.type) else pc.binary_length
+    return pc.if_else(pc.greater(length(values), 0), values, None)
 
 
-def _time(ms: int | None) -> int | None:
-    """Return microseconds since 1970 for what Kafka has in milliseconds."""
-    if ms is None or ms in (-1, 0):
-        return None
-    if not 0 < ms <= _LAST_MS:
-        raise _NotDecodedError(f"{ms} ms since 1970 is no time of a record")
-    return ms * 1000
+def _unread(raw: pa.BinaryArray, read: pa.StructArray) -> pa.BinaryArray:
+    """Return the bytes that are not known to say anything."""
+    return pc.if_else(read.is_null(), _filled(raw), None)
 
 
-#: By record type: the column of `RECORDS` that its values go to, and what makes them of the fields of key and value.
-_DECODERS: dict[int, tuple[str, Callable[[_Values], Any]]] = {
+def _time(ms: pa.Int64Array) -> pa.TimestampArray:
+    known = pc.if_else(pc.is_in(ms, pa.array([NULL, 0], pa.int64())), None, ms)
+    return pc.multiply(known, 1000).cast(_TIME)
+
+
+def _as_they_are(values: Fields) -> Fields:
+    return values
+
+
+#: By record type: the column of `RECORDS` that its values go to, and what makes its fields of those of key and value.
+_DECODERS: dict[int, tuple[str, Callable[[Fields], Fields | pa.Array]]] = {
     _GROUP_METADATA: ("classic", _classic),
-    3: ("group_epoch", _group_epoch),
+    3: ("group_epoch", _as_they_are),
     4: ("partition_metadata", _partition_metadata),
     5: ("member", _consumer_member),
     6: ("target_epoch", _target_epoch),
     7: ("target", _target),
     8: ("current", _current),
-    10: ("member", _share_member),
-    11: ("group_epoch", _group_epoch),
+    10: ("member", _member),
+    11: ("group_epoch", _as_they_are),
     12: ("target_epoch", _target_epoch),
     13: ("target", _target),
-    14: ("current", _current),
+    14: ("current", _share_current),
     15: ("share_state", _share_state),
     _REGULAR_EXPRESSION: ("regular_expression", _regular_expression),
-    17: ("group_epoch", _group_epoch),
-    19: ("member", _streams_member),
+    17: ("group_epoch", _streams_group_epoch),
+    19: ("member", _member),
     20: ("target_epoch", _target_epoch),
-    21: ("target", _target_tasks),
+    21: ("target", _as_they_are),
     22: ("current", _current_tasks),
     23: ("topology", _topology),
 }

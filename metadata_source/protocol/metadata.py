@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from metadata_source.protocol.runs import read_topics
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
+from metadata_source.protocol.vectors import uuid_texts
 from metadata_source.protocol.wire import Columns, Reader, check_version, write_message
 
 if TYPE_CHECKING:
@@ -225,17 +224,9 @@ def _lists(columns: Columns, key: str, count: int) -> pa.Array:
 
 
 def _uuid_texts(column: Any, count: int) -> pa.Array:
-    """Return 16-byte ids as Kafka prints them (``Uuid.toString``: URL-safe base64 without padding), zeros as null."""
     if column is None:
         return pa.nulls(count, pa.string())
-    ids = np.frombuffer(column if isinstance(column, bytes) else b"".join(column), dtype=np.uint8).reshape(-1, 16)
-    # 18 bytes are 24 characters without padding, so one call encodes them all; the last two are of the two bytes added.
-    padded = np.zeros((len(ids), 18), dtype=np.uint8)
-    padded[:, :16] = ids
-    texts = np.frombuffer(base64.urlsafe_b64encode(padded.tobytes()), dtype="S24").astype("S22")
-    offsets = np.arange(0, 22 * len(ids) + 1, 22, dtype=np.int32)
-    array = pa.StringArray.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(texts))
-    return pc.if_else(pa.array(ids.any(axis=1)), array, None)
+    return uuid_texts(np.frombuffer(column if isinstance(column, bytes) else b"".join(column), dtype=np.uint8))
 
 
 def _repeated(names: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.DictionaryArray:

@@ -25,10 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.protocol.spec import METADATA_RESPONSE, PARTITION, TOPIC, Array, Primitive
+from metadata_source.protocol.vectors import Bytes, Flags, Positions, clipped, slices, varints, view
 from metadata_source.protocol.wire import FIXED_BYTES, MAX_STRING, Columns
-
-Bytes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int64]
 
 _WINDOW = 1 << 18
 _MAX_ROUNDS = (
@@ -192,7 +190,7 @@ def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Posi
     def at(offset: int) -> Bytes:
         return data[low + offset : low + offset + width]
 
-    def small(name: str) -> npt.NDArray[np.bool_]:
+    def small(name: str) -> Flags:
         """Return where the field's first byte is that of a number near zero, on either side."""
         return at(layout.scalars[name]) + np.uint8(1) < 2
 
@@ -227,10 +225,10 @@ def _small_lengths(data: Bytes, positions: Positions, layout: _Layout) -> Positi
     """Return the lengths of lists that stand there; one that is not small is too large, one that is null negative."""
     if layout.flexible:
         return data.take(positions, mode="clip").astype(np.int64) - 1
-    return _clipped(data, ">i4", positions)
+    return clipped(data, ">i4", positions)
 
 
-def _headers(data: Bytes, starts: Positions, layout: _Layout) -> tuple[_Headers, npt.NDArray[np.bool_]]:
+def _headers(data: Bytes, starts: Positions, layout: _Layout) -> tuple[_Headers, Flags]:
     """Return the topic headers that begin there, and which of them are whole and well-formed."""
     name, name_length, good = _lengths(data, starts + 2, 2, layout)
     fixed = name + np.maximum(name_length, 0)
@@ -240,31 +238,18 @@ def _headers(data: Bytes, starts: Positions, layout: _Layout) -> tuple[_Headers,
     return _Headers(starts, name, name_length, fixed, partitions, end), good
 
 
-def _lengths(
-    data: Bytes, positions: Positions, size: int, layout: _Layout
-) -> tuple[Positions, Positions, npt.NDArray[np.bool_]]:
+def _lengths(data: Bytes, positions: Positions, size: int, layout: _Layout) -> tuple[Positions, Positions, Flags]:
     """Return for lengths (classic: of `size` bytes) the positions after them, their values, and which are well-formed.
 
     A varint of more than three bytes is not: nothing usual is that long.
     """
     if not layout.flexible:
-        return positions + size, _clipped(data, f">i{size}", positions), np.ones(len(positions), dtype=np.bool_)
-    position = positions.copy()
-    values = np.zeros(len(positions), dtype=np.int64)
-    unfinished = np.ones(len(positions), dtype=np.bool_)
-    byte = np.zeros(len(positions), dtype=np.int64)
-    for shift in (0, 7, 14):
-        byte = np.where(unfinished, data.take(position, mode="clip"), byte)
-        values |= np.where(unfinished, (byte & 0x7F) << shift, 0)
-        position += unfinished
-        unfinished &= byte >= 0x80
-        if not unfinished.any():
-            break
-    shortest = (byte != 0) | (position - positions == 1)
-    return position, values - 1, ~unfinished & shortest
+        return positions + size, clipped(data, f">i{size}", positions), np.ones(len(positions), dtype=np.bool_)
+    values, after, good = varints(data, positions)
+    return after, values - 1, good
 
 
-def _after_topics(data: Bytes, positions: Positions, layout: _Layout) -> tuple[Positions, npt.NDArray[np.bool_]]:
+def _after_topics(data: Bytes, positions: Positions, layout: _Layout) -> tuple[Positions, Flags]:
     """Return where topics end whose last partition ends there, and which of them are whole."""
     after = positions + layout.topic_tail
     whole = after <= len(data)
@@ -287,7 +272,7 @@ def _index_of(ascending: Positions, wanted: Positions, guess: Positions) -> Posi
     return index
 
 
-def _reached(leads_to: Positions, first: int) -> npt.NDArray[np.bool_] | None:
+def _reached(leads_to: Positions, first: int) -> Flags | None:
     """Return which candidates the first one leads to (itself included), by taking away those that nothing leads to.
 
     All links go forward, so what is left after that leads back to the first.
@@ -311,12 +296,7 @@ def _reached(leads_to: Positions, first: int) -> npt.NDArray[np.bool_] | None:
 
 def _names(data: Bytes, headers: _Headers) -> pa.Array | None:
     """Return the topics' names, None if one is not UTF-8."""
-    # The body as an array of what is between names, a name, what is between ...: taking every second copies just the names.
-    bounds = np.zeros(2 * len(headers.name) + 1, dtype=np.int32)
-    bounds[1::2] = headers.name
-    bounds[2::2] = headers.fixed
-    parts = pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
-    names = parts.take(pa.array(np.arange(1, len(bounds), 2)))
+    names = slices(data, headers.name, headers.fixed, pa.string())
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
@@ -327,25 +307,25 @@ def _names(data: Bytes, headers: _Headers) -> pa.Array | None:
 
 def _topic_columns(body: bytes, headers: _Headers, rests: Positions, layout: _Layout) -> Columns:
     columns: Columns = {
-        "topics.error_code": _values(body, ">i2")[headers.start],
+        "topics.error_code": view(body, ">i2")[headers.start],
         "topics.partitions": headers.partitions,
     }
     if layout.topic_id:
-        columns["topics.topic_id"] = _values(body, "V16")[headers.fixed].tobytes()
+        columns["topics.topic_id"] = view(body, "V16")[headers.fixed].tobytes()
     if layout.is_internal:
-        columns["topics.is_internal"] = _values(body, "u1")[headers.fixed + 16 * layout.topic_id]
+        columns["topics.is_internal"] = view(body, "u1")[headers.fixed + 16 * layout.topic_id]
     if layout.authorized_operations:
-        columns["topics.topic_authorized_operations"] = _values(body, ">i4")[rests]
+        columns["topics.topic_authorized_operations"] = view(body, ">i4")[rests]
     return columns
 
 
 def _partition_columns(body: bytes, begins: Positions, layout: _Layout) -> Columns:
     key = "topics.partitions."
-    scalars = _values(body, f"V{layout.scalars_type.itemsize}")[begins].view(layout.scalars_type)
+    scalars = view(body, f"V{layout.scalars_type.itemsize}")[begins].view(layout.scalars_type)
     columns: Columns = {key + name: scalars[name] for name in layout.scalars}
     position = begins + (layout.scalars_type.itemsize + layout.count_size)
     for name in layout.lists:
-        lengths = _values(body, "u1")[position - 1] - np.uint8(layout.flexible)
+        lengths = view(body, "u1")[position - 1] - np.uint8(layout.flexible)
         columns[key + name] = lengths
         columns[f"{key}{name}.item"] = _nodes(body, position, lengths)
         position += 4 * lengths.astype(np.int64) + layout.count_size
@@ -355,22 +335,9 @@ def _partition_columns(body: bytes, begins: Positions, layout: _Layout) -> Colum
 def _nodes(body: bytes, positions: Positions, lengths: Bytes) -> npt.NDArray[np.int32]:
     """Return the entries of all lists, one list after the other."""
     if len(lengths) and lengths[0] and (lengths == lengths[0]).all():
-        return _values(body, f"V{4 * int(lengths[0])}")[positions].view(">i4").astype(np.int32)
+        return view(body, f"V{4 * int(lengths[0])}")[positions].view(">i4").astype(np.int32)
     first_entry = np.cumsum(lengths, dtype=np.int64) - lengths
     where = np.repeat(positions - 4 * first_entry, lengths)
     where += np.arange(0, 4 * len(where), 4)
-    nodes: npt.NDArray[np.int32] = _values(body, ">i4")[where].astype(np.int32)
+    nodes: npt.NDArray[np.int32] = view(body, ">i4")[where].astype(np.int32)
     return nodes
-
-
-def _clipped(data: Bytes, kind: str, positions: Positions) -> Positions:
-    """Return the numbers that begin there; beyond the end the last one, as `take` does (which would copy a view like this)."""
-    values = _values(data, kind)
-    numbers: Positions = values[np.minimum(positions, len(values) - 1)].astype(np.int64)
-    return numbers
-
-
-def _values(body: bytes | Bytes, kind: str) -> npt.NDArray[Any]:
-    """Return a view of the body with the value that begins at each byte, in place: nothing is copied."""
-    dtype = np.dtype(kind)
-    return np.ndarray((max(len(body) - dtype.itemsize + 1, 0),), dtype, buffer=body, strides=(1,))

@@ -69,7 +69,7 @@ def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bo
         )
         return fields + (flexible and kind.tagged)
     if kind is Primitive.STRING or kind is Primitive.BYTES:
-        return _LENGTH_BYTES[_primitive_length(kind, flexible=flexible)]
+        return _LENGTH_BYTES[primitive_length(kind, flexible=flexible)]
     return FIXED_BYTES[kind]
 
 
@@ -78,7 +78,7 @@ def array_length(kind: Array, *, flexible: bool) -> Length:
     return kind.length or (Length.COMPACT if flexible else Length.INT32)
 
 
-def _primitive_length(kind: Primitive, *, flexible: bool) -> Length:
+def primitive_length(kind: Primitive, *, flexible: bool) -> Length:
     """Return how the length of a string, or of bytes, is written."""
     if flexible:
         return Length.COMPACT
@@ -147,7 +147,7 @@ class Cursor:
 
     def _read_string(self, *, nullable: bool) -> str | None:
         start = self.position
-        length = self._read_length(_primitive_length(Primitive.STRING, flexible=self.flexible), "a string")
+        length = self._read_length(primitive_length(Primitive.STRING, flexible=self.flexible), "a string")
         if length == NULL:
             if not nullable:
                 raise self._error(start, "null, where null is not allowed")
@@ -164,7 +164,7 @@ class Cursor:
 
     def _read_bytes(self, *, nullable: bool) -> bytes | None:
         start = self.position
-        length = self._read_length(_primitive_length(Primitive.BYTES, flexible=self.flexible), "bytes")
+        length = self._read_length(primitive_length(Primitive.BYTES, flexible=self.flexible), "bytes")
         if length == NULL:
             if not nullable:
                 raise self._error(start, "null, where null is not allowed")
@@ -408,7 +408,7 @@ def _write_primitive(out: bytearray, kind: Primitive, value: Any, *, flexible: b
         content = value.encode() if isinstance(value, str) else value or b""
         if kind is Primitive.STRING and len(content) > MAX_STRING:
             raise ValueError(f"a string of {len(content)} bytes, but {MAX_STRING} is the most: {value[:40]!r}...")
-        _write_length(out, _primitive_length(kind, flexible=flexible), NULL if value is None else len(content))
+        _write_length(out, primitive_length(kind, flexible=flexible), NULL if value is None else len(content))
         out += content
     elif kind is Primitive.UUID:
         out += value

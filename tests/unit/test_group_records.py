@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.consumer_protocol import read_assignment, read_subscription
 from metadata_source.protocol.group_records import RECORDS, decode_records, is_offset_commit
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
@@ -120,6 +121,22 @@ def test_changed_bytes_lose_their_own_record_only(number: int, version: int) -> 
     check()
 
 
+@every_record
+def test_many_are_decoded_as_one_is(number: int, version: int) -> None:
+    @settings(quickly, max_examples=5)
+    @given(records(number, version), records(number, version), mutations)
+    def check(one: Any, other: Any, changes: Any) -> None:
+        keys = [key_bytes(number, key) for key, _ in (one, other, other)]
+        values = [value_bytes(number, version, value) for _, value in (one, other, other)]
+        values[2] = mutated(values[2], changes)
+        one_by_one = [decode_records([key], [value]) for key, value in zip(keys, values, strict=True)]
+        together = decode_records(keys * FEWEST, values * FEWEST)
+        together.validate(full=True)
+        assert together.to_pylist() == [row for batch in one_by_one for row in batch.to_pylist()] * FEWEST
+
+    check()
+
+
 @pytest.mark.parametrize(
     ("key", "value", "error"),
     [
@@ -161,6 +178,16 @@ def test_offset_commits_are_told_by_their_first_bytes() -> None:
         True,
         *[False] * 4,
     ]
+
+
+@pytest.mark.timeout(60)
+def test_tagged_fields_without_end_take_no_time() -> None:
+    """Of two million that are said to be there the first is no tagged field: nobody goes on to look for the second."""
+    value = GROUP_EPOCH[:6] + b"\xff\xff\x7f\0\1" + bytes(5_000_000)
+    for row in decode_records([GROUP_KEY] * FEWEST, [value] * FEWEST).to_pylist():
+        fails(
+            row, GROUP_KEY, value, "ConsumerGroupMetadataValue v0: metadata_hash at byte 9: tagged field 0 of 1 bytes"
+        )
 
 
 def test_tagged_fields_that_only_later_versions_know_are_passed_over() -> None:
@@ -207,15 +234,17 @@ def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) ->
 
 
 @pytest.mark.parametrize("number", [2, 5, 8, 23])
-def test_lengths_that_the_bytes_do_not_have_take_no_memory(number: int) -> None:
+@pytest.mark.parametrize("count", [1, FEWEST])
+def test_lengths_that_the_bytes_do_not_have_take_no_memory(number: int, count: int) -> None:
     version = RECORD_TYPES[number].value.last_version
     key = key_bytes(number, {each.name: "g" for each in RECORD_TYPES[number].key.body.fields})
     for filling in (b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff", b"\1", b"\2", b"\0", b"\x81\x08"):
         value = version.to_bytes(2) + filling * (20_000 // len(filling))
         tracemalloc.start()
         try:
-            (row,) = decode_records([key], [value]).to_pylist()
-            assert tracemalloc.get_traced_memory()[1] < 200 * len(value) + 1_000_000
+            rows = decode_records([key] * count, [value] * count).to_pylist()
+            assert tracemalloc.get_traced_memory()[1] < count * (200 * len(value) + 1_000_000)
         finally:
             tracemalloc.stop()
-        fails(row, key, value)
+        for row in rows:
+            fails(row, key, value)

@@ -1,0 +1,81 @@
+"""What NumPy and Arrow have no word for and the fast readers share: values that stand at many positions of one piece of bytes."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def view(data: bytes | Bytes, kind: str) -> npt.NDArray[Any]:
+    """Return a view of the bytes with the value that begins at each of them, in place: nothing is copied."""
+    dtype = np.dtype(kind)
+    return np.ndarray((max(len(data) - dtype.itemsize + 1, 0),), dtype, buffer=data, strides=(1,))
+
+
+def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
+    """Return the numbers that begin there; beyond the end the last one, as `take` does (which would copy a view like this)."""
+    values = view(data, kind)
+    numbers: Positions = values[np.minimum(at, len(values) - 1)].astype(np.int64)
+    return numbers
+
+
+def varints(data: Bytes, at: Positions) -> tuple[Positions, Positions, Flags]:
+    """Return unsigned varints, the positions after them, and which are well-formed.
+
+    One of more than three bytes is not: nothing usual is that long. What is not may begin or go on beyond the end.
+    """
+    after = at.copy()
+    values = np.zeros(len(at), dtype=np.int64)
+    unfinished = np.ones(len(at), dtype=np.bool_)
+    byte = np.zeros(len(at), dtype=np.int64)
+    for shift in (0, 7, 14):
+        byte = np.where(unfinished, data.take(after, mode="clip"), byte)
+        values |= np.where(unfinished, (byte & 0x7F) << shift, 0)
+        after += unfinished
+        unfinished &= byte >= 0x80
+        if not unfinished.any():
+            break
+    shortest = (byte != 0) | (after - at == 1)
+    return values, after, ~unfinished & shortest
+
+
+def slices(data: bytes | Bytes, begins: Positions, ends: Positions, kind: pa.DataType) -> pa.Array:
+    """Return what stands between begins and ends, which ascend, as an array of strings or of bytes; UTF-8 is not looked at."""
+    # The data as an array of what is between slices, a slice, what is between ...: taking every second copies just the slices.
+    bounds = np.zeros(2 * len(begins) + 1, dtype=np.int32)
+    bounds[1::2] = begins
+    bounds[2::2] = ends
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    parts = pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
+    return parts.take(pa.array(np.arange(1, len(bounds), 2)))
+
+
+def uuid_texts(ids: Bytes) -> pa.StringArray:
+    """Return 16-byte ids as Kafka prints them (``Uuid.toString``: URL-safe base64 without padding), zeros as null."""
+    ids = ids.reshape(-1, 16)
+    # 18 bytes are 24 characters without padding, so one call encodes them all; the last two are of the two bytes added.
+    padded = np.zeros((len(ids), 18), dtype=np.uint8)
+    padded[:, :16] = ids
+    texts = np.frombuffer(base64.urlsafe_b64encode(padded.tobytes()), dtype="S24").astype("S22")
+    offsets = np.arange(0, 22 * len(ids) + 1, 22, dtype=np.int32)
+    array = pa.StringArray.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(texts))
+    return pc.if_else(pa.array(ids.any(axis=1)), array, None)
+
+
+def leading_int16s(data: pa.BinaryArray) -> tuple[Positions, Flags]:
+    """Return the number that the first two bytes of each are, and which have two bytes; where they have not it is -1."""
+    good = pc.greater_equal(pc.binary_length(data), 2).fill_null(False)
+    heads = pc.binary_slice(data.filter(good), 0, 2).cast(pa.binary(2))
+    flags: Flags = good.to_numpy(zero_copy_only=False)
+    numbers = np.full(len(data), -1, dtype=np.int64)
+    numbers[flags] = np.frombuffer(heads.buffers()[1], dtype=">i2", count=len(heads))
+    return numbers, flags
