@@ -28,7 +28,7 @@ try: setup
 
 # Two processes, each with a Spark session of its own, take the files by turns.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 unit: setup
 	$(BIN)/python -m pytest --numprocesses 2 tests/unit

@@ -14,6 +14,8 @@ time.tzset()
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
+LONGEST = ("test_snapshot_history.py", "test_rebalance_history.py", "test_gold.py", "test_pipeline.py")
+"""Files that take minutes. They are begun first, or one process would be left with one when the other has nothing to do."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -21,6 +23,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         if folder in KINDS:
             item.add_marker(folder)
+        # A process takes files whole, and all that asks for the one lake that takes minutes to make.
+        made_once = "incident_lake" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("incident_lake" if made_once else item.path.name))
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     if "soak" not in config.option.markexpr:
         kept = [item for item in items if "soak" not in item.keywords]
         config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])

@@ -24,7 +24,7 @@ from schemas.table import Table
 from tests.lakes import UP_TO_SILVER, new_lake
 from tests.spark.histories import Answer, RandomCluster, View, bronze_rows, enrichment_intervals, views
 
-HISTORIES = 120
+HISTORIES = 60
 POLLS = 30
 
 INTERVAL_TABLES = (
