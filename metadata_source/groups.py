@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from metadata_source.errors import PollError
 from metadata_source.outcomes import failed, outcome_of
 from metadata_source.protocol import group_messages as messages
-from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
+from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_one
+from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.values import uuid_text
@@ -263,11 +264,11 @@ def _classic_members(group: Values) -> Iterator[Values]:
     # Of a group that is not stable neither subscriptions nor assignments are told (ClassicGroup.describe).
     is_told = group["protocol_type"] == PROTOCOL_TYPE and group["group_state"] == _STABLE
     for member in group["members"]:
-        subscription = read_subscription(member["member_metadata"]) if is_told else None
+        subscription = read_one(SUBSCRIPTION, member["member_metadata"]) if is_told else None
         yield {
             "member_id": member["member_id"],
             "instance_id": member["group_instance_id"],
-            "rack": subscription and subscription["rack"],
+            "rack": subscription and subscription["rack_id"],
             **_client(member),
             "topics": subscription and sorted(subscription["topics"]),
             "assigned": _classic_assigned(member["member_assignment"]) if is_told else None,
@@ -278,12 +279,12 @@ def _classic_assigned(data: bytes) -> list[Values] | None:
     """Return what a member has; the coordinator keeps no bytes at all where the leader assigned it nothing."""
     if not data:
         return []
-    assignment = read_assignment(data)
+    assignment = read_one(ASSIGNMENT, data)
     if assignment is None:
         return None
     # One topic may be there several times: so librdkafka's cooperative-sticky assignor writes it.
     partitions: dict[str, list[int]] = {}
-    for each in assignment["partitions"]:
+    for each in assignment["assigned_partitions"]:
         partitions.setdefault(each["topic"], []).extend(each["partitions"])
     return _sorted_topics(
         {"topic_id": None, "topic": topic, "partitions": numbers} for topic, numbers in partitions.items()

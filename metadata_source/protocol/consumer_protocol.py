@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.errors import ProtocolError
 from metadata_source.protocol.batches import arrow_type, read_batch, scattered
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.shapes import fields_of, shaped
+from metadata_source.protocol.values import read_values
 from metadata_source.protocol.vectors import leading_int16s
 from metadata_source.protocol.wire import NULL
 
@@ -66,16 +68,18 @@ def read_assignments(data: pa.BinaryArray) -> pa.StructArray:
     return pc.if_else(found.is_valid(), shaped(fields | known, ASSIGNMENTS), None)
 
 
-def read_subscription(data: bytes) -> dict[str, Any] | None:
-    """Return one subscription, as `read_subscriptions` does, as a mapping."""
-    found: dict[str, Any] | None = read_subscriptions(pa.array([data], pa.binary()))[0].as_py()
-    return found
+def read_one(message: Message, data: bytes) -> dict[str, Any] | None:
+    """Return what one subscription or assignment says, fields as in its table, None for bytes that are none.
 
-
-def read_assignment(data: bytes) -> dict[str, Any] | None:
-    """Return one assignment, as `read_assignments` does, as a mapping."""
-    found: dict[str, Any] | None = read_assignments(pa.array([data], pa.binary()))[0].as_py()
-    return found
+    For members that are few and come one by one; `read_subscriptions` and `read_assignments` are for those of a log.
+    """
+    version = int.from_bytes(data[:2], signed=True)
+    if len(data) < 2 or version < 0:
+        return None
+    try:
+        return read_values(data, message, min(version, message.last_version), start=2, may_go_on=True)
+    except ProtocolError:
+        return None
 
 
 def _read(message: Message, data: pa.BinaryArray) -> tuple[pa.Array, pa.StructArray]:

@@ -5,11 +5,13 @@ import json
 import re
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metadata_source.protocol.consumer_protocol import read_assignment, read_subscription
+from metadata_source.protocol.batches import FEWEST
+from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
 from tests import group_messages
@@ -82,16 +84,18 @@ def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version:
         java_value = java_message(jvm, RECORD_CLASSES, record_type.value, version, value)
         written = record_class.record(java_key, with_version(java_value, version))
         gone = record_class.tombstone(java_key)
-        rows = decoded(
-            [bytes(serde.serializeKey(written)), bytes(serde.serializeKey(gone))],
-            [bytes(serde.serializeValue(written)), serde.serializeValue(gone)],
-        )
-        assert rows == [expected(number, version, key, value), expected(number, version, key, None)]
+        # One is read by the exact reader, many are read side by side.
+        for count in (1, FEWEST):
+            rows = decoded(
+                [bytes(serde.serializeKey(written)), bytes(serde.serializeKey(gone))] * count,
+                [bytes(serde.serializeValue(written)), serde.serializeValue(gone)] * count,
+            )
+            assert rows == [expected(number, version, key, value), expected(number, version, key, None)] * count
 
     check()
 
 
-@pytest.mark.parametrize(("message", "read"), [(SUBSCRIPTION, read_subscription), (ASSIGNMENT, read_assignment)])
+@pytest.mark.parametrize(("message", "read"), [(SUBSCRIPTION, read_subscriptions), (ASSIGNMENT, read_assignments)])
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
 def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
     jvm: Any, version: int, message: Message, read: Any
@@ -105,7 +109,10 @@ def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
         java = java_message(jvm, CONSUMER_CLASSES, message, writable, values)
         body = bytes(jvm.org.apache.kafka.common.protocol.MessageUtil.toVersionPrefixedBytes(writable, java))
         data = version.to_bytes(2) + body[2:] + (rest if version > writable else b"")
-        assert without_nulls(read(data)) == {"version": version} | said(values)
+        told = {"version": version} | said(values)
+        for count in (1, FEWEST):
+            assert without_nulls(read(pa.array([data] * count)).to_pylist()) == [told] * count
+        assert {"version": version} | said(read_one(message, data) or {}) == told
         assert as_kafka(jvm.java.nio.ByteBuffer.wrap(data)).equals(java)
 
     check()

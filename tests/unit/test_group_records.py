@@ -3,13 +3,14 @@
 import tracemalloc
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.protocol.batches import FEWEST
-from metadata_source.protocol.consumer_protocol import read_assignment, read_subscription
+from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
 from metadata_source.protocol.group_records import RECORDS, decode_records, is_offset_commit
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.values import read_values
@@ -211,7 +212,7 @@ def test_a_member_without_the_field_of_classic_members_is_none() -> None:
         }
 
 
-@pytest.mark.parametrize(("read", "message"), [(read_subscription, SUBSCRIPTION), (read_assignment, ASSIGNMENT)])
+@pytest.mark.parametrize(("read", "message"), [(read_subscriptions, SUBSCRIPTION), (read_assignments, ASSIGNMENT)])
 def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) -> None:
     values = {
         "topics": ["orders"],
@@ -223,14 +224,20 @@ def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) ->
     }
     for version in range(4):
         body = write_message(message, version, values)
-        whole = read(version.to_bytes(2) + body)
+        data = version.to_bytes(2) + body
+        parts = [data[:size] for size in range(len(data))]
+        whole, longer, negative, *rest = read(
+            pa.array([data, data + b"later fields", b"\xff\xff" + body, *parts])
+        ).to_pylist()
+        assert whole == longer
         assert whole["version"] == version
-        assert read(version.to_bytes(2) + body + b"later fields") == whole
-        for size in range(len(body) + 2):
-            assert read((version.to_bytes(2) + body)[:size]) is None
-        assert read(b"\xff\xff" + body) is None
+        assert [negative, *rest] == [None] * (1 + len(parts))
+        assert read_one(message, data) == read_one(message, data + b"later fields")
+        assert {read_one(message, part) and "read" for part in (b"\xff\xff" + body, *parts)} == {None}
         if version == 3:
-            assert read(b"\x7f\xff" + body) == {**whole, "version": 0x7FFF}
+            (later,) = read(pa.array([b"\x7f\xff" + body])).to_pylist()
+            assert later == {**whole, "version": 0x7FFF}
+            assert read_one(message, b"\x7f\xff" + body) == read_one(message, data)
 
 
 @pytest.mark.parametrize("number", [2, 5, 8, 23])
