@@ -332,6 +332,12 @@ REBALANCES = Table(
         Column("began_by", "timestamp", "It had begun by this.", nullable=False),
         Column("ended_after", "timestamp", "It ended after this; null while it goes on, or where nothing bounds it."),
         Column("ended_by", "timestamp", "It had ended by this; null while it goes on. Equal to ended_after: exact."),
+        Column(
+            "ended_leader_epoch",
+            "int",
+            "Leader epoch of log_partition that wrote the record with which it ended; null while it goes on, where no one record "
+            "says that it ended, and of polls.",
+        ),
         Column("duration_ms_min", "bigint", "It took at least this, ms; null while it goes on."),
         Column("duration_ms_max", "bigint", "At most, ms; null while it goes on, or where its begin has no bound."),
         Column(

@@ -39,6 +39,8 @@ class Log:
     log_partition: int = 7
     rows: list[Row] = field(default_factory=list)
     next_offset: int = 100
+    leader_epoch: int | None = None
+    """Of the records that are written from now on."""
 
     def batch(self, seconds: float, *records: tuple[int, str | None, Mapping[str, Any] | None]) -> "Log":
         """Write (type, member, value) records side by side at one time; a value of None is a tombstone."""
@@ -82,6 +84,7 @@ class Log:
                 "log_partition": self.log_partition,
                 "read_at": at(seconds + 1),
                 "timestamp": at(seconds),
+                "leader_epoch": self.leader_epoch,
                 "group_id": self.group_id,
                 "error": None,
                 **NOTHING,

@@ -3,7 +3,8 @@
 The coordinator of a group is the leader of its partition of __consumer_offsets, so the polls of partitions tell of it. A move writes
 no record of the group and makes it rebalance no more than any pause does: it is context.
 
-Rebalances of the log have the coordinator's clock, polls the poller's. Near a move, what came first is as sure as these two agree.
+Rebalances of the log have the coordinator's clock, polls the poller's. What ended before a move is told apart by leader epochs, which
+records and polls both have, and where one of them lacks it by these two clocks.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -68,7 +69,8 @@ def with_coordinators(rebalances: DataFrame, states: DataFrame, moved: DataFrame
     """Add coordinator, followed_move and move_id to rows of gold.rebalances, as far as the polls tell by `settled_at`.
 
     A coordinator is told where the poll before and the poll after `began_by` agree on it. A move counts that may have been before
-    the end of the rebalance, and whose look-ahead (see look_ahead_until) was not over when it had begun; of several the last.
+    the end of the rebalance, and whose look-ahead (see look_ahead_until) was not over when it had begun; of several the last. A
+    rebalance that ended under the leader epoch of before had ended before the move, however long the polls leave that open.
     That there was none is said once the polls have come past the end, and where they had watched the partition for as long before.
 
     `rebalances`: with `settled_at`, when the last poll was answered that silver is settled up to (null: never polled). `states`: rows
@@ -77,7 +79,9 @@ def with_coordinators(rebalances: DataFrame, states: DataFrame, moved: DataFrame
 
     What is said of a rebalance changes only with polls after its begin: `asked_since` tells which to ask again.
     """
-    asked = rebalances.select("id", "group_id", *_LOG_PARTITION, "began_by", "ended_by", "settled_at")
+    asked = rebalances.select(
+        "id", "group_id", *_LOG_PARTITION, "began_by", "ended_by", "ended_leader_epoch", "settled_at"
+    )
     log_states = _of_log(states).select(
         *_LOG_PARTITION,
         F.when(F.col("leader") != NO_LEADER, F.col("leader")).alias("_leader"),
@@ -88,13 +92,17 @@ def with_coordinators(rebalances: DataFrame, states: DataFrame, moved: DataFrame
         F.col("last_seen_sent_at").alias("_surely_to"),
         F.col("superseded_at").alias("_to"),
         F.when(_unlike_before(), look_ahead_until(F.col("first_seen_at"), F.col("interval_ms"))).alias("_until"),
+        F.col("prev_leader_epoch").alias("_epoch_before"),
         F.coalesce(_moved(), F.lit(False)).alias("_moved"),
     )
     ids = moved.where(F.col("event") == MOVED).select("cluster_id", "group_id", "poll", F.col("id").alias("_move_id"))
     held = F.expr("_by <= began_by AND coalesce(began_by < _to, began_by <= settled_at)")
     led = F.expr("began_by BETWEEN _surely_from AND coalesce(_surely_to, settled_at)")
     # A partition that was not watched before may have moved then.
-    near = F.expr("_until >= began_by AND (_after IS NULL OR ended_by IS NULL OR _after <= ended_by)")
+    near = F.expr(
+        "_until >= began_by AND (_after IS NULL OR ended_by IS NULL OR _after <= ended_by) "
+        "AND (_epoch_before IS NULL OR ended_leader_epoch IS NULL OR ended_leader_epoch > _epoch_before)"
+    )
     # A move before the group was there has no event, and means nothing to it.
     followed = F.col("_near") & F.col("_moved") & F.col("_move_id").isNotNull()
     told = (

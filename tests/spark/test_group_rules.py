@@ -4,6 +4,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -144,7 +145,14 @@ def test_a_group_is_in_the_partition_that_java_says(spark: SparkSession) -> None
 
 
 def leaders(*seen: tuple[int, int, int | None], topic: str = "__consumer_offsets", interval: int = 10) -> list[Row]:
-    """States of a partition by (first poll, leader, error), polls every `interval` s that take a second."""
+    """States of a partition by (first poll, leader, error), polls every `interval` s that take a second.
+
+    The leader epoch is 4 at first, and one more with each change of the leader; an error hides the leader alone.
+    """
+    changes = (
+        not (error or error_before) and leader != led for (_, led, error_before), (_, leader, error) in pairwise(seen)
+    )
+    epochs = list(accumulate(changes, initial=4))
     rows = []
     for i, (first, leader, error) in enumerate(seen):
         before = seen[i - 1] if i else None
@@ -156,6 +164,8 @@ def leaders(*seen: tuple[int, int, int | None], topic: str = "__consumer_offsets
                 "partition": 3,
                 "leader": leader,
                 "error_code": error or 0,
+                "leader_epoch": epochs[i],
+                "prev_leader_epoch": epochs[i - 1] if i else None,
                 "prev_leader": before and before[1],
                 "prev_error_code": before and (before[2] or 0),
                 "first_poll": f"s/{first:012d}",
@@ -220,6 +230,9 @@ def test_coordinators_and_the_moves_that_rebalances_followed(spark: SparkSession
         "watched for less than the look-ahead": (at(20), at(20), 1, None, None),
         "long before": (at(22), at(22), 1, False, None),
         "before, maybe after: the polls leave it open": (at(195), at(195), None, True, "20"),
+        "before, by its epoch": (at(195), at(195), None, False, None),
+        "after, by its epoch": (at(195), at(195), None, True, "20"),
+        "went on for long before, by its epoch": (at(150), at(199), 1, False, None),
         "ended before the last poll with the old one": (at(188), at(189), 1, False, None),
         "went on meanwhile": (at(150), at(230), 1, True, "20"),
         "in the look-ahead": (at(221), at(222), 2, True, "20"),
@@ -230,14 +243,21 @@ def test_coordinators_and_the_moves_that_rebalances_followed(spark: SparkSession
         "goes on, none so far": (at(500), None, 1, None, None),
         "asked in the wrong place, before": (at(588), at(588), 1, False, None),
         "asked in the wrong place": (at(595), at(596), None, None, None),
+        "asked in the wrong place, before by its epoch": (at(595), at(596), None, False, None),
         "soon after": (at(625), at(626), 1, None, None),
         "long after": (at(640), at(640), 1, False, None),
         "it ended when no poll had come": (at(640), at(660), 1, None, None),
         "it began when no poll had come": (at(652), at(660), None, None, None),
     }
+    ended_under = {  # leader epochs, where they are told; the first move was from 4 to 5
+        "before, by its epoch": 4,
+        "went on for long before, by its epoch": 4,
+        "after, by its epoch": 5,
+        "asked in the wrong place, before by its epoch": 7,
+    }
     rebalances = [
         {**CLUSTER, "id": name, "group_id": "here", "log_partition": 3, "began_by": begin, "ended_by": end}
-        | {"settled_at": settled}
+        | {"settled_at": settled, "ended_leader_epoch": ended_under.get(name)}
         for name, (begin, end, *_) in cases.items()
     ]
     odd = {"began_by": at(205), "ended_by": at(205), "settled_at": settled}

@@ -168,9 +168,10 @@ def worker(number: int, partitions: list[int], client_id: str = "worker") -> Row
 
 def alpha() -> list[Row]:
     """Five groups and more of cluster alpha."""
-    orders = Log("orders", log_partition=1)
+    orders = Log("orders", log_partition=1, leader_epoch=0)
     orders.batch(5, classic(0))
     orders.batch(21, classic(1, [worker(1, [0, 1]), worker(2, [2], "other")], state_seconds=20))
+    orders.leader_epoch = 1
     orders.batch(66, classic(2, [worker(1, [0, 1, 2])], state_seconds=65))  # its coordinator moved at 60
     for number, seconds in enumerate((200, 205, 210, 215)):  # a worker that dies and comes again
         members = [worker(1, [0, 1]), worker(10 + number, [2])]

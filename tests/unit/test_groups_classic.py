@@ -194,6 +194,25 @@ def test_a_cooperative_rebalance_in_two_phases_is_one_row():
     assert (row["first_offset"], row["last_offset"]) == (104, 106)
 
 
+def test_the_leader_epoch_of_a_rebalance_is_of_the_record_that_ended_it():
+    log = two_phases()
+    log.leader_epoch = 5
+    log.batch(6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    log.leader_epoch = 6
+    log.batch(9, cooperative(4, classic_member("a", has=ALONE)))
+    assert [row["ended_leader_epoch"] for row in history(log).rebalances] == [None, 5, 6]
+
+
+def test_no_leader_epoch_is_told_where_no_one_record_ended_a_rebalance():
+    log = two_phases()
+    log.leader_epoch = 5
+    assert history(log).rebalances[1]["ended_leader_epoch"] is None  # goes on
+    log.span("lost", log.next_offset, 150, seconds=20).batch(21, cooperative(9, classic_member("a", has=ALONE)))
+    cut_off, first_read = history(log).rebalances[1:]
+    # The first that is read may repeat, after a move, what ended before it.
+    assert (cut_off["ended_leader_epoch"], first_read["ended_leader_epoch"]) == (None, None)
+
+
 def test_a_member_that_leaves_in_the_second_phase_belongs_to_the_same_row():
     log = two_phases().batch(
         6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("c", has={"t": [2, 3]}))

@@ -99,6 +99,15 @@ def test_equal_epochs_are_not_enough():
     assert parts(told.members[1]["b"], "after") == HIGH
 
 
+def test_the_leader_epoch_of_a_rebalance_is_of_the_record_that_ended_it():
+    log = joining()
+    log.leader_epoch = 5
+    log.batch(7, C.current("a", 2, LOW))
+    log.leader_epoch = 6
+    log.batch(8, C.current("b", 2, HIGH)).batch(9, C.member("c"), C.epoch(3))
+    assert [row["ended_leader_epoch"] for row in history(log).rebalances] == [None, 6, None]
+
+
 def test_nothing_is_said_of_moves_before_there_is_a_target():
     told = history(started().batch(5, C.member("b"), C.epoch(2)))
     assert counts(told.rebalances[1]) == (None, None, None, None)

@@ -131,13 +131,13 @@ REBALANCES = [
     rebalance(4, 5, 62, ("static_member_timed_out", "group_emptied"), person(B_ALONE, None), ended_as="emptied"),
 ]
 REBALANCES[1:] = [
-    replace(row, since_previous_ms=since, followed_move=followed)
-    for row, since, followed in zip(REBALANCES[1:], (10_000, 29_000, 20_000), (False, True, False), strict=True)
+    replace(row, since_previous_ms=since, followed_move=move is not None, move_id=move)
+    for row, since, move in zip(REBALANCES[1:], (10_000, 29_000, 20_000), (None, "e-3", None), strict=True)
 ]
 EVENTS = [
-    GroupEvent(GROUP, "created", at(1.9), at(1.9)),
-    GroupEvent(GROUP, "static_restart", at(21.9), at(21.9), "b-2", "b-1", INSTANCE),
-    GroupEvent(GROUP, "coordinator_moved", at(29), at(31), broker_id=2, prev_broker_id=1),
+    GroupEvent("e-1", GROUP, "created", at(1.9), at(1.9)),
+    GroupEvent("e-2", GROUP, "static_restart", at(21.9), at(21.9), "b-2", "b-1", INSTANCE),
+    GroupEvent("e-3", GROUP, "coordinator_moved", at(29), at(31), broker_id=2, prev_broker_id=1),
 ]
 HISTORY = History(REBALANCES, EVENTS)
 
@@ -210,7 +210,9 @@ def test_what_happened_agrees_with_its_history():
         (with_event(2, broker_id=3), "history has [1, 3]"),
         (replace(HISTORY, events=[*EVENTS, replace(EVENTS[2], began_by=at(50), began_after=at(49))]), "did not move"),
         (with_row(2, followed_move=False), "followed a move"),
+        (with_row(2, move_id="e-1"), "followed another move of the coordinator than e-1"),
         (with_row(1, followed_move=True), "followed no move"),
+        (with_row(3, followed_move=True), "followed no move"),
     ],
 )  # fmt: skip
 def test_each_fault_is_found(spoilt, fault):

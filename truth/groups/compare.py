@@ -14,8 +14,8 @@ from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBAL
 
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
-FOLLOWS: Final = timedelta(seconds=12)
-"""A rebalance that began so soon after a move was begun, or sooner, followed it; one that had ended before it did not."""
+LOOK_AHEAD: Final = timedelta(seconds=15)
+"""What begins so soon after the first poll that showed a move followed it; two of the intervals of these polls are less."""
 
 ByGeneration = defaultdict[int, set[TopicPartition]]
 
@@ -284,8 +284,8 @@ def _events(happened: Sequence[Happened], events: Sequence[GroupEvent]) -> Itera
 
 def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], moves: Sequence[Move]) -> Iterator[str]:
     left = [event for event in events if event.event == "coordinator_moved"]
-    mine = [move for move in moves if group in move.groups]
-    for move in mine:
+    shown: list[tuple[Move, Sequence[GroupEvent]]] = []
+    for move in (move for move in moves if group in move.groups):
         # Between the two there may have been none for a while.
         found = [
             event
@@ -293,19 +293,29 @@ def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], 
             if event.began_by >= move.began_at and (event.began_after is None or event.began_after <= move.ended_at)
         ]
         left = [event for event in left if event not in found]
+        if found:
+            shown.append((move, found))
         path = [each for event in found for each in (event.prev_broker_id, event.broker_id)]
         if not path or (path[0], path[-1]) != (move.broker_id, move.groups[group]):
             yield f"{group}: its coordinator moved from {move.broker_id} to {move.groups[group]}, history has {path}"
     yield from (f"{group}: its coordinator did not move: {event}" for event in left)
     for row in rows:
-        since = [row.began_by - move.began_at for move in mine]
-        if any(timedelta(0) <= each <= FOLLOWS for each in since) and row.followed_move is not True:
+        followed = [_followed(row, move, found) for move, found in shown]
+        if True in followed and not row.followed_move:
             yield f"followed a move of the coordinator: {row}"
-        if (
-            all(row.ended_by is not None and row.ended_by < move.began_at - TOLERANCE for move in mine)
-            and row.followed_move
-        ):
+        if row.followed_move and all(each is False for each in followed):
             yield f"followed no move of the coordinator: {row}"
+        if row.followed_move and row.move_id not in {event.id for _, found in shown for event in found}:
+            yield f"followed another move of the coordinator than {row.move_id}: {row}"
+
+
+def _followed(row: Rebalance, move: Move, events: Sequence[GroupEvent]) -> bool | None:
+    """Whether a rebalance followed a move, which `events` tell; None where it ended while the broker was being stopped."""
+    if row.ended_by is not None and row.ended_by < move.began_at - TOLERANCE:
+        return False
+    if row.began_by > max(event.began_by for event in events) + LOOK_AHEAD:
+        return False
+    return True if row.ended_by is None or row.ended_by > move.ended_at + TOLERANCE else None
 
 
 def _within(moment: datetime, one: Happened) -> bool:

@@ -54,7 +54,8 @@ class Rebalance:
     since_previous_ms: int | None
     people: tuple[MemberRow, ...]
     followed_move: bool | None = None
-    """None too where the rows are of the log alone."""
+    move_id: str | None = None
+    """Of an event."""
 
     def __str__(self) -> str:
         ended = f"{self.ended_by:%H:%M:%S.%f} {self.ended_as}" if self.ended_by else "goes on"
@@ -66,6 +67,7 @@ class Rebalance:
 class GroupEvent:
     """A row of gold.group_events."""
 
+    id: str
     group_id: str
     event: str
     began_after: datetime | None

@@ -83,8 +83,10 @@ def _generation(state: State, row: Mapping[str, Any], before: Standing | None, a
     state = replace(state, known=True, now=after, converted_from=None, leavers={})
     if withheld:
         return replace(state, rebalance=replace(rebalance, withheld=withheld, reached=at))
-    # What is read first may be a restart's repetition: the state's timestamp then still bounds the end.
-    end = End(COMPLETED if after.members else EMPTIED, began_by if before is None else at, at)
+    end = End.with_record(COMPLETED if after.members else EMPTIED, row)
+    if before is None:
+        # What is read first may be a restart's repetition: the state's timestamp then still bounds the end.
+        end = replace(end, after=began_by, leader_epoch=None)
     told.rebalance(state, replace(rebalance, withheld={}), after, end)
     return replace(state, rebalance=None, last_end=max(at, rebalance.began_by))
 

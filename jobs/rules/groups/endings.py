@@ -12,7 +12,6 @@ def group_tombstone(state: State, row: Mapping[str, Any], group_type: str, told:
     """The group is gone (tombstones of types 2, 3, 11, 17): deleted, as long as the batch does not go on with another type."""
     if state.now.group_type not in (None, group_type) or (state.now.group_type is None and state.known):
         return state
-    at = to_ms(row["timestamp"])
     if state.now.group_type is None:
         standing = Standing(group_type=group_type)
     else:
@@ -20,7 +19,8 @@ def group_tombstone(state: State, row: Mapping[str, Any], group_type: str, told:
         standing = state.now if group_type == CLASSIC else state.began
     rebalance = None if state.rebalance is None or state.rebalance.ended else state.rebalance
     if rebalance is not None:
-        told.rebalance(state, _last(rebalance, row), standing, End(DELETED, at, at))
+        told.rebalance(state, _last(rebalance, row), standing, End.with_record(DELETED, row))
+    at = to_ms(row["timestamp"])
     told.event("deleted", row, at, at, group_type=group_type, generation=standing.generation)
     return replace(
         state,
@@ -45,7 +45,7 @@ def converted(state: State, row: Mapping[str, Any], group_type: str, told: Told)
         return state
     at = to_ms(row["timestamp"])
     if gone.rebalance is not None:
-        told.rebalance(state, _last(gone.rebalance, row, gone.offset), gone.standing, End(CONVERTED, at, at))
+        told.rebalance(state, _last(gone.rebalance, row, gone.offset), gone.standing, End.with_record(CONVERTED, row))
     told.event(
         "converted",
         row,

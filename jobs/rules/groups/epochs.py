@@ -206,18 +206,18 @@ def _overtaken(before: Standing | None, after: Standing) -> int | None:
 
 
 def _end(state: State, row: Mapping[str, Any], ended_as: str, told: Told) -> State:
-    at = to_ms(row["timestamp"])
     if state.rebalance is None:
         return state
+    end = End.with_record(ended_as, row)
     rebalance = replace(state.rebalance, last_offset=row["offset"], ended=True)
-    told.rebalance(state, rebalance, state.now, End(ended_as, at, at))
+    told.rebalance(state, rebalance, state.now, end)
     # The rest of a share group's batch may say that an epoch is to follow; and where not every member is known, one may yet show up.
     may_go_on = state.now.group_type == SHARE or not state.known
     return replace(
         state,
         rebalance=rebalance if may_go_on else None,
         began=state.now,
-        last_end=max(at, rebalance.began_by),
+        last_end=max(end.by, rebalance.began_by),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.rules.groups.moves import Moves, by_identity, changes, moves
 from jobs.rules.groups.reasons import reasons
-from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Partitions, Rebalance, Standing, State, from_ms
+from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Partitions, Rebalance, Standing, State, from_ms, to_ms
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
 
@@ -15,11 +15,21 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class End:
-    """How a rebalance ended, and the bounds of when, ms; `after` None where nothing bounds it."""
+    """How a rebalance ended, and the bounds of when, ms; `after` None where nothing bounds it.
+
+    `leader_epoch`: that wrote the record which ended it, None where no one record did.
+    """
 
     ended_as: str
     after: int | None
     by: int
+    leader_epoch: int | None = None
+
+    @classmethod
+    def with_record(cls, ended_as: str, row: Mapping[str, Any]) -> "End":
+        """It ended when this row of the log was written."""
+        at = to_ms(row["timestamp"])
+        return cls(ended_as, at, at, row["leader_epoch"])
 
 
 @dataclass
@@ -109,6 +119,7 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Ro
         "ended_by": from_ms(end.by) if end else None,
         "duration_ms_min": max(0, (end.after or rebalance.began_by) - rebalance.began_by) if end else None,
         "duration_ms_max": end.by - rebalance.began_after if end and rebalance.began_after is not None else None,
+        "ended_leader_epoch": end.leader_epoch if end else None,
         "ended_as": end.ended_as if end else None,
         "assignor": after.assignor,
         "mode": after.mode,
