@@ -20,7 +20,7 @@ from tests import group_messages
 from tests.group_messages import decoded, expected, key_bytes, records, value_bytes
 
 quickly = settings(
-    max_examples=10,
+    max_examples=6,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -67,7 +67,7 @@ def fails(row: dict[str, Any], key: bytes | None, value: bytes | None, error: st
 
 @every_record
 def test_no_part_of_a_record_is_a_record(number: int, version: int) -> None:
-    @settings(quickly, max_examples=3)
+    @settings(quickly, max_examples=2)
     @given(records(number, version))
     def check(record: tuple[dict[str, Any], dict[str, Any]]) -> None:
         key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
@@ -106,7 +106,7 @@ def mutated(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
 
 @every_record
 def test_changed_bytes_lose_their_own_record_only(number: int, version: int) -> None:
-    @settings(quickly, max_examples=10)
+    @settings(quickly, max_examples=4)
     @given(records(number, version), mutations, mutations)
     def check(record: tuple[dict[str, Any], dict[str, Any]], of_key: Any, of_value: Any) -> None:
         key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
@@ -124,7 +124,7 @@ def test_changed_bytes_lose_their_own_record_only(number: int, version: int) -> 
 
 @every_record
 def test_many_are_decoded_as_one_is(number: int, version: int) -> None:
-    @settings(quickly, max_examples=5)
+    @settings(quickly, max_examples=4)
     @given(records(number, version), records(number, version), mutations)
     def check(one: Any, other: Any, changes: Any) -> None:
         keys = [key_bytes(number, key) for key, _ in (one, other, other)]

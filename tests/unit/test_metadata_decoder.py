@@ -19,7 +19,7 @@ from tests.metadata_messages import cluster, decoded, expected, responses, with_
 
 VERSIONS = range(14)
 FLEXIBLE = range(9, 14)
-quickly = settings(max_examples=20, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+quickly = settings(max_examples=12, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def kafka_python_body(response: dict[str, Any], version: int) -> bytes:
