@@ -6,7 +6,7 @@ only if it is wanted: entries of an array are found by going past one after the 
 bodies are.
 
 A body is given up as soon as something about it is not usual: a varint of more than three bytes, tagged fields that do not ascend,
-more entries than hardly any other body has, and whatever is wrong. The exact reader then reads it, and says what it finds. So the
+more entries than nearly all others have, and whatever is wrong. The exact reader then reads it, and says what it finds. So the
 rules of the encoding stand in `wire`, and what is read here was read as it would have read it.
 """
 
@@ -260,7 +260,7 @@ class _Walk:
         return begins, at
 
     def _rounds(self, rows: Positions, counts: Positions) -> Iterator[tuple[int, Positions]]:
-        """Yield numbers from 0 on and the cursors whose count is higher; bodies with more than hardly any other are given up.
+        """Yield numbers from 0 on and the cursors whose count is higher; bodies with more than nearly all others are given up.
 
         What has been given up meanwhile does not go on: a count may be of any size.
         """
