@@ -1,6 +1,6 @@
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -47,15 +47,26 @@ def topic_on(servers: str, name: str, partitions: int, **more: Any) -> Iterator[
     admin.delete_topics([name])[name].result(30)
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[LocalCluster]:
-    """One broker with an authorizer; who comes without a password may do everything."""
-    properties = {
+def guarded_cluster(brokers: int = 1, *, properties: Mapping[str, str] | None = None, **more: Any) -> LocalCluster:
+    """A cluster with an authorizer, to be started; who comes without a password may do everything."""
+    authorizer = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
-    with LocalCluster(brokers=1, sasl_ssl=True, properties=properties) as started:
+    return LocalCluster(brokers, sasl_ssl=True, properties=authorizer | dict(properties or {}), **more)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalCluster]:
+    """One broker with an authorizer."""
+    with guarded_cluster() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def made_guarded() -> Callable[..., LocalCluster]:
+    """`guarded_cluster`, for the tests' own fixtures."""
+    return guarded_cluster
 
 
 @pytest.fixture(scope="session")

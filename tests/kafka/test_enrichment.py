@@ -1,4 +1,4 @@
-"""What is asked beside metadata, of real clusters: against what was done to them, and where nothing may be asked."""
+"""What is asked beside metadata, of a real cluster: against what was done to it. Who may ask: test_permissions.py."""
 
 import json
 import re
@@ -7,15 +7,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from local_cluster import LocalCluster
@@ -181,43 +172,3 @@ def paused(cluster: LocalCluster, *nodes: int):
     for server in cluster.bootstrap_servers.split(","):
         until(lambda server=server: ask(server, "quorum", "fenced").rows.get("fenced") == Rows([[]]))
         until(lambda server=server: ask(server, "quorum").outcomes == {"quorum": "ok"})
-
-
-def test_what_may_not_be_asked_is_not_allowed_and_the_poll_is_good(guarded, monkeypatch):
-    monkeypatch.setenv("ENRICHMENT_TEST_PASSWORD", guarded.sasl_ssl.users["bob"])
-    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
-    for name in (TOPIC, MOVED):
-        admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
-
-    def allow(kind: ResourceType, name: str, operation: AclOperation) -> None:
-        acl = AclBinding(kind, name, ResourcePatternType.LITERAL, "User:bob", "*", operation, AclPermissionType.ALLOW)
-        admin.create_acls([acl])[acl].result(30)
-
-    def asked() -> Enrichment:
-        return ask(
-            guarded.sasl_ssl.bootstrap_servers,
-            **{
-                "kafka.security.protocol": "SASL_SSL",
-                "kafka.sasl.mechanism": "SCRAM-SHA-512",
-                "kafka.sasl.username": "bob",
-                "kafka.sasl.password": "env:ENRICHMENT_TEST_PASSWORD",
-                "kafka.ssl.ca.location": str(guarded.sasl_ssl.ca_file),
-            },
-        )
-
-    allow(ResourceType.TOPIC, "*", AclOperation.DESCRIBE)
-    refused = asked()
-    assert refused.outcomes == {
-        "fenced": "ok",
-        "elr": "ok",
-        "configs": "not_allowed",
-        "groups": "ok",
-        "reassignments": "not_allowed",
-        "quorum": "not_allowed",
-    }
-    assert refused.rows.keys() == {"fenced", "elr", "groups"}
-    allow(ResourceType.TOPIC, TOPIC, AclOperation.DESCRIBE_CONFIGS)
-    some = by_topic(asked(), "configs")
-    assert (dict(some[TOPIC]), some[MOVED]) == (DEFAULTS, None)
-    allow(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
-    assert set(asked().outcomes.values()) == {"ok"}

@@ -1,0 +1,279 @@
+"""The README's table of permissions, row by row: what it asks for suffices, and nothing of it can be left out.
+
+Each set of permissions has a user of its own, made before anything is asked. Who is asked is a cluster with something to tell in
+every row: a broker is fenced, so that a partition has an eligible leader and a reassignment does not end; another one hangs while
+groups are asked for, which is when a listing must know whose the partitions of the offsets topic are.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from pyspark.sql.datasource import DataSource
+
+from local_cluster import LocalCluster
+from metadata_source import poller as poller_module
+from metadata_source.datasource import KafkaMetadataSource
+from metadata_source.errors import GroupLogError
+from metadata_source.group_log.datasource import TOPIC as OFFSETS_TOPIC
+from metadata_source.group_log.datasource import KafkaGroupLogSource
+from metadata_source.options import ENRICHMENTS
+from metadata_source.outcomes import NOT_ALLOWED, OK
+from truth.administration import Administration, NewTopic
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+SECTION = README.split("\n### Permissions\n")[1].split("\n## ")[0]
+
+TOPIC, OTHER = "permissions-test", "permissions-test-other"
+GROUP = "permissions-test"
+ASKED, HANGING, FENCED = 1, 2, 3
+"""Brokers."""
+SUPER_USER = "super-user"
+PASSWORD = "permissions-secret"  # noqa: S105
+os.environ["PERMISSIONS_PASSWORD"] = PASSWORD
+PROPERTIES = {"offsets.topic.num.partitions": "1", "super.users": f"User:ANONYMOUS;User:{SUPER_USER}"}
+
+
+class Permission(NamedTuple):
+    """An operation that a user may do on a resource."""
+
+    operation: AclOperation
+    kind: ResourceType
+    name: str
+
+
+Permissions = frozenset[Permission]
+
+RESOURCES = {
+    "the topics": (ResourceType.TOPIC, TOPIC),
+    f"the topic `{OFFSETS_TOPIC}`": (ResourceType.TOPIC, OFFSETS_TOPIC),
+    "the groups": (ResourceType.GROUP, GROUP),
+    "the cluster": (ResourceType.BROKER, "kafka-cluster"),
+}
+"""What the table calls them -> what they are here."""
+IMPLIED = {
+    **dict.fromkeys(
+        (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER), AclOperation.DESCRIBE
+    ),
+    AclOperation.ALTER_CONFIGS: AclOperation.DESCRIBE_CONFIGS,
+}
+"""Operations that allow a smaller one too (StandardAuthorizerData.java)."""
+
+
+# --- what the README says ---
+
+
+def permissions(text: str) -> Permissions:
+    """What a cell of the table asks for, such as "`DESCRIBE` on the groups and on the cluster"."""
+    if text == "none besides":
+        return frozenset()
+    said = re.fullmatch(r"`([A-Z_]+)` on (.+)", text)
+    assert said, f"the table of permissions says {text!r}, which this test does not understand"
+    return frozenset(Permission(AclOperation[said[1]], *RESOURCES[name]) for name in said[2].split(" and on "))
+
+
+def of_every_user() -> Permissions:
+    """What the command above the table gives; its topics, all of them, are the one here that is to be seen."""
+    (operation,) = re.findall(r"^\$ kafka-acls\.sh .* --operation (\w+) --topic '\*'$", SECTION, re.MULTILINE)
+    return frozenset({Permission(AclOperation[operation.upper()], *RESOURCES["the topics"])})
+
+
+def table() -> dict[str, Permissions]:
+    """What each row asks for beside that."""
+    rows = (line.strip("| ").split(" | ") for line in SECTION.splitlines() if line.startswith("| `"))
+    found = {feature.split("`")[1]: permissions(needed) for feature, _, needed, *_ in rows if feature != "`enrich`"}
+    assert set(found) == {*ENRICHMENTS, "groupLog"}
+    return found
+
+
+def lesser(needed: Permissions) -> Iterator[tuple[Permission, Permissions]]:
+    """Each of them, and the others without it; and with what it implies in its place."""
+    for each in sorted(needed):
+        others = needed - {each}
+        yield each, others
+        if each.operation in IMPLIED:
+            yield each, others | {each._replace(operation=IMPLIED[each.operation])}
+
+
+BASE, TABLE = of_every_user(), table()
+LESSER = [(feature, *less) for feature, needed in TABLE.items() for less in lesser(needed)]
+SOME_CONFIGS = Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, OTHER)
+"""Another topic is to be seen, of which no configuration is."""
+USERS: dict[Permissions, str] = {
+    allowed: f"user-{number}"
+    for number, allowed in enumerate(
+        dict.fromkeys(
+            [
+                frozenset(),
+                *(BASE | needed for needed in TABLE.values()),
+                *(BASE | needed for _, _, needed in LESSER),
+                BASE | TABLE["configs"] | {SOME_CONFIGS},
+            ]
+        )
+    )
+}
+
+
+# --- the cluster ---
+
+
+def make_users(admin: AdminClient) -> None:
+    scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    made = [UserScramCredentialUpsertion(user, scram, PASSWORD.encode()) for user in (SUPER_USER, *USERS.values())]
+    for future in admin.alter_user_scram_credentials(made).values():
+        future.result(30)
+    acls = [
+        AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+        for allowed, user in USERS.items()
+        for operation, kind, name in allowed
+    ]
+    for future in admin.create_acls(acls).values():
+        future.result(30)
+
+
+def make_group(servers: str) -> None:
+    member = Consumer({"bootstrap.servers": servers, "group.id": GROUP})
+    member.subscribe([TOPIC])
+    end = time.monotonic() + 60
+    while not member.assignment():
+        assert time.monotonic() < end
+        member.poll(0.1)
+    member.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
+    with made_guarded(3, controllers=1, properties=PROPERTIES) as started:
+        administration = Administration(started)
+        two = (("min.insync.replicas", "2"),)
+        topics = [
+            NewTopic(OFFSETS_TOPIC, ((ASKED,),), (("cleanup.policy", "compact"),)),
+            NewTopic(TOPIC, ((ASKED, FENCED), (ASKED, HANGING)), two),
+            NewTopic(OTHER, ((ASKED,),)),
+        ]
+        administration.create_topics(topics)
+        make_users(AdminClient({"bootstrap.servers": started.bootstrap_servers}))
+        make_group(started.bootstrap_servers)
+        started.stop(FENCED)
+        administration.reassign([(TOPIC, 1, (ASKED, FENCED))])
+        end = time.monotonic() + 30
+        while nothing := [feature for feature in TABLE if not came_to(started, feature, SUPER_USER)[1]]:
+            assert time.monotonic() < end, nothing
+            time.sleep(0.2)
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller_module, "_memories", {})
+
+
+# --- what is asked ---
+
+
+def read(source: type[DataSource], options: dict[str, str]) -> list[dict[str, Any]]:
+    made = source(options)
+    reader = made.reader(made.schema())
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def reach(cluster: LocalCluster, user: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": cluster.sasl_ssl.bootstrap_servers.split(",")[ASKED - 1],
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.username": user,
+        "kafka.sasl.password": "env:PERMISSIONS_PASSWORD",
+        "kafka.ssl.ca.location": str(cluster.sasl_ssl.ca_file),
+    }
+
+
+def polled(cluster: LocalCluster, user: str, **options: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """`enriched` of the header, and the other rows, of a poll that was good."""
+    rows = read(KafkaMetadataSource, reach(cluster, user) | options)
+    (header,) = (row for row in rows if row["record"] == "poll")
+    return dict(header["enriched"] or ()), [row for row in rows if row["record"] != "poll"]
+
+
+def came_to(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[Any]]:
+    """What asking for a row's feature came to, in a word, and what was answered."""
+    if feature == "groupLog":
+        return came_to_log(cluster, user)
+    with hanging(cluster) if feature == "groups" else nullcontext():
+        outcomes, rows = polled(cluster, user, enrich=feature, topicsPattern=TOPIC)
+    return outcomes[feature], [(row["topic"], row[feature]) for row in rows if row["record"] == feature]
+
+
+def came_to_log(cluster: LocalCluster, user: str) -> tuple[str, list[Any]]:
+    try:
+        rows = read(KafkaGroupLogSource, reach(cluster, user))
+    except GroupLogError as error:
+        return error.kind, []
+    return OK, [(row["offset"], row["group_id"], row["type"]) for row in rows if row["record"] == "record"]
+
+
+@contextmanager
+def hanging(cluster: LocalCluster) -> Iterator[None]:
+    """A broker is listed and does not answer."""
+    cluster.pause(HANGING)
+    try:
+        yield
+    finally:
+        cluster.resume(HANGING)
+
+
+def test_topics_are_seen_by_who_may_describe_them(cluster: LocalCluster) -> None:
+    for allowed, seen in ((frozenset(), set()), (BASE, {TOPIC})):
+        _, rows = polled(cluster, USERS[allowed])
+        assert {row["topic"] for row in rows} == seen
+
+
+@pytest.mark.parametrize("feature", TABLE)
+def test_what_a_row_asks_for_suffices(cluster: LocalCluster, feature: str) -> None:
+    outcome, answer = came_to(cluster, feature, USERS[BASE | TABLE[feature]])
+    assert outcome == OK
+    assert answer
+    assert answer == came_to(cluster, feature, SUPER_USER)[1]
+
+
+@pytest.mark.parametrize(
+    ("feature", "without", "allowed"),
+    LESSER,
+    ids=[f"{feature}-{without.operation.name}-{without.name}-{len(allowed)}" for feature, without, allowed in LESSER],
+)
+def test_nothing_that_a_row_asks_for_can_be_left_out(
+    cluster: LocalCluster, feature: str, without: Permission, allowed: Permissions
+) -> None:
+    outcome, answer = came_to(cluster, feature, USERS[BASE | allowed])
+    assert answer == []
+    if (feature, without.kind) == ("groups", ResourceType.GROUP):
+        assert outcome == OK  # groups that may not be described are none that are there
+    elif (feature, without.name) == ("groups", OFFSETS_TOPIC):
+        assert re.match(rf"failed: broker {HANGING}: ", outcome)
+    else:
+        assert outcome == NOT_ALLOWED
+
+
+def test_configurations_that_may_not_be_read_are_null_beside_others(cluster: LocalCluster) -> None:
+    outcomes, rows = polled(cluster, USERS[BASE | TABLE["configs"] | {SOME_CONFIGS}], enrich="configs")
+    assert outcomes == {"configs": OK}
+    configs = {row["topic"]: row["configs"] for row in rows if row["record"] == "configs"}
+    assert configs[OTHER] is None
+    assert dict(configs[TOPIC])["min.insync.replicas"] == "2"
