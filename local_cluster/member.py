@@ -23,7 +23,10 @@ POLL_SECONDS = 0.1
 
 TopicPartition = tuple[str, int]
 
-_JVM = ("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_JVM = (
+    *("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
 _METADATA = b"CGMDv2:"
 """What rd_kafka_consumer_group_metadata_write begins with; the generation follows, four bytes of this machine's order."""
 
