@@ -20,10 +20,14 @@ from confluent_kafka import TopicPartition as Confluent
 from py4j.java_gateway import GatewayParameters, JavaGateway, JVMView, launch_gateway
 
 POLL_SECONDS = 0.1
+CLOSE_SECONDS = 1
 
 TopicPartition = tuple[str, int]
 
-_JVM = ("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_JVM = (
+    *("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
 _METADATA = b"CGMDv2:"
 """What rd_kafka_consumer_group_metadata_write begins with; the generation follows, four bytes of this machine's order."""
 
@@ -129,7 +133,9 @@ def share(settings: dict[str, Any], journal: Journal, commands: Commands, runnin
                     consumer.subscribe(_java_list(jvm, topics))
                 consumer.poll(jvm.java.time.Duration.ofMillis(int(POLL_SECONDS * 1000)))
         finally:
-            consumer.close()
+            # It leaves its group by this. Closing first ends its sessions with all brokers, and waits for those that are down.
+            consumer.unsubscribe()
+            consumer.close(jvm.java.time.Duration.ofSeconds(CLOSE_SECONDS))
 
 
 def streams(settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]) -> None:

@@ -1,5 +1,6 @@
 """How the coordinators describe groups to Kafka's own clients: when a group is quiet, and what its members have then."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, MemberDescription
 from py4j.java_gateway import JVMView
-from py4j.protocol import Py4JJavaError
 
 from local_cluster.member import java_machine, java_properties
 from local_cluster.members import java_settings
@@ -16,6 +16,7 @@ from truth.groups.happened import Holder
 from truth.groups.script import Kind
 
 SECONDS = 3.0
+_ASK_SECONDS = 0.02
 STABLE, EMPTY = "stable", "empty"
 _OF_THREAD = "-StreamThread-"
 """What KafkaStreams puts between its client id and the thread's number."""
@@ -91,10 +92,13 @@ def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | 
     groups = jvm.java.util.ArrayList()
     groups.add(group)
     ask = admin.describeShareGroups if kind.protocol == "share" else admin.describeStreamsGroups
-    try:
-        found = ask(groups).describedGroups().get(group).get()
-    except Py4JJavaError:
+    asked = ask(groups).describedGroups().get(group)
+    while not asked.isDone():  # default.api.timeout.ms ends it
+        time.sleep(_ASK_SECONDS)
+    # Nothing is to be raised: pyspark looks every gateway's exceptions up in Spark's own JVM, where they are something else.
+    if asked.isCompletedExceptionally():
         return None
+    found = asked.get()
     return Description(
         found.groupState().toString().lower(),
         tuple(_java_holder(kind, member) for member in found.members()),
@@ -104,11 +108,13 @@ def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | 
 
 def _java_holder(kind: Kind, member: Any) -> Holder:
     if kind.protocol == "share":
+        member_id = member.consumerId()
         partitions = {(each.topic(), each.partition()) for each in member.assignment().topicPartitions()}
     else:
+        member_id = member.memberId()
         partitions = {
             (tasks.subtopologyId(), partition)
             for tasks in member.assignment().activeTasks()
             for partition in tasks.partitions()
         }
-    return Holder(member.memberId(), member.clientId().split(_OF_THREAD)[0], None, frozenset(partitions))
+    return Holder(member_id, member.clientId().split(_OF_THREAD)[0], None, frozenset(partitions))

@@ -48,9 +48,13 @@ def run(spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, seed: int, 
             # No need to wait for the first polls: the coordinator moves a minute from here.
             played = play(cluster, [write(seed, kind) for kind in kinds], say)
             await_batches(queries, 1)
+        say("polled to the end")
         read_group_log.run(spark, config, True)
+        say("the log is in bronze")
     snapshot_history.run(spark, config, True)
+    say("silver is made")
     rebalance_history.run(spark, config, True)
+    say("gold is made")
     return Run(played, read_history(spark, config.lake))
 
 
