@@ -9,7 +9,7 @@ from local_cluster.members import Told
 from truth.groups.compare import Round, compare, figures, rounds
 from truth.groups.happened import Call, Happened, Holder, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance, history_of
-from truth.groups.script import COOPERATIVE, KINDS, Deed, is_static, write
+from truth.groups.script import CONSUMER, COOPERATIVE, KINDS, SHARE, Deed, is_static, write
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)
 GROUP = "g"
@@ -234,6 +234,20 @@ def test_two_generations_are_one_rebalance_only_when_something_moves_in_the_seco
     assert rounds(replace(step, calls=tuple(kept)), 1) == [Round(1, 2, 1), Round(2, 3, 1)]
     assert rounds(HAPPENED[2], 3) == []  # the same generation again
     assert rounds(HAPPENED[5], 4) == [Round(4, 5, 1)]  # called back to nobody
+
+
+def test_of_a_share_group_the_epoch_before_partitions_have_their_state_may_be_overtaken():
+    step = replace(happened("grow", 0, A_ALONE, before=(A_HALF,)), kind=SHARE)
+    row = replace(
+        rebalance(1, 3, 2, ("partitions_changed",), person(A_HALF, A_ALONE)),
+        group_type="share",
+        mode=None,
+        incomplete=1,
+    )
+    overtaken = "1 incomplete, where one thing was done"
+    assert not any(overtaken in fault for fault in compare([step], History([row], [])).faults)
+    for wrong in (replace(step, before=step.after), replace(step, kind=CONSUMER)):
+        assert any(overtaken in fault for fault in compare([wrong], History([row], [])).faults)
 
 
 def test_figures_count_partitions_once():

@@ -17,7 +17,7 @@ from truth.groups.script import Kind
 
 SECONDS = 3.0
 _ASK_SECONDS = 0.02
-STABLE, EMPTY = "stable", "empty"
+STABLE, RECONCILING, EMPTY = "stable", "reconciling", "empty"
 _OF_THREAD = "-StreamThread-"
 """What KafkaStreams puts between its client id and the thread's number."""
 
@@ -100,10 +100,19 @@ def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | 
         return None
     found = asked.get()
     return Description(
-        found.groupState().toString().lower(),
+        _java_state(kind, found),
         tuple(_java_holder(kind, member) for member in found.members()),
         found.coordinator().id(),
     )
+
+
+def _java_state(kind: Kind, found: Any) -> str:
+    """Kafka's word, but for share groups: they are stable to it while somebody is there, here once all are at the group's epoch."""
+    state = str(found.groupState().toString()).lower()
+    if kind.protocol == "share" and state == STABLE:
+        epochs = {found.targetAssignmentEpoch(), *(member.memberEpoch() for member in found.members())}
+        return STABLE if epochs == {found.groupEpoch()} else RECONCILING
+    return state
 
 
 def _java_holder(kind: Kind, member: Any) -> Holder:
