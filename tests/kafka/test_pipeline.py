@@ -86,7 +86,7 @@ def run(job: str, config: Path, *flags: str) -> subprocess.CompletedProcess[str]
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=360,
+        timeout=900,
         check=False,
     )
 
@@ -182,7 +182,6 @@ def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder:
     assert not lake.read(spark, gold.LEADER_CHANGES).isEmpty()
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("topics")
 def test_a_pipeline_killed_three_times_loses_nothing(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
