@@ -33,6 +33,7 @@ from jobs.rules import coordinators, folding, group_polls, group_topics, storms
 from jobs.rules.events import row_id
 from jobs.rules.folding import GROUP
 from jobs.rules.isr import with_durations
+from jobs.rules.lookahead import look_ahead_until
 from schemas import bronze, gold, silver
 from schemas.lake import Lake
 from schemas.table import Table
@@ -96,14 +97,16 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     again = _asked_again(news, fresh.select("id").union(yielding.select("id"))).localCheckpoint()
     since = _earliest(window.since, fresh.select("began_by"), again.select("began_by"), told.select("first_at"))
     log_states = _log_states(window, since).localCheckpoint()
-    moves = _moves(news, log_states, groups, told)
+    moved = log_states.where("leader <> prev_leader")
 
-    if news.is_logged or not all(rows.isEmpty() for rows in (polled, again, yielding, window.within(moves, "poll"))):
+    if news.is_logged or not all(rows.isEmpty() for rows in (polled, again, yielding, window.new(moved))):
         topics = window.read(silver.TOPIC_SNAPSHOTS, since, "superseded_at", open_too=True)
         members = _members_of(told, fresh).unionByName(_as_in(group_polls.members(polled), gold.REBALANCE_MEMBERS))
         members = group_topics.with_names(members.unionByName(_members_known(window, again)), topics).localCheckpoint()
         rebalances = group_topics.with_unassigned(fresh.unionByName(again), members, topics)
-        rebalances = group_polls.bounded(rebalances, group_polls.begins(_group_states(window, since)))
+        began = group_polls.begins(_group_states(window, since))
+        rebalances = group_polls.bounded(rebalances, began).localCheckpoint()
+        moves = _moves(news, moved, _earliest(since, rebalances.select("began_by")), groups, told)
         rebalances = rebalances.join(F.broadcast(window.clusters.select("cluster_id", "settled_at")), "cluster_id")
         rebalances = coordinators.with_coordinators(rebalances, log_states, moves).localCheckpoint()
         given_way = _given_way(window, yielding, rebalances).localCheckpoint()
@@ -325,9 +328,15 @@ def _log_states(window: Window, since: int | None) -> DataFrame:
     return states.where(F.col("topic") == coordinators.LOG_TOPIC)
 
 
-def _moves(news: News, log_states: DataFrame, groups: DataFrame, told: DataFrame) -> DataFrame:
-    """Moves of the coordinators of the groups that were there, as in gold."""
-    moved = log_states.where("leader <> prev_leader")
+def _moves(news: News, moved: DataFrame, since: int | None, groups: DataFrame, told: DataFrame) -> DataFrame:
+    """Moves of the coordinators of the groups that were there, as in gold: those whose look-ahead was not over by `since`.
+
+    `moved`: states of partitions with another leader than the one before. `since`: microseconds, None: from the beginning.
+    """
+    if since is not None:
+        # A coordinator may be where it is for months, and nothing that is told now followed its coming there.
+        until = look_ahead_until(F.col("first_seen_at"), F.col("interval_ms"))
+        moved = moved.where(until >= F.timestamp_micros(F.lit(since)))
     if moved.isEmpty():
         return _as_in(moved.withColumn("group_id", F.lit("")), gold.GROUP_EVENTS)
     of_log = folding.lives(
