@@ -1,7 +1,6 @@
 """One Spark session for a whole run, and the marker of each test from the folder it lives in."""
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,10 +35,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:  # noqa: F821
     """Delta and Kafka's own Java classes on one local session, sized for two cores."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     from local_cluster.ivy import kafka_jars
+    from tests.worker import worker_python
+
+    os.environ["PYSPARK_PYTHON"] = worker_python()
 
     own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
     classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]

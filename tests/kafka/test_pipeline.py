@@ -21,8 +21,10 @@ from jobs.common.config import Thresholds
 from jobs.snapshot_history import apply_polls
 from local_cluster import LocalCluster
 from schemas import bronze, gold, silver
-from schemas.lake import TABLES, Lake, ensure_tables
+from schemas.lake import Lake
 from schemas.table import Table
+from tests.lakes import new_lake
+from tests.worker import worker_python
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = ("orders", "payments", "clicks")
@@ -74,7 +76,7 @@ def environment() -> dict[str, str]:
     return {
         **os.environ,
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": worker_python(),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
 
@@ -119,8 +121,7 @@ def check_lake(spark: SparkSession, lake: Lake, scratch: Path) -> None:
     assert polls.groupBy(*bronze.METADATA_POLLS.key).count().where("count > 1").isEmpty()
     holes = headers.groupBy("cluster", "stream").agg(F.max("n") - F.min("n") + 1 - F.count("*"), F.min("n")).collect()
     assert [tuple(row)[2:] for row in holes] == [(0, 0)] * len(holes)
-    afresh = Lake(root=str(scratch))
-    ensure_tables(spark, afresh, TABLES)
+    afresh = new_lake(spark, scratch)
     apply_polls(polls, afresh)
     isr_shrink.apply(afresh, Thresholds(), spark.newSession())
     leader_churn.apply(afresh, spark.newSession())

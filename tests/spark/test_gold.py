@@ -17,7 +17,7 @@ from jobs.common.config import Thresholds
 from jobs.common.progress import Window, new_window
 from jobs.snapshot_history import apply_polls
 from schemas import gold, silver
-from schemas.lake import Lake, LakeError, ensure_tables
+from schemas.lake import Lake, LakeError
 from schemas.table import Table
 from tests.lakes import new_lake
 from tests.spark import events
@@ -180,9 +180,7 @@ def test_leader_events_are_as_the_rules_say(spark: SparkSession, backfilled: Lak
 
 def a_lake_of_the_same_silver(spark: SparkSession, lake: Lake, root: Path) -> Lake:
     shutil.copytree(Path(str(lake)) / "silver", root / "silver")
-    other = Lake(root=str(root))
-    ensure_tables(spark, other, gold.TABLES)
-    return other
+    return new_lake(spark, root, gold.TABLES)
 
 
 def test_two_runs_at_once_are_both_right_or_one_says_so(spark: SparkSession, backfilled: Lake, tmp_path: Path) -> None:
