@@ -24,7 +24,7 @@ from tests.spark import events
 from tests.spark.histories import RandomCluster, bronze_rows
 from tests.spark.test_snapshot_history import KilledError, bronze_frame, utc
 
-CLUSTERS = 20
+CLUSTERS = 40
 POLLS = 45
 JOBS = {
     isr_shrink.JOB: lambda lake, spark: isr_shrink.apply(lake, Thresholds(events.FLAPS, events.FLAP_WINDOW), spark),
