@@ -125,10 +125,10 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     headers = snapshots.take(batch, pending, lake.read(spark, silver.PROGRESS)).localCheckpoint()
     taken = headers.agg(
         F.count("*").alias("polls"),
-        F.count_if("waited").alias("waited"),
         F.min(F.unix_micros("applied.applied_at")).alias("since"),
     ).collect()[0]
     if not taken.polls:
+        _forget_applied(lake, spark)
         return
     intake = snapshots.Intake(headers, snapshots.answers_of(headers, batch, pending))
 
@@ -176,8 +176,7 @@ def apply_polls(batch: DataFrame, lake: Lake) -> None:
     for each in written:
         each.result()
     upsert(snapshots.next_progress(intake, verdicts, missing), lake, silver.PROGRESS)
-    if taken.waited:
-        _forget_applied(lake, spark)
+    _forget_applied(lake, spark)
 
 
 def _enrichments(
@@ -218,9 +217,10 @@ def _write(rows: DataFrame, lake: Lake, table: Table) -> None:
 
 
 def _forget_applied(lake: Lake, spark: SparkSession) -> None:
-    """Drop the answers that waited, of clusters where they do no longer."""
+    """Drop the answers that waited, of clusters where they do no longer; those too that a killed run has not dropped."""
     settled = lake.read(spark, silver.PROGRESS).where("stale_polls = 0").select("cluster")
-    delete_matching(settled, lake, silver.PENDING, "t.cluster = s.cluster")
+    if not lake.read(spark, silver.PENDING).join(F.broadcast(settled), "cluster", "left_semi").isEmpty():
+        delete_matching(settled, lake, silver.PENDING, "t.cluster = s.cluster")
 
 
 if __name__ == "__main__":
