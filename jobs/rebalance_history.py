@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common import group_log
@@ -30,10 +30,9 @@ from jobs.common.progress import (
     window_over,
 )
 from jobs.rules import coordinators, folding, group_polls, group_topics, storms
-from jobs.rules.events import row_id
-from jobs.rules.folding import GROUP
+from jobs.rules.events import GROUP, row_id
 from jobs.rules.isr import with_durations
-from jobs.rules.lookahead import look_ahead_until
+from jobs.rules.lookahead import look_ahead_ms, look_ahead_until
 from schemas import bronze, gold, silver
 from schemas.lake import Lake
 from schemas.table import Table
@@ -41,8 +40,6 @@ from schemas.table import Table
 JOB = "rebalance_history"
 OF_POLLS = "{}"
 """State of a group that only polls tell of."""
-LOOK_BACK = timedelta(minutes=10)
-"""How long before a rebalance the states of its coordinator's partition are looked at."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,7 +64,8 @@ class News:
 
     `window.clusters` are those of which the log, or descriptions of groups, are read. `is_logged`, `is_polled`: whether there
     are new records, or new polls. `taken_over`: cluster_id of those of which polls told so far, and the log does from now on.
-    `progress`: rows of gold.group_progress when all is done.
+    `progress`: rows of gold.group_progress when all is done. `look_ahead`: how long moves may be followed, in the cluster where that is
+    longest.
     """
 
     window: Window
@@ -76,6 +74,7 @@ class News:
     is_polled: bool
     taken_over: DataFrame
     progress: DataFrame
+    look_ahead: timedelta
 
 
 def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
@@ -93,20 +92,22 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     polled = _kept_in(news, group_polls.polled(group_states, _going_on(news))).localCheckpoint()
     first_told = _first_told(told, groups).localCheckpoint()
     yielding = _yielding(news, first_told).localCheckpoint()
-    fresh = _rebalances_of(told).unionByName(_placed(group_polls.rebalances(polled), polled)).localCheckpoint()
+    fresh = _rebalances_of(told).unionByName(_placed(group_polls.rebalances(polled), polled))
+    fresh = _no_looser(window, fresh, told).localCheckpoint()
     again = _asked_again(news, fresh.select("id").union(yielding.select("id"))).localCheckpoint()
     since = _earliest(window.since, fresh.select("began_by"), again.select("began_by"), told.select("first_at"))
-    log_states = _log_states(window, since).localCheckpoint()
+    log_states = _log_states(news, since).localCheckpoint()
     moved = log_states.where("leader <> prev_leader")
 
     if news.is_logged or not all(rows.isEmpty() for rows in (polled, again, yielding, window.new(moved))):
-        topics = window.read(silver.TOPIC_SNAPSHOTS, since, "superseded_at", open_too=True)
-        members = _members_of(told, fresh).unionByName(_as_in(group_polls.members(polled), gold.REBALANCE_MEMBERS))
-        members = group_topics.with_names(members.unionByName(_members_known(window, again)), topics).localCheckpoint()
-        rebalances = group_topics.with_unassigned(fresh.unionByName(again), members, topics)
         began = group_polls.begins(_group_states(window, since))
-        rebalances = group_polls.bounded(rebalances, began).localCheckpoint()
+        rebalances = group_polls.bounded(fresh.unionByName(again), began).localCheckpoint()
+        topics = window.read(silver.TOPIC_SNAPSHOTS, since, "superseded_at", open_too=True)
+        members = _members_of(told).unionByName(_as_in(group_polls.members(polled), gold.REBALANCE_MEMBERS))
+        members = members.unionByName(_members_known(window, again, rebalances))
+        members = group_topics.with_names(members, topics).localCheckpoint()
         moves = _moves(news, moved, _earliest(since, rebalances.select("began_by")), groups, told)
+        rebalances = group_topics.with_unassigned(rebalances, members, topics)
         rebalances = rebalances.join(F.broadcast(window.clusters.select("cluster_id", "settled_at")), "cluster_id")
         rebalances = coordinators.with_coordinators(rebalances, log_states, moves).localCheckpoint()
         given_way = _given_way(window, yielding, rebalances).localCheckpoint()
@@ -115,7 +116,7 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
         # Members first: those of a rebalance that gives way are found by it.
         _write_members(window, members, rebalances, fresh, given_way)
         _write_rebalances(window, rebalances, told, given_way)
-        _write_storms(window, _begun_elsewhere(rebalances, again, given_way), thresholds)
+        _write_storms(window, _begins(rebalances, given_way), thresholds)
         _write_states(news, told, group_states, groups)
     window.put(news.progress, gold.GROUP_PROGRESS)
 
@@ -136,7 +137,11 @@ def new_news(spark: SparkSession, lake: Lake) -> News | None:
         offsets,
     ).localCheckpoint()
     logged = new.where("cluster_id IS NOT NULL").groupBy("cluster_id").agg(F.max("cluster").alias("_logged"))
-    asked = polls.rows.select("cluster_id", F.col("enriched")["groups"].isNotNull().alias("_asked"))
+    asked = polls.rows.select(
+        "cluster_id",
+        F.col("enriched")["groups"].isNotNull().alias("_asked"),
+        look_ahead_ms(F.col("applied_interval_ms")).alias("look_ahead_ms"),
+    )
     clusters = (
         settled(polls.rows)
         .withColumnRenamed("cluster", "_polled")
@@ -150,7 +155,8 @@ def new_news(spark: SparkSession, lake: Lake) -> News | None:
     window = window_over(clusters, lake, JOB)
     if window is None:
         return None
-    is_polled = not clusters.where("settled_poll > coalesce(done_poll, '')").isEmpty()
+    is_new = F.coalesce(F.col("settled_poll") > F.coalesce("done_poll", F.lit("")), F.lit(False))
+    is_polled, look_ahead = clusters.agg(F.max(is_new), F.max("look_ahead_ms")).collect()[0]
     if not is_polled and candidates is None:
         return None
     # Rows of a cluster whose id is not known yet wait: the log is read again from here.
@@ -175,7 +181,15 @@ def new_news(spark: SparkSession, lake: Lake) -> News | None:
     taken_over = clusters.where("_logged IS NOT NULL AND _done IS NOT NULL AND next_offsets IS NULL").select(
         "cluster_id"
     )
-    return News(window, tells, not tells.isEmpty(), is_polled, taken_over.localCheckpoint(), progress)
+    return News(
+        window,
+        tells,
+        is_logged=not tells.isEmpty(),
+        is_polled=is_polled,
+        taken_over=taken_over.localCheckpoint(),
+        progress=progress,
+        look_ahead=timedelta(milliseconds=look_ahead or 0),
+    )
 
 
 # --- what the log tells ---
@@ -183,21 +197,27 @@ def new_news(spark: SparkSession, lake: Lake) -> News | None:
 
 def _rebalances_of(told: DataFrame) -> DataFrame:
     """The rebalances that the log tells, as in gold but for what polls say."""
-    rows = told.select(*GROUP, "cluster", "log_partition", F.inline("rebalances")).withColumns(
-        {
-            "source": F.lit("log"),
-            # Not the offset alone: a truncated log has it twice.
-            "id": row_id(*GROUP, "log_partition", "first_offset", F.unix_micros("began_by")),
-        }
-    )
-    return _as_in(rows, gold.REBALANCES)
+    rows = told.select(*GROUP, "cluster", "log_partition", F.inline("rebalances"))
+    return _as_in(rows.withColumns({"source": F.lit("log"), "id": _id_in_log()}), gold.REBALANCES)
 
 
-def _members_of(told: DataFrame, rebalances: DataFrame) -> DataFrame:
-    """The members of these rebalances, as in gold."""
-    ids = rebalances.select(*GROUP, "first_offset", "began_by", F.col("id").alias("rebalance_id"))
-    rows = told.select(*GROUP, "cluster", F.inline("members")).join(ids, [*GROUP, "first_offset", "began_by"])
-    return _as_in(rows, gold.REBALANCE_MEMBERS)
+def _no_looser(window: Window, fresh: DataFrame, told: DataFrame) -> DataFrame:
+    """`fresh` with the bounds of begins that gold has of them already: the polls that told these may be long past."""
+    since = _earliest(NEVER, fresh.select("ended_by"), told.select("first_at"))
+    known = window.read_gold(gold.REBALANCES, since, "ended_by", open_too=True).where("source = 'log'")
+    known = known.select("id", F.col("began_after").alias("after"), F.col("began_by").alias("by"))
+    return group_polls.with_bounds(fresh, known)
+
+
+def _members_of(told: DataFrame) -> DataFrame:
+    """The members of the rebalances that the log tells, as in gold."""
+    rows = told.select(*GROUP, "cluster", "log_partition", F.inline("members"))
+    return _as_in(rows.withColumn("rebalance_id", _id_in_log()), gold.REBALANCE_MEMBERS)
+
+
+def _id_in_log() -> Column:
+    """The id of a rebalance that the log tells, by what it tells: not by the offset alone, which a truncated log has twice."""
+    return row_id(*GROUP, "log_partition", "first_offset", F.unix_micros("began_by"))
 
 
 # --- what polls tell of clusters whose log was never read ---
@@ -250,21 +270,27 @@ def _placed(rows: DataFrame, groups: DataFrame) -> DataFrame:
 
 
 def _first_told(told: DataFrame, groups: DataFrame) -> DataFrame:
-    """cluster_id, group_id, first_at: groups that polls told of so far, and the log does from there on."""
+    """cluster_id, group_id, first_at, begun: groups that polls told of so far, and the log does from there on.
+
+    `first_at` is the time of the first record, `begun` the begin of the first rebalance that it tells, or null.
+    """
     of_polls = groups.where(F.col("state") == OF_POLLS).select(*GROUP)
-    return told.select(*GROUP, "first_at").join(of_polls, list(GROUP), "left_semi")
+    begun = F.array_min(F.col("rebalances.began_by")).alias("begun")
+    return told.select(*GROUP, "first_at", begun).join(of_polls, list(GROUP), "left_semi")
 
 
 def _yielding(news: News, first_told: DataFrame) -> DataFrame:
     """Rebalances from polls of these groups, and those that go on in clusters whose log is read from now on; with `first_at`."""
     none = first_told.isEmpty() and news.taken_over.isEmpty()
-    rows = news.window.read_gold(gold.REBALANCES, NEVER if none else None, "began_by").where("source = 'polls'")
+    # What had ended before is not told twice.
+    since = _earliest(NEVER, first_told.select(F.least("first_at", "begun").alias("first")))
+    rows = news.window.read_gold(gold.REBALANCES, since, "ended_by", open_too=not none).where("source = 'polls'")
     ended_here = news.taken_over.withColumn("_taken_over", F.lit(True))
     return (
         rows.join(F.broadcast(first_told), list(GROUP), "left")
         .join(F.broadcast(ended_here), "cluster_id", "left")
         .where("first_at IS NOT NULL OR (_taken_over AND ended_by IS NULL)")
-        .drop("_taken_over")
+        .drop("_taken_over", "begun")
     )
 
 
@@ -296,7 +322,7 @@ def _asked_again(news: News, known: DataFrame) -> DataFrame:
     window = news.window
     rows = window.with_clusters(window.lake.read(known.sparkSession, gold.REBALANCES).limit(0))
     if news.is_polled:
-        states = window.new(_log_states(window, window.since)).localCheckpoint()
+        states = window.new(_log_states(news, window.since)).localCheckpoint()
         moved = coordinators.asked_since(states).localCheckpoint()
         since = _earliest(window.since, moved.select("asked_since"))
         # One that has gone on for long has nothing to ask for but moves.
@@ -314,17 +340,19 @@ def _asked_again(news: News, known: DataFrame) -> DataFrame:
     return _as_in(rows, gold.REBALANCES)
 
 
-def _members_known(window: Window, rebalances: DataFrame) -> DataFrame:
-    """The members of these rebalances, as gold has them."""
-    rows = window.read_gold(gold.REBALANCE_MEMBERS, _earliest(NEVER, rebalances.select("began_by")), "began_by")
-    rows = rows.join(rebalances.select(F.col("id").alias("rebalance_id")), "rebalance_id", "left_semi")
+def _members_known(window: Window, again: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """The members of the rebalances `again`, as gold has them; `rebalances` has those, and others, with the begins that they get."""
+    # A run that was killed may have written the members with the new begin, and not yet the rebalance.
+    begins = rebalances.join(again.select("id"), "id", "left_semi").select("began_by").union(again.select("began_by"))
+    rows = window.read_gold(gold.REBALANCE_MEMBERS, _earliest(NEVER, begins), "began_by")
+    rows = rows.join(again.select(F.col("id").alias("rebalance_id")), "rebalance_id", "left_semi")
     return _as_in(rows, gold.REBALANCE_MEMBERS)
 
 
-def _log_states(window: Window, since: int | None) -> DataFrame:
-    """States of the partitions that groups are kept in, those that held at `since` or a moment before."""
-    since = None if since is None else since - LOOK_BACK // timedelta(microseconds=1)
-    states = window.read(silver.PARTITION_SNAPSHOTS, since, "superseded_at", open_too=True)
+def _log_states(news: News, since: int | None) -> DataFrame:
+    """States of the partitions that groups are kept in: those that held at `since`, or that what was then may have followed."""
+    since = None if since is None else since - news.look_ahead // timedelta(microseconds=1)
+    states = news.window.read(silver.PARTITION_SNAPSHOTS, since, "superseded_at", open_too=True)
     return states.where(F.col("topic") == coordinators.LOG_TOPIC)
 
 
@@ -424,7 +452,7 @@ def _write_members(
 
 
 def _write_storms(window: Window, changed: DataFrame, thresholds: Thresholds) -> None:
-    """Look anew at what hangs together with rebalances that are new, begin elsewhere, or gave way."""
+    """Look anew at what hangs together with rebalances that may be new, begin elsewhere, or gave way."""
     if changed.isEmpty():
         return
     longest = max(thresholds.storm_window, thresholds.crash_loop_window)
@@ -451,17 +479,13 @@ def _write_storms(window: Window, changed: DataFrame, thresholds: Thresholds) ->
     window.write(found, gold.REBALANCE_STORMS, affected_from, "last_by", gone=over)
 
 
-def _begun_elsewhere(rebalances: DataFrame, again: DataFrame, given_way: DataFrame) -> DataFrame:
-    """cluster_id, group_id, began_by: the begins of rebalances that are told, begin at another time than before, or gave way."""
-    before = again.select("id", F.col("began_by").alias("_before"))
-    told = rebalances.join(before, "id", "left").where("_before IS NULL OR began_by <> _before")
+def _begins(rebalances: DataFrame, given_way: DataFrame) -> DataFrame:
+    """cluster_id, group_id, began_by: of rebalances that are told, or gave way.
+
+    Also of those that are only asked again: a run that was killed may have moved their begins, and written nothing else.
+    """
     columns = [*GROUP, "began_by"]
-    return (
-        told.select(*columns)
-        .unionByName(told.select(*GROUP, F.col("_before").alias("began_by")).where("began_by IS NOT NULL"))
-        .unionByName(given_way.where("gone").select(*columns))
-        .localCheckpoint()
-    )
+    return rebalances.select(*columns).unionByName(given_way.where("gone").select(*columns)).localCheckpoint()
 
 
 def _write_states(news: News, told: DataFrame, group_states: DataFrame, groups: DataFrame) -> None:

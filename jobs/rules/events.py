@@ -4,6 +4,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 PARTITION = ("cluster_id", "topic", "partition")
+GROUP = ("cluster_id", "group_id")
 PLACE = ("cluster_id", "cluster", "topic", "topic_id", "partition")
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +12,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from jobs.common.group_log import PLACE
+from jobs.rules.events import GROUP
 from jobs.rules.groups import Folded, fold
+from jobs.rules.groups.state import EPOCH
 from schemas import gold
 from schemas.table import Table
 
 Row = dict[str, Any]
 
-GROUP = ("cluster_id", "group_id")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 LIVES = 10
 """How many times of a group that is deleted and made again and again are remembered."""
 _OF_THE_JOB = frozenset(

@@ -13,14 +13,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.rules.events import ms, row_id
+from jobs.rules.events import GROUP, ms, row_id
 from jobs.rules.groups import polls
 from jobs.rules.groups.state import CLASSIC
 from jobs.rules.isr import with_durations
 from schemas import gold
 from schemas.table import Table
 
-GROUP = ("cluster_id", "group_id")
 PLACE = ("cluster_id", "cluster", "group_id")
 SOURCE = "polls"
 
@@ -152,13 +151,18 @@ def bounded(rebalances: DataFrame, began: DataFrame) -> DataFrame:
         .where("_before IS NULL OR _by > _before")
         .groupBy("id")
         .agg(F.min(F.struct("_by", "_after")).alias("_stretch"))
+        .select("id", F.col("_stretch._after").alias("after"), F.col("_stretch._by").alias("by"))
     )
-    after = F.greatest("began_after", "_stretch._after")
+    return with_bounds(rebalances, found)
+
+
+def with_bounds(rebalances: DataFrame, bounds: DataFrame) -> DataFrame:
+    """Rebalances with the bounds of their begins that `bounds` has, where these are closer: id, after, by (either may be null)."""
     return with_durations(
-        rebalances.join(found, "id", "left")
-        .withColumns({"_was": F.col("began_by"), "began_after": after})
+        rebalances.join(bounds, "id", "left")
+        .withColumns({"_was": F.col("began_by"), "began_after": F.greatest("began_after", "after")})
         # No bound out of order, were the clocks apart.
-        .withColumn("began_by", F.greatest(F.least("began_by", "_stretch._by"), "began_after"))
+        .withColumn("began_by", F.greatest(F.least("began_by", "by"), "began_after"))
         .withColumn("since_previous_ms", F.col("since_previous_ms") + ms("_was", "began_by"))
-        .drop("_stretch", "_was")
+        .drop("after", "by", "_was")
     )

@@ -13,10 +13,14 @@ LOOK_AHEAD_MS = 15_000
 LOOK_AHEAD_POLLS = 2
 
 
+def look_ahead_ms(interval_ms: Column) -> Column:
+    """For how long what follows is looked at, by the interval between polls: the larger of two of them and 15 s."""
+    return F.greatest(LOOK_AHEAD_POLLS * interval_ms, F.lit(LOOK_AHEAD_MS))
+
+
 def look_ahead_until(began_by: Column, interval_ms: Column) -> Column:
-    """The time until which what follows is looked at: the larger of two poll intervals and 15 s."""
-    wait = F.greatest(LOOK_AHEAD_POLLS * interval_ms, F.lit(LOOK_AHEAD_MS))
-    return F.timestamp_micros(F.unix_micros(began_by) + 1000 * wait)
+    """The time until which what follows is looked at."""
+    return F.timestamp_micros(F.unix_micros(began_by) + 1000 * look_ahead_ms(interval_ms))
 
 
 def gone_brokers(events: DataFrame, brokers: DataFrame) -> DataFrame:

@@ -10,9 +10,8 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.rules.events import row_id
+from jobs.rules.events import GROUP, row_id
 
-GROUP = ("cluster_id", "group_id")
 STORM, CRASH_LOOP = "storm", "crash_loop"
 
 

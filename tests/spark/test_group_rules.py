@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs.rules import coordinators, group_polls, storms
+from jobs.rules.events import GROUP
 from schemas import gold, silver
 from schemas.table import Table
 from tests.group_states import ORDERS, Row, at, classic, consumer, member, states
@@ -104,10 +105,10 @@ def test_storms_are_all_that_hangs_together_and_nothing_else(spark: SparkSession
     spans = storms.spans(of_groups.where(F.col("began_by") > done), known, window)
     later = (
         found(
-            of_groups.join(spans, list(storms.GROUP), "inner").where("began_by >= since"),
-            of_members.join(spans, list(storms.GROUP), "inner").where("began_by >= since"),
+            of_groups.join(spans, list(GROUP), "inner").where("began_by >= since"),
+            of_members.join(spans, list(GROUP), "inner").where("began_by >= since"),
         )
-        .join(spans, list(storms.GROUP))
+        .join(spans, list(GROUP))
         .where("last_by >= affected_from")
         .drop("since", "affected_from")
     )

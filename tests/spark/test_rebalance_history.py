@@ -167,7 +167,7 @@ def worker(number: int, partitions: list[int], client_id: str = "worker") -> Row
 
 
 def alpha() -> list[Row]:
-    """Five groups and more of cluster alpha."""
+    """The groups of cluster alpha."""
     orders = Log("orders", log_partition=1, leader_epoch=0)
     orders.batch(5, classic(0))
     orders.batch(21, classic(1, [worker(1, [0, 1]), worker(2, [2], "other")], state_seconds=20))
@@ -176,6 +176,7 @@ def alpha() -> list[Row]:
     for number, seconds in enumerate((200, 205, 210, 215)):  # a worker that dies and comes again
         members = [worker(1, [0, 1]), worker(10 + number, [2])]
         orders.batch(seconds + 1, classic(3 + number, members, state_seconds=seconds))
+    orders.batch(233, classic(7, [worker(1, [0, 1]), worker(13, [2])], state_seconds=232))
     unicode = Log("заказы-🐘", log_partition=2)
     member, second = CONSUMER.member("m1"), CONSUMER.member("m2")
     unicode.batch(
@@ -209,7 +210,17 @@ def alpha() -> list[Row]:
     cut_short.span("truncated", 106, 102, 70)
     cut_short.batch(80, classic(2, [worker(5, [0])], state_seconds=79))
     cut_short.batch(90, classic(3, [worker(5, [0]), worker(6, [1])], state_seconds=89))
-    return of_cluster("alpha", orders, unicode, lossy, beside, late, cut_short)
+    cooperative = Log("cooperative", log_partition=5)
+    for seconds, *members in (
+        (100, worker(1, [0, 1, 2, 3])),
+        (205, worker(1, [0, 1]), worker(2, [])),
+        (261, worker(1, [0, 1]), worker(2, [2, 3])),
+    ):
+        generation = len(cooperative.rows) + 1
+        cooperative.batch(
+            seconds + 1, classic(generation, members, protocol="cooperative-sticky", state_seconds=seconds)
+        )
+    return of_cluster("alpha", orders, unicode, lossy, beside, late, cut_short, cooperative)
 
 
 def write_silver(spark: SparkSession, lake: Lake) -> None:
@@ -222,6 +233,7 @@ def write_silver(spark: SparkSession, lake: Lake) -> None:
             *led("alpha", 2, (0, 2), (130, 3), (260, 1)),
             *led("alpha", 3, (0, 3)),
             *led("alpha", 4, (0, 1), (250, 3)),
+            *led("alpha", 5, (0, 1)),
             *(state for partition in range(50) for state in led("beta", partition, (0, 1), (100, 2))),
         ],
     )
@@ -240,6 +252,17 @@ def write_silver(spark: SparkSession, lake: Lake) -> None:
             (30, classic_group("Stable", w1=[0, 1], w2=[2])),
             (60, classic_group("PreparingRebalance", w1=[])),
             (70, classic_group("Stable", w1=[0, 1, 2])),
+            (230, classic_group("PreparingRebalance", w1=[])),
+            (240, classic_group("Stable", w1=[0, 1], w13=[2])),
+        ),
+        *described(
+            "alpha",
+            "cooperative",
+            (110, classic_group("Stable", w1=[0, 1, 2, 3])),
+            (180, classic_group("PreparingRebalance", w1=[])),
+            (190, classic_group("PreparingRebalance", w1=[], w2=[])),
+            (210, classic_group("Stable", w1=[0, 1], w2=[])),
+            (270, classic_group("Stable", w1=[0, 1], w2=[2, 3])),
         ),
         *described(
             "beta",
@@ -301,20 +324,24 @@ def test_what_the_log_and_polls_say_together(spark: SparkSession, whole: Lake) -
     orders = of_group(spark, whole, gold.REBALANCES, "orders")
     assert [(row["generation"], row["unassigned"], row["coordinator"]) for row in orders] == [
         (1, 1, 1),
-        *((generation, 1, 2) for generation in (2, 3, 4, 5, 6)),
+        *((generation, 1, 2) for generation in (2, 3, 4, 5, 6, 7)),
     ]
     (moved,) = (
         row for row in of_group(spark, whole, gold.GROUP_EVENTS, "orders") if row["event"] == "coordinator_moved"
     )
     assert (moved["prev_broker_id"], moved["broker_id"], moved["began_by"]) == (1, 2, at(60))
-    assert [row["move_id"] for row in orders] == [None, moved["id"], None, None, None, None]
-    assert [row["followed_move"] for row in orders[2:]] == [False] * 4
+    assert [row["move_id"] for row in orders] == [None, moved["id"], None, None, None, None, None]
+    assert [row["followed_move"] for row in orders[2:]] == [False] * 5
     # The log has the end of the join phase, 65; a poll saw it go on at 60, and the one before did not.
     assert (orders[1]["began_after"], orders[1]["began_by"]) == (at(50), at(60))
+    assert (orders[6]["began_after"], orders[6]["began_by"]) == (at(220), at(230))
+    _, in_two_phases = of_group(spark, whole, gold.REBALANCES, "cooperative")
+    assert [in_two_phases[name] for name in ("phases", "began_after", "began_by")] == [2, at(170), at(180)]
     members = of_group(spark, whole, gold.REBALANCE_MEMBERS, "orders")
     assert {row["began_by"] for row in members if row["rebalance_id"] == orders[1]["id"]} == {at(60)}
     storms = {row["kind"]: row for row in of_group(spark, whole, gold.REBALANCE_STORMS, "orders")}
-    assert (storms["storm"]["rebalances"], storms["crash_loop"]["rebalances"]) == (6, 5)
+    assert (storms["storm"]["rebalances"], storms["storm"]["last_by"]) == (7, at(230))
+    assert storms["crash_loop"]["rebalances"] == 5
 
 
 def test_topics_that_the_log_names_by_id_have_names(spark: SparkSession, whole: Lake) -> None:
@@ -365,25 +392,31 @@ def dying_after(survived: int) -> Callable[..., None]:
     return put_or_die
 
 
+def run_and_die(spark: SparkSession, lake: Lake, survived: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Window, "put", dying_after(survived))
+        with pytest.raises(KilledError):
+            run(spark, lake)
+
+
 @pytest.fixture(scope="module")
 def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind them."""
     lake = a_copy(polled, tmp_path_factory.mktemp("piecemeal") / "lake")
     log = lake.identifier(bronze.GROUP_LOG)
-    first, second, third = in_pieces(alpha(), 8, 35)
+    first, second, third = in_pieces(alpha(), 8, 38)
     # The pieces end within batches; more of the log, and more polls, come before a run that died is done again.
-    for piece, survived in ((first, 1), (second, 4)):
+    for piece, settled, survived in ((first, 30, 1), (second, 210, 4)):
         append(spark, lake, bronze.GROUP_LOG, piece)
-        settle(spark, lake, (piece[-1]["read_at"] - at(0)).total_seconds() // INTERVAL_S * INTERVAL_S)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Window, "put", dying_after(survived))
-            with pytest.raises(KilledError):
-                run(spark, lake)
+        settle(spark, lake, settled)
+        run_and_die(spark, lake, survived)
     run(spark, lake)
     spark.sql(f"OPTIMIZE {log}")
     spark.sql(f"DELETE FROM {log} WHERE read_at < '{second[0]['read_at']}'")
     append(spark, lake, bronze.GROUP_LOG, third)
+    # What was told already has closer bounds now, and the run that dies has written rebalances with these, but no storms.
     settle(spark, lake, 400)
+    run_and_die(spark, lake, 3)
     run(spark, lake)
     return lake
 
@@ -453,7 +486,7 @@ def test_what_a_run_reads_follows_what_is_new(spark: SparkSession, whole: Lake, 
             add_a_past(spark, lake)
         own = counted_session(spark)
         more = Log("orders", log_partition=1, next_offset=500)
-        more.batch(411, classic(7, [worker(1, [0, 1, 2])], state_seconds=410))
+        more.batch(411, classic(8, [worker(1, [0, 1, 2])], state_seconds=410))
         rows = of_cluster("alpha", more)
         append(spark, lake, bronze.GROUP_LOG, rows)
         settle(spark, lake, 420)
