@@ -16,6 +16,7 @@ import statistics
 import struct
 import sys
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -192,12 +193,11 @@ def _record(number: int, version: int, key: dict[str, Any], value: dict[str, Any
 
 def _ours(cluster: Cluster, topic: str) -> int:
     seen = LogWatcher(cluster, topic, TIMEOUT_MS).look()
+    asked: dict[str, Any] = {"read_at": datetime.now(UTC), "timeout_ms": TIMEOUT_MS, "pseudonyms": None, "topic": topic}
     return sum(
         batch.num_rows - sum(record != "record" for record in batch["record"].to_pylist())
         for partition, end in seen.ends.items()
-        for batch in read_span(
-            cluster, Span("c", seen.cluster_id, seen.topic_id, partition, 0, end), TIMEOUT_MS, None, topic
-        )
+        for batch in read_span(cluster, Span("c", seen.cluster_id, seen.topic_id, partition, 0, end), **asked)
     )
 
 

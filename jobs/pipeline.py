@@ -31,11 +31,10 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     snapshot_history.check_progress(spark, config)
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_tables(spark, config.lake, TABLES)
-    streams = STREAMS if config.group_log is None else (*STREAMS, read_group_log)
     if once:
-        for job in (*streams, *EVENTS):
-            job.run(spark, config, True)
+        _run_once(spark, config)
         return
+    streams = STREAMS if config.group_log is None else (*STREAMS, read_group_log)
     queries = {job.QUERY: job.start(spark, config, once=False) for job in streams}
     try:
         events = [job.prepare(spark, config) for job in EVENTS]
@@ -45,6 +44,22 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     finally:
         for query in queries.values():
             query.stop()
+
+
+def _run_once(spark: SparkSession, config: Config) -> None:
+    """One round of each job, one after the other. A log that cannot be read keeps nothing waiting that is history already."""
+    for job in STREAMS:
+        job.run(spark, config, True)
+    unread = None
+    if config.group_log is not None:
+        try:
+            read_group_log.run(spark, config, True)
+        except StreamingQueryException as error:
+            unread = error
+    for job in EVENTS:
+        job.run(spark, config, True)
+    if unread is not None:
+        raise unread
 
 
 def _ended(spark: SparkSession, config: Config, queries: dict[str, StreamingQuery]) -> bool:

@@ -168,12 +168,12 @@ GROUP_LOG_KEY = (
         "record",
         "string",
         "record | read (what a batch went through: offset up to next_offset) | lost (offset up to next_offset was gone before it "
-        "could be read: the log begins later) | truncated (the log ended before offset, which had been read: an unclean election, "
+        "could be read: the log begins later; or its cluster was taken out of the configuration just before) | truncated (the log ended before offset, which had been read: an unclean election, "
         "or the topic was made again; reading goes on at next_offset).",
         nullable=False,
     ),
     Column("cluster_id", "string", "Kafka's id of the cluster; null where the brokers did not say."),
-    Column("read_at", "timestamp", "Reader's clock when it was read.", nullable=False),
+    Column("read_at", "timestamp", "Driver's clock when the batch was planned that read it.", nullable=False),
 )
 
 GROUP_LOG_SPAN = (

@@ -10,6 +10,7 @@ import logging
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -79,9 +80,10 @@ class KafkaGroupLogSource(DataSource):
 
 @dataclass(frozen=True)
 class _Task(InputPartition):
-    """A span, and how to reach its cluster; None where nothing says that any more."""
+    """A span, when it was asked for, and how to reach its cluster; None where nothing says that any more."""
 
     span: Span
+    read_at: datetime
     cluster: Cluster | None
     topic: str
     request_timeout_ms: int
@@ -90,8 +92,10 @@ class _Task(InputPartition):
 
 def _tasks(between: Iterable[Span], options: GroupLogOptions, topic: str) -> list[_Task]:
     clusters = {cluster.alias: cluster for cluster in options.clusters}
+    # By one clock for all executors: what is read after a truncation is told from what was before by it.
+    now = datetime.now(UTC)
     return [
-        _Task(span, clusters.get(span.cluster), topic, options.request_timeout_ms, options.client_hash_key)
+        _Task(span, now, clusters.get(span.cluster), topic, options.request_timeout_ms, options.client_hash_key)
         for span in between
     ]
 
@@ -103,12 +107,20 @@ def _read(task: InputPartition | None) -> Iterator[pa.RecordBatch]:
 
     if not isinstance(task, _Task):
         return
-    if task.cluster is None:
-        yield span_row(task.span, "lost", task.span.start, task.span.end)
+    if task.span.truncated or task.cluster is None:
+        became = "truncated" if task.span.truncated else "lost"
+        yield span_row(task.span, task.read_at, became, task.span.start, task.span.end)
         return
     pseudonyms = None if task.client_hash_key is None else Pseudonyms.of_reference(task.client_hash_key)
     try:
-        yield from read_span(task.cluster, task.span, task.request_timeout_ms, pseudonyms, task.topic)
+        yield from read_span(
+            task.cluster,
+            task.span,
+            read_at=task.read_at,
+            timeout_ms=task.request_timeout_ms,
+            pseudonyms=pseudonyms,
+            topic=task.topic,
+        )
     except GroupLogError as error:
         raise _of_cluster(task.span.cluster, error) from None
 
@@ -178,12 +190,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs = self._looking().ready(known=places) if self._available is None else self._available
         end = dict(places)
         for alias, seen in logs.items():
-            place = places.get(alias)
-            end[alias] = (
-                Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
-                if place is None
-                else advance(place, seen.log, self._options.max_records)
-            )
+            if (place := places.get(alias)) is not None:
+                end[alias] = advance(place, seen.log, self._options.max_records)
+            elif seen.log.whole:
+                # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
+                end[alias] = Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
         if end == places and self._available is None:
             # Returning at once would make Spark ask again 67 times a second.
             time.sleep(_PATIENCE_S)
@@ -225,7 +236,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A log, and where it is to begin, as long as it has no place."""
+    """A log, and where it is to begin, as long as it has no place and is whole."""
 
     log: Log
     first: Mapping[int, int]
@@ -287,12 +298,7 @@ class _Looks:
         watcher = self._watchers[alias]
         try:
             seen = watcher.look()
-            if not is_new:
-                return _Seen(seen, {})
-            # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
-            if not seen.whole:
-                raise _leaderless(seen)
-            return _Seen(seen, watcher.starting(seen, self._starting))
+            return _Seen(seen, watcher.starting(seen, self._starting) if is_new and seen.whole else {})
         except GroupLogError as error:
             raise _of_cluster(alias, error) from None
 

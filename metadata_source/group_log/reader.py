@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -17,10 +16,11 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicP
 
 from metadata_source.errors import GroupLogError
 from metadata_source.group_log.client import LogWatcher, consumer
-from metadata_source.protocol.group_records import RECORDS, decode_records
+from metadata_source.protocol.group_records import LAST_MS, OFFSET_COMMITS, RECORDS, decode_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from confluent_kafka import Consumer
 
@@ -31,14 +31,10 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 4_096
 BATCH_BYTES: Final = 16 * 2**20
 
-_COMMITS: Final = frozenset((b"\0\0", b"\0\1"))
-"""The first two bytes of an offset commit's key (types 0 and 1), looked up without a call for each record."""
 _AT_ONCE: Final = 10_000
 """Messages in Python's hands at once."""
 _OFFSET: Final[Any] = Message.offset
 _WAIT_S: Final = 0.5
-_LAST_MS: Final = 253_402_300_799_999
-"""The last time that Spark has."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
 SCHEMA: Final = pa.schema(
@@ -61,22 +57,20 @@ SCHEMA: Final = pa.schema(
 
 
 def read_span(
-    cluster: Cluster, span: Span, timeout_ms: int, pseudonyms: Pseudonyms | None, topic: str
+    cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: int, pseudonyms: Pseudonyms | None, topic: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a span: its records, and what was gone through. Raises GroupLogError, after `timeout_ms` without progress."""
-    if span.truncated:
-        yield span_row(span, "truncated", span.start, span.end)
-        return
     watcher = LogWatcher(cluster, topic, timeout_ms)
     with closing(consumer(cluster)) as client:
         at = span.start
         while at < span.end:
             run = _Run(client, watcher, span, topic, at)
             for kept in run.messages(timeout_ms / 1000):
-                yield record_rows(span, kept, pseudonyms)
+                yield record_rows(span, read_at, kept, pseudonyms)
             if run.position > at:
                 yield span_row(
                     span,
+                    read_at,
                     "read",
                     at,
                     run.position,
@@ -86,11 +80,13 @@ def read_span(
                 )
             at = run.position
             if run.resumes_at is not None:
-                yield span_row(span, "lost", at, run.resumes_at)
+                yield span_row(span, read_at, "lost", at, run.resumes_at)
                 at = run.resumes_at
 
 
-def span_row(span: Span, record: str, offset: int, next_offset: int, **counts: int) -> pa.RecordBatch:
+def span_row(
+    span: Span, read_at: datetime, record: str, offset: int, next_offset: int, **counts: int
+) -> pa.RecordBatch:
     """Return the row that says what became of the offsets from `offset` up to `next_offset`."""
     row = {
         "cluster": span.cluster,
@@ -98,29 +94,30 @@ def span_row(span: Span, record: str, offset: int, next_offset: int, **counts: i
         "offset": offset,
         "record": record,
         "cluster_id": span.cluster_id,
-        "read_at": datetime.now(UTC),
+        "read_at": read_at,
         "next_offset": next_offset,
         **counts,
     }
     return pa.RecordBatch.from_pylist([row], SCHEMA)
 
 
-def record_rows(span: Span, messages: Sequence[Any], pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
+def record_rows(
+    span: Span, read_at: datetime, messages: Sequence[Any], pseudonyms: Pseudonyms | None
+) -> pa.RecordBatch:
     """Return the rows of some records, decoded."""
     decoded = decode_records([message.key() for message in messages], [message.value() for message in messages])
     if pseudonyms is not None:
         decoded = pseudonyms.of_records(decoded)
     times = [message.timestamp() for message in messages]
-    now = datetime.now(UTC)
     columns = {
         "cluster": [span.cluster] * len(messages),
         "log_partition": [span.partition] * len(messages),
         "offset": [message.offset() for message in messages],
         "record": ["record"] * len(messages),
         "cluster_id": [span.cluster_id] * len(messages),
-        "read_at": [now] * len(messages),
+        "read_at": [read_at] * len(messages),
         "timestamp": [
-            ms * 1000 if kind != TIMESTAMP_NOT_AVAILABLE and 0 <= ms <= _LAST_MS else None for kind, ms in times
+            ms * 1000 if kind != TIMESTAMP_NOT_AVAILABLE and 0 <= ms <= LAST_MS else None for kind, ms in times
         ],
         "leader_epoch": [message.leader_epoch() for message in messages],
     }
@@ -187,7 +184,7 @@ class _Run:
         """Go past messages. Return those that are no offset commits, and the code of what is wrong."""
         keys = [message.key() for message in messages]
         others = [
-            message for message, key in zip(messages, keys, strict=True) if key is None or key[:2] not in _COMMITS
+            message for message, key in zip(messages, keys, strict=True) if key is None or key[:2] not in OFFSET_COMMITS
         ]
         # What is not a record has no key: the end of the log, or an error.
         events = [message for message in others if message.error() is not None]

@@ -164,12 +164,10 @@ _GROUP_METADATA = 2
 _REGULAR_EXPRESSION = 16
 _TIMES = ("current_state_timestamp", "assignment_timestamp", "timestamp")
 """Fields that are times, in milliseconds since 1970."""
-_LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last that Python and Spark have
-
-
-def is_offset_commit(key: bytes | None) -> bool:
-    """Whether a record is an offset commit (types 0 and 1): nearly all of the log, and not what `decode_records` is for."""
-    return key is not None and key[:2] in (b"\0\0", b"\0\1")
+LAST_MS = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z, the last time that Python and Spark have."""
+OFFSET_COMMITS = frozenset((b"\0\0", b"\0\1"))
+"""The first two bytes of an offset commit's key (types 0 and 1): nearly all of the log, and not what `decode_records` is for."""
 
 
 def decode_records(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> pa.RecordBatch:
@@ -255,7 +253,7 @@ class _Decoding:
             if found.type.get_field_index(name) < 0:
                 continue
             times = found.field(name)
-            good = pc.and_(pc.greater_equal(times, NULL), pc.less_equal(times, _LAST_MS)).fill_null(True)
+            good = pc.and_(pc.greater_equal(times, NULL), pc.less_equal(times, LAST_MS)).fill_null(True)
             for index in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
                 self._errors[int(rows[index])] = f"{times[index]} ms since 1970 is no time of a record"
             rows, found = rows[good.to_numpy(zero_copy_only=False)], found.filter(good)

@@ -6,7 +6,7 @@ import shutil
 import struct
 import time
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,7 +64,9 @@ def rows_of(cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms
 
 
 def rows_of_span(cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int = 10_000) -> list[dict]:
-    batches = list(read_span(cluster, span, timeout_ms, None, topic))
+    batches = list(
+        read_span(cluster, span, read_at=datetime.now(UTC), timeout_ms=timeout_ms, pseudonyms=None, topic=topic)
+    )
     return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
 
 
@@ -259,7 +261,8 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             produce(servers, [COMMIT] * 3, alone, partition)
         one = reach(servers)
         whole = look(one, alone)
-        batches = read_span(one, Span("c", "id", look(one).topic_id, 0, 0, 300_000), 30_000, None, RAW)
+        span = Span("c", "id", look(one).topic_id, 0, 0, 300_000)
+        batches = read_span(one, span, read_at=datetime.now(UTC), timeout_ms=30_000, pseudonyms=None, topic=RAW)
         taken = [next(batches)]
         cluster.stop(1)
         try:
@@ -268,6 +271,14 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             without = look(one, alone)
             assert (without.partitions, without.ends) == ({0, 1}, {1: 3})
             assert advance(place(whole, p0=3, p1=3), without) == place(whole, p0=3, p1=3)
+            # All there is, for one trigger: of the other, and nothing of a cluster where it is not known where to begin.
+            source = type("Source", (KafkaGroupLogSource,), {"topic": alone})({"kafka.bootstrap.servers": servers})
+            reader = source.streamReader(source.schema())
+            reader.prepareForTriggerAvailableNow()
+            behind, ahead = ({"default": place(whole, p0=2, p1=end).to_json()} for end in (2, 3))
+            assert reader.latestOffset(behind, None) == ahead
+            assert reader.latestOffset({}, None) == {}
+            reader.stop()
             with pytest.raises(GroupLogError, match=r"timeout: partition 0 of .*: nothing came from offset 0 on"):
                 rows_of(one, 0, 3, alone, timeout_ms=2_000)
         finally:
@@ -291,7 +302,7 @@ def test_a_topic_that_is_made_again(cluster, made_topic):
         again = look(one)
         following = advance(done, again)
         (span,) = spans({"c": done}, {"c": following})
-        assert summary(rows_of_span(one, span)) == [("truncated", 3, 0)]
+        assert (span.truncated, span.start, span.end) == (True, 3, 0)
         (rest,) = spans({"c": following}, {"c": advance(following, again)})
         assert summary(rows_of_span(one, rest)) == [("read", 0, 5)]
 

@@ -3,6 +3,7 @@
 import json
 import pickle
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -188,16 +189,19 @@ def test_a_cluster_that_is_found_has_a_batch_without_rows():
 
 def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
     options = parse_group_log(BOOTSTRAP)
-    (task,) = _tasks([Span("gone", "cluster", "topic", 0, 3, 9)], options, "topic")
     source = KafkaGroupLogSource(BOOTSTRAP)
-    (batch,) = source.streamReader(source.schema()).read(task)
-    (row,) = batch.to_pylist()
-    assert (row["cluster"], row["record"], row["offset"], row["next_offset"]) == ("gone", "lost", 3, 9)
+    # That a log had been truncated is known already, and said.
+    for start, end, became in (3, 9, "lost"), (9, 3, "truncated"):
+        (task,) = _tasks([Span("gone", "cluster", "topic", 0, start, end)], options, "topic")
+        (batch,) = source.streamReader(source.schema()).read(task)
+        (row,) = batch.to_pylist()
+        assert (row["cluster"], row["record"], row["offset"], row["next_offset"]) == ("gone", became, start, end)
     assert list(source.streamReader(source.schema()).read(None)) == []  # Spark's own, for a batch without tasks
 
 
 def test_rows_of_spans_have_the_columns_and_readers_pickle():
-    assert span_row(Span("c", None, None, 0, 1, 2), "read", 1, 2, commits=1, records=0, holes=0).schema == SCHEMA
+    counts = {"commits": 1, "records": 0, "holes": 0}
+    assert span_row(Span("c", None, None, 0, 1, 2), datetime.now(UTC), "read", 1, 2, **counts).schema == SCHEMA
     source = KafkaGroupLogSource(BOOTSTRAP)
     for reader in (source.reader(source.schema()), source.streamReader(source.schema())):
         copied = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
-from metadata_source.protocol.group_records import RECORDS, decode_records, is_offset_commit
+from metadata_source.protocol.group_records import RECORDS, decode_records
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
@@ -171,14 +171,6 @@ def test_the_error_says_what_is_wrong(key: bytes | None, value: bytes | None, er
     assert row["type"] == (int.from_bytes(key[:2], signed=True) if key else None)
     assert row["group_id"] == ("g" if key and key.endswith(GROUP_KEY[2:]) else None)
     assert (before["group_epoch"]["metadata_hash"], after["tombstone"]) == (99, True)
-
-
-def test_offset_commits_are_told_by_their_first_bytes() -> None:
-    assert [is_offset_commit(key) for key in (b"\0\0", b"\0\1\0", b"\0\2", b"\0", b"", None)] == [
-        True,
-        True,
-        *[False] * 4,
-    ]
 
 
 @pytest.mark.timeout(60)
