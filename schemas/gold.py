@@ -501,7 +501,7 @@ REBALANCE_STORMS = Table(
             "kind",
             "string",
             "storm (thresholds.storm rebalances or more within thresholds.stormWindow) | crash_loop (the same client id and host "
-            "joined under new member ids thresholds.crashLoop times or more within thresholds.crashLoopWindow).",
+            "joined thresholds.crashLoop times or more within thresholds.crashLoopWindow: made anew, or fenced and back).",
             nullable=False,
         ),
         Column("client_id", "string", "Of a crash loop: its client.id; null of a storm."),

@@ -1,22 +1,45 @@
 -- How often did each group rebalance within [:since, :until], and for which share of the time was it not stable?
--- Percents are of the part of the window in which the group is known, both ends; what goes on counts up to :until.
-WITH spans AS (
-  SELECT *,
+-- Rebalances an hour and percents are of the part of the window in which the group was there and all of its records are known: a gap
+-- in the log begins that anew. Shares have both ends; what goes on counts up to :until.
+WITH gone AS (
+  SELECT cluster_id, group_id, max(began_by) AS gone_at
+  FROM gold.group_events
+  WHERE event IN ('created', 'deleted') AND began_by <= CAST(:until AS TIMESTAMP)
+  GROUP BY cluster_id, group_id
+  HAVING max_by(event, began_by) = 'deleted'
+),
+
+known AS (
+  SELECT cluster_id, group_id, cluster, group_type,
+    CASE WHEN known_since IS NOT NULL THEN greatest(known_since, CAST(:since AS TIMESTAMP)) END AS known_from,
+    least(gone_at, CAST(:until AS TIMESTAMP)) AS known_until
+  FROM gold.group_states LEFT JOIN gone USING (cluster_id, group_id)
+  WHERE (known_since IS NULL OR known_since < CAST(:until AS TIMESTAMP))
+    AND (gone_at IS NULL OR gone_at >= CAST(:since AS TIMESTAMP))
+),
+
+spans AS (
+  SELECT cluster_id, group_id, incomplete, followed_move, reasons, began_after, ended_by, known_from, known_until,
+    -- What a gap cut off ended at its end, nobody knows how.
+    ended_by IS NULL OR ended_by > known_from OR (ended_by = known_from AND ended_as <> 'unknown') AS is_known,
     greatest(began_by, CAST(:since AS TIMESTAMP)) AS surely_from,
     CASE WHEN ended_by IS NULL THEN CAST(:until AS TIMESTAMP)
       ELSE least(coalesce(ended_after, began_by), CAST(:until AS TIMESTAMP)) END AS surely_until,
-    greatest(began_after, CAST(:since AS TIMESTAMP)) AS maybe_from,
-    least(coalesce(ended_by, CAST(:until AS TIMESTAMP)), CAST(:until AS TIMESTAMP)) AS maybe_until,
-    -- A later one may have begun before the one before it surely was over: their time counts once.
-    max(coalesce(ended_by, CAST(:until AS TIMESTAMP))) OVER (
-      PARTITION BY cluster_id, group_id ORDER BY began_by ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS taken_until
-  FROM gold.rebalances
+    greatest(
+      began_after, CAST(:since AS TIMESTAMP),
+      -- A later one may have begun before the one before it surely was over: their time counts once.
+      max(coalesce(ended_by, CAST(:until AS TIMESTAMP))) OVER (
+        PARTITION BY cluster_id, group_id ORDER BY began_by ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ) AS maybe_from,
+    least(coalesce(ended_by, CAST(:until AS TIMESTAMP)), CAST(:until AS TIMESTAMP)) AS maybe_until
+  FROM gold.rebalances JOIN known USING (cluster_id, group_id)
   WHERE began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by >= CAST(:since AS TIMESTAMP))
 ),
 
 rebalanced AS (
   SELECT cluster_id, group_id,
     count(*) AS rebalances,
+    count_if(is_known) AS known_rebalances,
     count_if(ended_by IS NULL) AS going_on,
     CASE WHEN count(incomplete) = count(*) THEN sum(incomplete) END AS incomplete,
     count_if(followed_move) AS followed_moves,
@@ -24,7 +47,14 @@ rebalanced AS (
     sum(greatest(0, unix_micros(surely_until) - unix_micros(surely_from))) / 1e6 AS seconds_min,
     -- Null where the begin of one of them has no bound.
     CASE WHEN count(began_after) = count(*)
-      THEN sum(greatest(0, unix_micros(maybe_until) - unix_micros(greatest(maybe_from, taken_until)))) / 1e6 END AS seconds_max
+      THEN sum(greatest(0, unix_micros(maybe_until) - unix_micros(maybe_from))) / 1e6 END AS seconds_max,
+    sum(greatest(
+      0, unix_micros(least(surely_until, known_until)) - unix_micros(greatest(surely_from, known_from)))
+    ) / 1e6 AS known_seconds_min,
+    CASE WHEN count_if(is_known AND began_after IS NULL) = 0
+      THEN sum(greatest(
+        0, unix_micros(least(maybe_until, known_until)) - unix_micros(greatest(maybe_from, known_from)))
+      ) / 1e6 END AS known_seconds_max
   FROM spans
   GROUP BY cluster_id, group_id
 ),
@@ -36,29 +66,24 @@ stormy AS (
   GROUP BY cluster_id, group_id
 ),
 
-known AS (
-  SELECT *,
-    CASE WHEN known_since IS NOT NULL
-      THEN (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(greatest(known_since, CAST(:since AS TIMESTAMP)))) / 1e6
-    END AS seconds
-  FROM gold.group_states
-  WHERE known_since IS NULL OR known_since < CAST(:until AS TIMESTAMP)
+timed AS (
+  SELECT *, nullif(unix_micros(known_until) - unix_micros(known_from), 0) / 1e6 AS seconds FROM known
 )
 
 SELECT cluster, group_id, group_type,
   coalesce(rebalances, 0) AS rebalances,
   coalesce(going_on, 0) AS going_on,
   CASE WHEN rebalances IS NULL THEN 0 ELSE incomplete END AS incomplete,
-  coalesce(rebalances, 0) * 3600 / seconds AS per_hour,
+  coalesce(known_rebalances, 0) * 3600 / seconds AS per_hour,
   coalesce(seconds_min, 0) AS seconds_min,
   CASE WHEN rebalances IS NULL THEN 0 ELSE seconds_max END AS seconds_max,
-  100 * coalesce(seconds_min, 0) / seconds AS percent_min,
-  100 * CASE WHEN rebalances IS NULL THEN 0 ELSE seconds_max END / seconds AS percent_max,
+  100 * coalesce(known_seconds_min, 0) / seconds AS percent_min,
+  100 * CASE WHEN rebalances IS NULL THEN 0 ELSE known_seconds_max END / seconds AS percent_max,
   coalesce(reasons, array()) AS reasons,
   coalesce(followed_moves, 0) AS followed_moves,
   coalesce(storms, 0) AS storms,
   coalesce(crash_loops, 0) AS crash_loops
-FROM known LEFT JOIN rebalanced USING (cluster_id, group_id) LEFT JOIN stormy USING (cluster_id, group_id)
+FROM timed LEFT JOIN rebalanced USING (cluster_id, group_id) LEFT JOIN stormy USING (cluster_id, group_id)
 WHERE (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
 ORDER BY rebalances DESC, percent_min DESC, cluster, group_id

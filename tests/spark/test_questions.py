@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import query
 from schemas import gold
@@ -222,6 +223,30 @@ class TestGroups:
         # Not made yet: it was not stable either.
         before = ask(spark, "group_stability", until="2026-11-01T12:00:50Z")
         assert "fresh" not in {row["group_id"] for row in before}
+
+    def test_shares_are_of_the_time_in_which_a_group_is_known(self, spark: SparkSession) -> None:
+        """Records of billing were lost at 70 s; search was deleted at 81.2 s, and reports before all that."""
+        known_since = F.when(F.col("group_id") == "billing", F.lit("2026-11-01T12:01:10Z").cast("timestamp"))
+        states = spark.table("gold.group_states").withColumn("known_since", F.coalesce(known_since, "known_since"))
+        states.createOrReplaceTempView("states_with_a_gap")
+        gone = spark.createDataFrame(
+            [("search", "2026-11-01T12:01:21.2Z"), ("reports", "2026-11-01T11:59:00Z")], "group_id string, at string"
+        ).selectExpr("group_id", "CAST(at AS TIMESTAMP) AS began_by", "'deleted' AS event")
+        ids = spark.table("gold.group_states").select("cluster_id", "group_id")
+        spark.table("gold.group_events").unionByName(
+            gone.join(ids, "group_id"), allowMissingColumns=True
+        ).createOrReplaceTempView("events_with_ends")
+        text = query.text_of("group_stability")
+        for table, view in ("gold.group_states", "states_with_a_gap"), ("gold.group_events", "events_with_ends"):
+            assert table in text
+            text = text.replace(table, view)
+        rows = {row.group_id: row for row in spark.sql(text, PARAMETERS).collect()}
+        assert rows.keys() == {"billing", "search", "shop", "audit", "fresh"}
+        billing, search = rows["billing"], rows["search"]
+        assert (billing.rebalances, billing.seconds_min) == (8, pytest.approx(14))
+        # Six that took a second each, and from 70 to 88 at most.
+        assert (billing.per_hour, billing.percent_min, billing.percent_max) == pytest.approx((720, 20, 60))
+        assert (search.per_hour, search.percent_min) == pytest.approx((3600 / 76.2, 120 / 76.2))
 
     def test_who_joined_and_left(self, spark: SparkSession) -> None:
         rows = ask(spark, "who_joined_and_left")
