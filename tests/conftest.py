@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ time.tzset()
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
-LONGEST = ("test_snapshot_history.py", "test_rebalance_history.py", "test_gold.py", "test_pipeline.py")
+LONGEST = (
+    *("test_pipeline.py", "test_gold.py", "test_groups_truth.py", "test_snapshot_history.py"),
+    *("test_truth.py", "test_rebalance_history.py", "test_readme.py", "test_notebooks.py"),
+)
 """Files that take minutes. They are begun first, or one process would be left with one when the other has nothing to do."""
 
 
@@ -25,11 +29,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # A process takes files whole, and all that asks for the one lake that takes minutes to make.
         made_once = "incident_lake" in getattr(item, "fixturenames", ())
         item.add_marker(pytest.mark.xdist_group("incident_lake" if made_once else item.path.name))
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    _take_turns(items)
     if "soak" not in config.option.markexpr:
         kept = [item for item in items if "soak" not in item.keywords]
         config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
         items[:] = kept
+
+
+def _take_turns(items: list[pytest.Item]) -> None:
+    """Put what waits for Kafka and what computes in turn, file by file, so that two processes keep two cores busy."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waits = [file for file in files if file.parent.name == "kafka"]
+    turns = [
+        file
+        for pair in zip_longest(waits, [file for file in files if file not in waits])
+        for file in pair
+        if file is not None
+    ]
+    turns.sort(key=lambda file: LONGEST.index(file.name) if file.name in LONGEST else len(LONGEST))
+    items[:] = [item for file in turns for item in files[file]]
 
 
 @pytest.fixture(scope="session")
