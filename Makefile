@@ -28,7 +28,7 @@ try: setup
 
 # Two processes, each with a Spark session of its own, take the files by turns.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
 
 unit: setup
 	$(BIN)/python -m pytest --numprocesses 2 tests/unit
