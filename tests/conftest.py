@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -38,18 +38,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _take_turns(items: list[pytest.Item]) -> None:
     """Put what waits for Kafka and what computes in turn, file by file, so that two processes keep two cores busy."""
-    files: dict[Path, list[pytest.Item]] = {}
+    longest = {name: place for place, name in enumerate(LONGEST)}
+    numbers = {True: count(), False: count()}
+    turns: dict[Path, int] = {}
     for item in items:
-        files.setdefault(item.path, []).append(item)
-    waits = [file for file in files if file.parent.name == "kafka"]
-    turns = [
-        file
-        for pair in zip_longest(waits, [file for file in files if file not in waits])
-        for file in pair
-        if file is not None
-    ]
-    turns.sort(key=lambda file: LONGEST.index(file.name) if file.name in LONGEST else len(LONGEST))
-    items[:] = [item for file in turns for item in files[file]]
+        if item.path not in turns:
+            turns[item.path] = next(numbers[item.path.parent.name == "kafka"])
+    items.sort(key=lambda item: (longest.get(item.path.name, len(LONGEST)), turns[item.path]))
 
 
 @pytest.fixture(scope="session")
