@@ -92,8 +92,8 @@ def apply(lake: Lake, thresholds: Thresholds, spark: SparkSession) -> None:
     polled = _kept_in(news, group_polls.polled(group_states, _going_on(news))).localCheckpoint()
     first_told = _first_told(told, groups).localCheckpoint()
     yielding = _yielding(news, first_told).localCheckpoint()
-    fresh = _rebalances_of(told).unionByName(_placed(group_polls.rebalances(polled), polled))
-    fresh = _no_looser(window, fresh, told).localCheckpoint()
+    of_log, of_polls = _no_looser(window, told), _placed(group_polls.rebalances(polled), polled)
+    fresh = of_log.unionByName(of_polls).localCheckpoint()
     again = _asked_again(news, fresh.select("id").union(yielding.select("id"))).localCheckpoint()
     since = _earliest(window.since, fresh.select("began_by"), again.select("began_by"), told.select("first_at"))
     log_states = _log_states(news, since).localCheckpoint()
@@ -201,12 +201,13 @@ def _rebalances_of(told: DataFrame) -> DataFrame:
     return _as_in(rows.withColumns({"source": F.lit("log"), "id": _id_in_log()}), gold.REBALANCES)
 
 
-def _no_looser(window: Window, fresh: DataFrame, told: DataFrame) -> DataFrame:
-    """`fresh` with the bounds of begins that gold has of them already: the polls that told these may be long past."""
-    since = _earliest(NEVER, fresh.select("ended_by"), told.select("first_at"))
-    known = window.read_gold(gold.REBALANCES, since, "ended_by", open_too=True).where("source = 'log'")
+def _no_looser(window: Window, told: DataFrame) -> DataFrame:
+    """The rebalances that the log tells, with the bounds of begins that gold has already: the polls that told these may be long past."""
+    rebalances = _rebalances_of(told)
+    since = _earliest(NEVER, rebalances.select("ended_by"), told.select("first_at"))
+    known = window.read_gold(gold.REBALANCES, since, "ended_by", open_too=True)
     known = known.select("id", F.col("began_after").alias("after"), F.col("began_by").alias("by"))
-    return group_polls.with_bounds(fresh, known)
+    return group_polls.with_bounds(rebalances, known)
 
 
 def _members_of(told: DataFrame) -> DataFrame:
