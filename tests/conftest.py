@@ -15,12 +15,13 @@ time.tzset()
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("test_pipeline.py", "test_gold.py", "test_groups_truth.py", "test_snapshot_history.py"),
-    *("test_truth.py", "test_rebalance_history.py", "test_readme.py", "test_notebooks.py"),
+    *("test_pipeline.py", "test_gold.py", "test_readme.py", "test_snapshot_history.py", "test_upkeep.py"),
+    *("test_rebalance_history.py", "test_truth.py", "test_groups_truth.py", "test_notebooks.py", "test_increment.py"),
 )
 """Files that take minutes. They are begun first, or one process would be left with one when the other has nothing to do."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
