@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(folder)
         # A process takes files whole, and all that asks for the one lake that takes minutes to make.
         made_once = "incident_lake" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("incident_lake" if made_once else item.path.name))
+        item.add_marker(pytest.mark.xdist_group("incident_lake" if made_once else str(item.path)))
     _take_turns(items)
     if "soak" not in config.option.markexpr:
         kept = [item for item in items if "soak" not in item.keywords]
