@@ -184,9 +184,10 @@ def _enrichments(
 ) -> dict[Table, DataFrame]:
     """The rows to write to tables of enrichments, of the kinds that said something new."""
     lines = enrichments.lines_of(intake.polls, verdicts).localCheckpoint()
-    if lines.where("ord > 0").isEmpty():
+    answered = [kind for (kind,) in lines.where("ord > 0").select("kind").distinct().collect()]
+    if not answered:
         return {}
-    so_far = {kind: open_rows(table) for kind, table in silver.ENRICHMENTS.items()}
+    so_far = {kind: open_rows(silver.ENRICHMENTS[kind]) for kind in answered}
     things = enrichments.answered_intervals(intake.answers, lines, so_far)
     changed = things.where("first_poll IS NULL OR superseded_ord IS NOT NULL").localCheckpoint()
     return {

@@ -85,13 +85,13 @@ def lines_of(headers: DataFrame, verdicts: DataFrame) -> DataFrame:
 
 
 def answered_intervals(answers: DataFrame, lines: DataFrame, open_rows: Mapping[str, DataFrame]) -> DataFrame:
-    """What all kinds said over time, as things; see intervals. `answers`: rows of bronze; `lines`: see lines_of.
+    """What the kinds of `open_rows` said over time, as things; see intervals. `answers`: rows of bronze; `lines`: see lines_of.
 
     `open_rows`: by kind, the rows of its table that were open before.
     """
     polls = F.broadcast(lines.select("cluster", "kind", "poll_id", "ord"))
     said = F.when(F.col("kind") == "", None)
-    for kind in ENRICHMENTS:
+    for kind in open_rows:
         said = said.when(F.col("kind") == kind, _things_of(kind))
     listed = (
         answers.withColumn("kind", F.col("record"))

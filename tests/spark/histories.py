@@ -8,9 +8,12 @@ import copy
 import hashlib
 import json
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from schemas import silver
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 CHUNK = 2
@@ -80,12 +83,14 @@ def good_answer(
 class RandomCluster:
     """A cluster that lives a random life, and is polled meanwhile."""
 
-    def __init__(self, alias: str, seed: int, mistaken_for: str | None = None) -> None:
-        """`mistaken_for`: the cluster that the alias may have been pointed at in the beginning."""
+    def __init__(
+        self, alias: str, seed: int, mistaken_for: str | None = None, kinds: Collection[str] = tuple(silver.ENRICHMENTS)
+    ) -> None:
+        """`mistaken_for`: the cluster that the alias may have been pointed at in the beginning. `kinds`: the enrichments."""
         self.alias = alias
         self.mistaken_for = mistaken_for
         self.random = random.Random(seed)
-        self.besides = RandomEnrichments(seed)
+        self.besides = RandomEnrichments(seed, kinds)
         self.cluster_id = f"id-{alias}"
         self.brokers = {b: (f"host{b}", 9092, self.random.choice(["a", "b", None])) for b in range(3)}
         self.levels: tuple[int | None, int | None] = (25, 0)
@@ -319,11 +324,9 @@ UNTOLD = (None,) * 8
 class RandomEnrichments:
     """What a cluster answers to the kinds of enrichment, each asked now and then, and not always answered."""
 
-    KINDS = ("configs", "reassignments", "quorum", "elr", "fenced", "groups")
-
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: Collection[str]) -> None:
         self.random = random.Random(seed + 1_000_000)
-        self.states: dict[str, dict[Any, tuple]] = {kind: {} for kind in self.KINDS}
+        self.states: dict[str, dict[Any, tuple]] = {kind: {} for kind in kinds}
 
     def ask(self, answer: Answer) -> None:
         partitions = [(name, k) for name, topic in answer.topics.items() for k in range(len(topic["partitions"]))]
@@ -335,7 +338,7 @@ class RandomEnrichments:
             "fenced": [(b,) for b in range(4)],
             "groups": [("g1",), ("g2",)],
         }
-        for kind in self.KINDS:
+        for kind in self.states:
             if self.random.random() < 0.5:
                 continue
             outcome = self.random.choice(["ok"] * 8 + ["not_allowed", "failed: timeout"])

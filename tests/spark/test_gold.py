@@ -50,7 +50,7 @@ def piecemeal(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     lake = new_lake(spark, tmp_path_factory.mktemp("piecemeal"))
     parts: list[list[dict[str, Any]]] = [[], [], []]
     for seed in range(CLUSTERS):
-        cluster = RandomCluster(f"g{seed:03d}", 9_000 + seed)
+        cluster = RandomCluster(f"g{seed:03d}", 9_000 + seed, kinds=["configs", "reassignments", "elr"])
         answers = cluster.answers(POLLS)
         batch_of = {answer.poll_id: answer.batch for answer in answers}
         last = answers[-1].batch + 1

@@ -27,7 +27,7 @@ ALIASES = ("north", "south", "west")
 
 @pytest.fixture(scope="module")
 def histories() -> dict[str, list[Answer]]:
-    return {alias: RandomCluster(alias, seed).answers(40) for seed, alias in enumerate(ALIASES)}
+    return {alias: RandomCluster(alias, seed, kinds=["configs"]).answers(40) for seed, alias in enumerate(ALIASES)}
 
 
 def append(spark: SparkSession, lake: Lake, histories: dict[str, list[Answer]], polls: slice) -> None:
