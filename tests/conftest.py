@@ -15,21 +15,23 @@ time.tzset()
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("test_pipeline.py", "test_gold.py", "test_readme.py", "test_snapshot_history.py", "test_upkeep.py"),
-    *("test_rebalance_history.py", "test_truth.py", "test_groups_truth.py", "test_notebooks.py", "test_increment.py"),
+    *("test_pipeline.py", "test_gold.py", "test_readme.py", "test_snapshot_history.py", "test_truth.py"),
+    *("test_upkeep.py", "test_groups_truth.py", "test_rebalance_history.py", "test_notebooks.py", "test_increment.py"),
 )
-"""Files that take minutes. They are begun first, or one process would be left with one when the other has nothing to do."""
+"""Files that take minutes, those that wait for Kafka and those that compute in turn. They are begun first, or one process would be
+left with one when the other has nothing to do.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        folder = item.path.relative_to(ROOT / "tests").parts[0]
-        if folder in KINDS:
-            item.add_marker(folder)
+        file = item.path.relative_to(ROOT / "tests")
+        if file.parts[0] in KINDS:
+            item.add_marker(file.parts[0])
         # A process takes files whole, and all that asks for the one lake that takes minutes to make.
         made_once = "incident_lake" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("incident_lake" if made_once else str(item.path)))
+        item.add_marker(pytest.mark.xdist_group("incident_lake" if made_once else str(file)))
     _take_turns(items)
     if "soak" not in config.option.markexpr:
         kept = [item for item in items if "soak" not in item.keywords]
