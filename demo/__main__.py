@@ -50,10 +50,10 @@ def main() -> int:
 
     try:
         pipeline = record(FOLDER, say)
-        say("read the tables")
-        print(f"\n{pipeline.summary()}")
-        say("draw the pictures")
-        print(f"\nThe same with pictures, for a browser:\n{pipeline.pictures()}{MORE}")
+        say("read the tables, and draw the pictures meanwhile")
+        with pipeline.pictures() as pictures:
+            print(f"\n{pipeline.summary()}", flush=True)
+            print(f"\nThe same with pictures, for a browser:\n{pictures()}{MORE}")
     except KeyboardInterrupt:
         print("\nstopped; nothing is left running", file=sys.stderr)
         return 130

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from signal import SIGTERM
@@ -101,13 +101,17 @@ class Pipeline:
         """What the tables say (demo/summary.py). Raises PipelineError when they cannot be read."""
         return self._run(submit_command("demo/summary.py", _relative(self.config)))
 
-    def pictures(self) -> str:
-        """Draw the notebooks of the time that was polled; return the HTML files' paths, a line each. Raises PipelineError when that fails."""
+    def pictures(self) -> AbstractContextManager[Callable[[], str]]:
+        """Begin to draw the notebooks of the time that was polled. What it gives waits for the HTML files, and returns their paths,
+        a line each; it raises PipelineError when that fails.
+        """
         polled = sorted(file.stat().st_mtime for file in self._commits.iterdir() if file.name.isdigit())
         since, until = (datetime.fromtimestamp(at, UTC).isoformat() for at in (polled[0] - _QUIET_SECONDS, polled[-1]))
         window = ["--since", since, "--until", until]
         draw = [sys.executable, "-m", "notebooks", *NOTEBOOKS]
-        return self._run([*draw, "--config", _relative(self.config), *window, "--to", _relative(self.config.parent)])
+        return self._running(
+            [*draw, "--config", _relative(self.config), *window, "--to", _relative(self.config.parent)]
+        )
 
     def await_batches(self, count: int) -> None:
         """Wait until `count` more batches of polls are in bronze. Raises PipelineError when they do not come."""
@@ -124,13 +128,29 @@ class Pipeline:
         return sum(name.name.isdigit() for name in self._commits.iterdir()) if self._commits.is_dir() else 0
 
     def _run(self, command: Sequence[str]) -> str:
-        with self.log.open("ab") as log:
-            done = subprocess.run(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, check=False, text=True
-            )
-        if done.returncode:
-            raise PipelineError(f"{' '.join(command)} ended with status {done.returncode}; {self._log_end()}")
-        return done.stdout
+        with self._running(command) as output:
+            return output()
+
+    @contextmanager
+    def _running(self, command: Sequence[str]) -> Iterator[Callable[[], str]]:
+        """Run a command, which ends with the block in any case; what is yielded waits for what it prints."""
+
+        def output() -> str:
+            printed, _ = process.communicate()
+            if process.returncode:
+                raise PipelineError(f"{' '.join(command)} ended with status {process.returncode}; {self._log_end()}")
+            return printed
+
+        with (
+            self.log.open("ab") as log,
+            subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
+            ) as process,
+        ):
+            try:
+                yield output
+            finally:
+                process.kill()
 
     def _log_end(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
