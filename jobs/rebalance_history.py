@@ -202,7 +202,10 @@ def _rebalances_of(told: DataFrame) -> DataFrame:
 
 
 def _no_looser(window: Window, told: DataFrame) -> DataFrame:
-    """The rebalances that the log tells, with the bounds of begins that gold has already: the polls that told these may be long past."""
+    """The rebalances that the log tells, with the bounds of begins that gold has already.
+
+    The polls that told these may be long past.
+    """
     rebalances = _rebalances_of(told)
     since = _earliest(NEVER, rebalances.select("ended_by"), told.select("first_at"))
     known = window.read_gold(gold.REBALANCES, since, "ended_by", open_too=True)

@@ -76,18 +76,18 @@ class Stream:
             query.stop()
 
     def wait_for(self, batches: int, query) -> None:
+        self._wait(lambda: len(list(self.folder.glob("rows/*/_SUCCESS"))) >= batches, query)
+
+    def wait_for_plan(self, query) -> None:
+        """Until the first batch is planned, whose polls begin then."""
+        self._wait((self.folder / "checkpoint" / "offsets" / "0").exists, query)
+
+    def _wait(self, reached: Callable[[], bool], query) -> None:
         deadline = time.monotonic() + 60
-        while len(list(self.folder.glob("rows/*/_SUCCESS"))) < batches:
+        while not reached():
             assert query.isActive, query.exception()
             assert time.monotonic() < deadline
             time.sleep(0.1)
-
-    def wait_for_plan(self) -> None:
-        """Until the first batch is planned, whose polls begin then."""
-        deadline = time.monotonic() + 60
-        while not (self.folder / "checkpoint" / "offsets" / "0").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
 
     def rows(self):
         return self.spark.read.parquet(str(self.folder / "rows"))
@@ -282,7 +282,7 @@ def test_several_polls_in_a_batch_say_what_changed(stream, cluster, admin):
     short_lived = f"{TOPIC}-short-lived"
     # The first poll connects: it may take its time before the next one is due.
     query = stream.start(available_now=True, pollInterval="3s", pollsPerBatch="4", **options)
-    stream.wait_for_plan()
+    stream.wait_for_plan(query)
     time.sleep(2)
     admin.create_topics([NewTopic(short_lived, 1, 1)])[short_lived].result(30)
     time.sleep(3.5)
