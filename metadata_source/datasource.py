@@ -1,8 +1,8 @@
 """The Spark data source `kafka_metadata`: it translates between Spark and the modules that know something.
 
-A batch read polls each cluster once; what is wrong with a cluster is an error. A stream polls on a schedule that its offsets
-carry, and what is wrong with a cluster is a failed poll, a row. Kafka clients and pyarrow are imported where rows are
-made, since Spark imports this module to look up names.
+A batch read polls each cluster once; what is wrong with a cluster is an error. A stream polls on a schedule that its
+offsets carry, and what is wrong with a cluster is a failed poll, a row. Kafka clients and pyarrow are imported where
+rows are made, since Spark imports this module to look up names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import Options, parse
-from metadata_source.schedule import Offset, due_at, mint_stream, plan, ticks
+from metadata_source.schedule import Offset, day_of, due_at, mint_stream, plan, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 CLUSTERS_PER_TASK: Final = 64
 _DECODERS: Final = 4
-"""Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times the answer's bytes."""
+"""Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times the
+answer's bytes.
+"""
 _QUEUED: Final = 8
 """Batches of rows that wait for Spark to take them."""
 _STOP_SEEN_S: Final = 0.1
@@ -216,9 +218,8 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
                 return
             if task.entity == "polls":
                 enrich = _enrichment(poller, poll, task, tuple(task.enrich))
-                rows = BatchRecords(task.topic_filter, pseudonyms).rows(
-                    Planned(task.stream, task.first, cluster.alias), poll, enrich
-                )
+                planned = Planned(task.stream, task.first, cluster.alias, day_of(task.scheduled_ms))
+                rows = BatchRecords(task.topic_filter, pseudonyms).rows(planned, poll, enrich)
             else:
                 rows = entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
             del poll  # only its rows are held, and its place among the decoders goes to another after them
@@ -302,11 +303,13 @@ def _poll_on_beat(
                 return
             poll = poller.poll() if is_idle else OVERLAPPED
             scheduled = task.scheduled_ms + index * task.interval_ms
-            # Half of the time until the next poll is due, which must not wait; after a batch's last one Spark needs some too.
+            # Half of the time until the next poll is due, which must not wait; after a batch's last one Spark needs
+            # some too.
             now = time.monotonic()
             until = now + (due + task.interval_ms / 1000 - now) / 2
             enrich = _enrichment(poller, poll, task, poller.due(task.enrich, scheduled), at_ms=scheduled, until=until)
-            planned = Planned(task.stream, task.first + index, cluster.alias, task.interval_ms, scheduled)
+            n, day = task.first + index, day_of(task.scheduled_ms)
+            planned = Planned(task.stream, n, cluster.alias, day, task.interval_ms, scheduled)
             rows = records.rows(planned, poll, enrich)
             del poll  # its tables would be kept until the next one
             yield from rows

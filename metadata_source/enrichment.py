@@ -9,13 +9,15 @@
 | `fenced`: brokers that are registered and fenced | DescribeCluster v2 | none |
 | `groups`: groups of every type, their members and what each has | see `groups` | DESCRIBE on the groups |
 
-Nothing here raises: what goes wrong is the outcome of one kind.
+Nothing here raises: what goes wrong is the outcome of one kind, and so is an answer that lists something twice or
+without a name. What is kept is in an order of its own, since brokers answer in any: equal answers are equal rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +30,7 @@ from metadata_source.outcomes import OK, failed, outcome_of
 from metadata_source.questions import DENIED, MIN_ISR, PAGE_PARTITIONS, UNCLEAN, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from metadata_source.groups import Visits
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN_TOPIC: Final = 3
 _GROUPS_A_ROW: Final = 100
+
+_Key = TypeVar("_Key", int, str)
 
 
 class Asker(Protocol):
@@ -53,7 +57,9 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The answer to one kind: values for the bronze column of its name, one for each topic, or one alone where there are none."""
+    """The answer to one kind: values for the bronze column of its name, one for each topic, or one alone where there
+    are none.
+    """
 
     values: list[Any]
     topics: list[str] | None = None
@@ -61,7 +67,9 @@ class Rows:
 
 @dataclass(slots=True)
 class Enrichment:
-    """What the kinds that were asked came to: `ok`, `not_allowed`, `not_supported` or `failed: ` and one line; rows of the good ones."""
+    """What the kinds that were asked came to: `ok`, `not_allowed`, `not_supported` or `failed: ` and one line; rows of
+    the good ones.
+    """
 
     outcomes: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
@@ -115,7 +123,7 @@ def answer(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]:
 
 def _configs(asker: Asker, about: Subject) -> Rows:
     """One row a topic: name -> effective value; null for a topic whose configuration may not be read."""
-    rows = Rows([], [])
+    told: list[tuple[str, Any]] = []
     denied = 0
     for question in questions.topic_configs(about.topics, (MIN_ISR, UNCLEAN)):
         for result in asker.ask(question).results:
@@ -123,13 +131,15 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 continue  # gone since the poll
             if result.error_code in DENIED:
                 denied += 1
-                _add(rows, result.resource_name, None)
+                told.append((result.resource_name, None))
                 continue
             questions.check(result.error_code)
-            _add(rows, result.resource_name, [(config.name, config.value) for config in result.configs])
-    if denied and denied == len(rows.values):
+            values = {config.name: config.value for config in result.configs}
+            names = _ordered((config.name for config in result.configs), f"topic {result.resource_name}: configuration")
+            told.append((result.resource_name, [(name, values[name]) for name in names]))
+    if denied and denied == len(told):
         raise PollError("authorization", "every topic was refused")
-    return rows
+    return _of_topics(told)
 
 
 def _reassignments(asker: Asker, about: Subject) -> Rows:
@@ -137,19 +147,20 @@ def _reassignments(asker: Asker, about: Subject) -> Rows:
     response = asker.ask(questions.reassignments())
     questions.check(response.error_code)
     covered = set(about.topics)
-    rows = Rows([], [])
-    for topic in response.topics:
-        if topic.name in covered and topic.partitions:
-            partitions = [
-                {
-                    "partition": partition.partition_index,
-                    "adding": list(partition.adding_replicas),
-                    "removing": list(partition.removing_replicas),
-                }
-                for partition in topic.partitions
-            ]
-            _add(rows, topic.name, partitions)
-    return rows
+    return _of_topics(
+        (
+            topic.name,
+            _of_partitions(
+                topic.name,
+                (
+                    (each.partition_index, {"adding": each.adding_replicas, "removing": each.removing_replicas})
+                    for each in topic.partitions
+                ),
+            ),
+        )
+        for topic in response.topics
+        if topic.name in covered and topic.partitions
+    )
 
 
 def _quorum(asker: Asker, _: Subject) -> Rows:
@@ -163,8 +174,9 @@ def _quorum(asker: Asker, _: Subject) -> Rows:
             {
                 "leader_id": partition.leader_id,
                 "leader_epoch": partition.leader_epoch,
-                "voters": [replica.replica_id for replica in partition.current_voters],
-                "observers": [replica.replica_id for replica in partition.observers],
+                "voters": _ordered((replica.replica_id for replica in partition.current_voters), "voter"),
+                # One that came back with another directory is there twice for a while (LeaderState.observerStates).
+                "observers": sorted({replica.replica_id for replica in partition.observers}),
             }
         ]
     )
@@ -175,10 +187,11 @@ def _elr(asker: Asker, about: Subject) -> Rows:
 
     A controller empties both lists once the ISR has min.insync.replicas members, or as many as partition 0 has replicas
     (PartitionChangeBuilder.java, ReplicationControlManager.java). So beside a whole ISR there is something only where a
-    partition has fewer replicas than that, and then it is of no use: it is left out, and other topics are not asked about.
+    partition has fewer replicas than that, and then it is of no use: it is left out, and other topics are not asked
+    about.
     """
     asker.require(questions.topic_partitions([], None))
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[tuple[int, dict[str, list[int]]]]] = {}
     for topics in _pages(about.reduced):
         cursor: tuple[str, int] | None = None
         while True:
@@ -192,13 +205,12 @@ def _elr(asker: Asker, about: Subject) -> Rows:
                     last_known = list(partition.last_known_elr or ())
                     reduced = len(partition.isr_nodes) < len(partition.replica_nodes)
                     if reduced and (eligible or last_known):
-                        found.setdefault(topic.name, []).append(
-                            {"partition": partition.partition_index, "elr": eligible, "last_known_elr": last_known}
-                        )
+                        lists = {"elr": eligible, "last_known_elr": last_known}
+                        found.setdefault(topic.name, []).append((partition.partition_index, lists))
             if response.next_cursor is None:
                 break
             cursor = response.next_cursor.topic_name, response.next_cursor.partition_index
-    return Rows(list(found.values()), list(found))
+    return _of_topics((topic, _of_partitions(topic, partitions)) for topic, partitions in found.items())
 
 
 def _pages(topics: list[tuple[str, int]]) -> Iterator[list[str]]:
@@ -218,11 +230,15 @@ def _pages(topics: list[tuple[str, int]]) -> Iterator[list[str]]:
 def _fenced(asker: Asker, _: Subject) -> Rows:
     response = asker.ask(questions.brokers_with_fenced())
     questions.check(response.error_code)
+    brokers = {broker.broker_id: broker for broker in response.brokers}
+    listed = [brokers[id_] for id_ in _ordered((broker.broker_id for broker in response.brokers), "broker")]
     fenced = [
         {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
-        for broker in response.brokers
+        for broker in listed
         if broker.is_fenced
     ]
+    if nameless := [broker["broker_id"] for broker in fenced if broker["host"] is None]:
+        raise _odd(f"broker {nameless[0]} has no host")
     return Rows([fenced])
 
 
@@ -243,7 +259,44 @@ _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
 }
 
 
-def _add(rows: Rows, topic: str, value: Any) -> None:
-    if rows.topics is not None:
-        rows.topics.append(topic)
-    rows.values.append(value)
+def _of_topics(told: Iterable[tuple[str, Any]]) -> Rows:
+    """Return what is told of each topic, by name."""
+    told = list(told)
+    values = dict(told)
+    topics = _ordered((topic for topic, _ in told), "topic")
+    return Rows([values[topic] for topic in topics], topics)
+
+
+def _of_partitions(topic: str, told: Iterable[tuple[int, Mapping[str, Iterable[int]]]]) -> list[dict[str, Any]]:
+    """Return the lists of brokers that are told of each partition, by number."""
+    told = list(told)
+    lists = dict(told)
+    return [
+        {"partition": number}
+        | {
+            name: _ordered(brokers, f"topic {topic}, partition {number}, {name}: broker")
+            for name, brokers in lists[number].items()
+        }
+        for number in _ordered((number for number, _ in told), f"topic {topic}, partition")
+    ]
+
+
+def _ordered(keys: Iterable[_Key], what: str) -> list[_Key]:
+    """Return names or numbers in ascending order. Raises PollError for none, a negative one, and one that is there
+    twice.
+    """
+    found = list(keys)
+    for key in found:
+        if key is None:
+            raise _odd(f"{what} without a name")
+        if isinstance(key, int) and key < 0:
+            raise _odd(f"{what} {key} is negative")
+    ordered = sorted(found)
+    for one, other in pairwise(ordered):
+        if one == other:
+            raise _odd(f"{what} {one} is listed twice")
+    return ordered
+
+
+def _odd(problem: str) -> PollError:
+    return PollError("odd_answer", problem)

@@ -4,8 +4,8 @@
 class ProtocolError(ValueError):
     """Bytes that are not the message they should be.
 
-    `version` is the message's version, `path` the field (``topics[3].partitions[17].isr_nodes``), `offset` the byte of the
-    body where that field's reading failed, `problem` what was read there.
+    `version` is the message's version, `path` the field (``topics[3].partitions[17].isr_nodes``), `offset` the byte of
+    the body where that field's reading failed, `problem` what was read there.
     """
 
     def __init__(self, problem: str, *, message: str, version: int, path: str, offset: int) -> None:
@@ -39,8 +39,8 @@ class OptionsError(ValueError):
 class PollError(RuntimeError):
     """A poll that got no usable answer.
 
-    `kind` is the stable word that bronze keeps as `error_kind` (see `metadata_source.poller`), `problem` one line without
-    secrets.
+    `kind` is the stable word that bronze keeps as `error_kind` (see `metadata_source.poller`), `problem` one line
+    without secrets.
     """
 
     def __init__(self, kind: str, problem: str) -> None:
@@ -55,8 +55,8 @@ class PollError(RuntimeError):
 class GroupLogError(RuntimeError):
     """The coordinators' log of a cluster that cannot be read.
 
-    `kind` is one stable word: unreachable, timeout, not_allowed, wrong_cluster, no_leader, options or broker_error; `problem`
-    one line without secrets.
+    `kind` is one stable word: unreachable, timeout, not_allowed, wrong_cluster, no_leader, options or broker_error;
+    `problem` one line without secrets.
     """
 
     def __init__(self, kind: str, problem: str) -> None:

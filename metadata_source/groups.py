@@ -1,4 +1,5 @@
-"""Groups of every type as their coordinators describe them: listed by every broker, each described by its type's own request.
+"""Groups of every type as their coordinators describe them: listed by every broker, each described by its type's own
+request.
 
 | type | request | what it does not tell |
 |---|---|---|
@@ -7,13 +8,14 @@
 | share (KIP-932) | ShareGroupDescribe | targets |
 | streams (KIP-1071) | StreamsGroupDescribe | |
 
-A broker lists the groups that it coordinates, those of the partitions of ``__consumer_offsets`` that it leads. So they are all
-there if each of its partitions was led, before and after listing and by its own word, by a broker that was listed; else nothing is
-told. Where that topic may not be seen, or does not exist yet, every broker must have been listed.
+A broker lists the groups that it coordinates, those of the partitions of ``__consumer_offsets`` that it leads. So they
+are all there if each of its partitions was led, before and after listing and by its own word, by a broker that was
+listed; else nothing is told. Where that topic may not be seen, or does not exist yet, every broker must have been
+listed.
 
-A group is described by the broker that listed it. It may be gone by then, moved to another broker, or converted to another type:
-asked in the wrong way coordinators answer that it is dead, or not there. Then it stands here as listed, with an error that says
-that its state could not be told, and never as dead.
+A group is described by the broker that listed it. It may be gone by then, moved to another broker, or converted to
+another type: asked in the wrong way coordinators answer that it is dead, or not there. Then it stands here as listed,
+with an error that says that its state could not be told, and never as dead.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from metadata_source.errors import PollError
@@ -84,11 +87,12 @@ class _Listing:
 
 
 def described(visits: Visits, brokers: Iterable[Broker]) -> list[Values]:
-    """Return the cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings. Raises PollError if some may be missing.
+    """Return the cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings. Raises PollError if some
+    may be missing.
 
-    `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request that is
-    known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this time.
-    It takes half of the time that is left: what comes after it has the rest.
+    `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request
+    that is known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this
+    time. It takes half of the time that is left: what comes after it has the rest.
     """
     now = time.monotonic()
     until = now + (visits.deadline - now) / 2
@@ -136,7 +140,9 @@ def _list(visits: Visits, broker: Broker, deadline: float) -> _Listing:
 
 
 def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tuple[int, int]], frozenset[int]]:
-    """Return the partitions of the offsets topic that a broker leads by its own word, with epochs, and all that there are."""
+    """Return the partitions of the offsets topic that a broker leads by its own word, with epochs, and all that there
+    are.
+    """
     fields = {
         "topics": [{"topic_id": NO_UUID, "name": _OFFSETS_TOPIC}],
         "allow_auto_topic_creation": False,
@@ -153,7 +159,9 @@ def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tup
 
 
 def _batches(coordinators: Mapping[str, tuple[Broker, Values]]) -> list[tuple[Broker, str | None, list[str]]]:
-    """Return whom to ask about which groups of which type, in a random order: what time does not reach is told the next time."""
+    """Return whom to ask about which groups of which type, in a random order: what time does not reach is told the next
+    time.
+    """
     together: dict[tuple[Broker, str | None], list[str]] = {}
     for group_id, (broker, listed) in coordinators.items():
         together.setdefault((broker, _type_of(listed)), []).append(group_id)
@@ -199,6 +207,9 @@ def _told(kind: _Kind, group: Values) -> Values:
     if group["group_state"] == _DEAD:
         return {"error": failed("dead to this request: gone, or of another type, since it was listed")}
     members = sorted(kind.members(group), key=lambda member: str(member["member_id"]))
+    for one, other in pairwise(member["member_id"] for member in members):
+        if one == other:
+            return {"error": failed(f"member {one} is listed twice")}
     return {"state": group["group_state"], "members": members, **kind.group(group)}
 
 
@@ -242,7 +253,8 @@ def _assigned(assignment: Values) -> list[Values]:
 
 def _sorted_topics(topics: Iterable[Values]) -> list[Values]:
     return sorted(
-        ({**each, "partitions": sorted(each["partitions"])} for each in topics), key=lambda each: str(each["topic"])
+        ({**each, "partitions": sorted(each["partitions"])} for each in topics),
+        key=lambda each: (str(each["topic"]), str(each["topic_id"])),
     )
 
 

@@ -171,7 +171,8 @@ def topics_in_trouble(troubles: pa.Table) -> pa.Table:
 def broker_table(metadata: ClusterMetadata) -> pa.Table:
     """Return `broker_id host port rack leads preferred replicas`, by id: the last three count partitions.
 
-    Brokers that hold replicas and are not listed (down, or fenced) are there too, with null for what only the list says.
+    Brokers that hold replicas and are not listed (down, or fenced) are there too, with null for what only the list
+    says.
     """
     partitions = metadata.partitions
     table = metadata.brokers.select(["broker_id", "host", "port", "rack"])
@@ -234,7 +235,9 @@ def _partition_lines(state: State) -> Iterator[str]:
     yield from (f"  {line}".rstrip() for line in text_table(("", "partitions", ""), rows)[2:])
     errors = topics.filter(pc.not_equal(topics["error_code"], 0))
     if errors.num_rows:
-        yield f"{errors.num_rows} topics answered with an error, such as {errors['topic'][0]}: {errors['error_code'][0]}"
+        yield (
+            f"{errors.num_rows} topics answered with an error, such as {errors['topic'][0]}: {errors['error_code'][0]}"
+        )
     worst = topics_in_trouble(troubles)
     if worst.num_rows:
         yield ""

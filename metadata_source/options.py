@@ -1,4 +1,5 @@
-"""The options of a read: strings in, checked and typed out. A table a format says what each option is, and the README prints it.
+"""The options of a read: strings in, checked and typed out. A table a format says what each option is, and the README
+prints it.
 
 Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a connection is made.
 """
@@ -153,13 +154,15 @@ _CLUSTER_OPTIONS: Final = (
     ),
     Option(
         "clusters",
-        'Many clusters in one read, as JSON: `{"alias": {"kafka.bootstrap.servers": "...", ...}, ...}`. Options beside it '
+        'Many clusters in one read, as JSON: `{"alias": {"kafka.bootstrap.servers": "...", ...}, ...}`. Options '
+        "beside it "
         "hold for every cluster that does not set its own.",
     ),
 )
 _CLIENT_HASH_KEY: Final = Option(
     "clientHashKey",
-    "Client ids and hosts of group members, and what holds them, are replaced by keyed hashes: the key, a reference. The same "
+    "Client ids and hosts of group members, and what holds them, are replaced by keyed hashes: the key, a reference. "
+    "The same "
     "key gives the same hashes, which still tell members apart.",
     secret=True,
 )
@@ -185,15 +188,16 @@ OPTIONS: Final = (
     ),
     Option(
         "enrich",
-        "What to ask beside metadata, comma-separated, after a poll that is good, each on its own beat or one given "
-        "(`configs=10m`), never more often than polls: "
+        "Questions to ask beside metadata, comma-separated, after a poll that is good, each on its own beat or one "
+        "given (`configs=10m`), never more often than polls: "
         + ", ".join(f"`{kind}` ({beat})" for kind, beat in ENRICHMENTS.items())
         + ".",
     ),
     _CLIENT_HASH_KEY,
     Option(
         "requestTimeout",
-        "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another broker can "
+        "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another "
+        "broker can "
         "be tried.",
         default="the length of a batch, between 1 s and 10 s",
     ),
@@ -214,13 +218,15 @@ GROUP_LOG_OPTIONS: Final = (
     *_CLUSTER_OPTIONS,
     Option(
         "startingOffsets",
-        "Where a stream without a checkpoint, or a batch read, begins: `earliest`, `latest`, or a time: ISO 8601 with its zone, or "
+        "Where a stream without a checkpoint, or a batch read, begins: `earliest`, `latest`, or a time: ISO 8601 "
+        "with its zone, or "
         "milliseconds since 1970. A partition that has nothing from then on begins at its end.",
         default="earliest",
     ),
     Option(
         "maxRecordsPerBatch",
-        "The most offsets of one cluster's log that a micro-batch goes through; partitions share them by what they have left.",
+        "The most offsets of one cluster's log that a micro-batch goes through; partitions share them by what they "
+        "have left.",
         default="5000000",
         modes=("stream",),
     ),
@@ -314,7 +320,7 @@ class Options:
     polls_per_batch: int
     request_timeout_ms: int
     enrich: Mapping[str, int]
-    """What to ask beside metadata -> its beat."""
+    """Each question to ask beside metadata -> its beat."""
     client_hash_key: str | None
     """A reference; None where client ids and hosts are kept as they are."""
 
@@ -368,7 +374,9 @@ class GroupLogOptions:
 
 
 def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
-    """Check and type the options of `kafka_group_log`, as `parse` does those of `kafka_metadata`. Raises OptionsError."""
+    """Check and type the options of `kafka_group_log`, as `parse` does those of `kafka_metadata`. Raises
+    OptionsError.
+    """
     given = _by_name(options, GROUP_LOG_BY_NAME)
     for name in given:
         if mode is not None and mode not in GROUP_LOG_BY_NAME[name.lower()].modes:
@@ -401,7 +409,8 @@ def _starting(text: str) -> Literal["earliest", "latest"] | int:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise OptionsError(
-            f"startingOffsets: {text!r} is neither earliest, latest, a time such as 2026-11-22T09:00:00Z nor milliseconds since 1970"
+            f"startingOffsets: {text!r} is neither earliest, latest, a time such as 2026-11-22T09:00:00Z nor "
+            f"milliseconds since 1970"
         ) from None
     if time.tzinfo is None:
         raise OptionsError(f"startingOffsets: {text!r} has no zone: end it with Z or an offset such as +01:00")

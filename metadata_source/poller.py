@@ -4,9 +4,11 @@ A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is 
 
 - `unreachable`, `timeout`, `no_brokers` (an empty broker list: a broker that is starting), `broker_error`: tried again,
   with another broker first;
-- `tls`, `protocol` (bytes that are no answer, or over which the code stumbled), `unsupported_version`: tried once with each
-  broker;
-- `authentication`, `authorization`, `too_large`, `wrong_cluster`: final when a bootstrap server's; an address that was only
+- `tls`, `protocol` (bytes that are no answer, or over which the code stumbled), `odd_answer` (it lists something twice,
+  or without a
+  name: see `protocol.oddities`), `unsupported_version`: tried once with each broker;
+- `authentication`, `authorization`, `too_large`, `wrong_cluster`: final when a bootstrap server's; an address that was
+  only
   remembered may be another cluster's by now, then the bootstrap servers are asked;
 - `options`: not tried again;
 - `overlapped`: not sent, since the poll before was still running.
@@ -27,6 +29,7 @@ from metadata_source.errors import PollError, ProtocolError
 from metadata_source.options import METADATA_VERSIONS
 from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
+from metadata_source.protocol.oddities import oddity
 from metadata_source.transport import Address, Connection, error_name, format_address
 
 if TYPE_CHECKING:
@@ -209,13 +212,17 @@ class Poller:
         return None
 
     def ask(self, question: Question, deadline: float) -> Any:
-        """Ask over the connection of the poll before. Raises PollError; then the connection is closed, if it is of no use."""
+        """Ask over the connection of the poll before. Raises PollError; then the connection is closed, if it is of no
+        use.
+        """
         if self._connection is None:
             raise PollError("unreachable", "the connection was lost")
         return self.ask_over(self._connection, question, deadline, self.close)
 
     def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
-        """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's last."""
+        """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's
+        last.
+        """
         before, self._memory.led = self._memory.led, led
         return before is not None and not led <= before
 
@@ -226,7 +233,9 @@ class Poller:
     def ask_over(
         self, connection: Connection, question: Question | TableQuestion, deadline: float, close: Callable[[], None]
     ) -> Any:
-        """Ask over a connection, once the broker's throttling allows. Raises PollError, after `close` if it is of no use then."""
+        """Ask over a connection, once the broker's throttling allows. Raises PollError, after `close` if it is of no
+        use then.
+        """
         questions.version(connection, question)
         self._obey_throttle(connection.address, deadline)
         try:
@@ -263,7 +272,8 @@ class Poller:
                     self._forget()
 
     def _candidates(self, failures: dict[Address, PollError]) -> list[Address]:
-        """Return the brokers to try: who answered last, one that was learnt, bootstrap servers, the others that were learnt.
+        """Return the brokers to try: who answered last, one that was learnt, bootstrap servers, the others that were
+        learnt.
 
         All at random. One alone before the bootstrap servers, so that these get their time where the addresses that the
         brokers advertise cannot be reached. Brokers that are throttling us come last. Who failed for good is left out.
@@ -411,7 +421,9 @@ class _Visits:
 
 
 def _throttle_time_ms(response: Any) -> int | None:
-    """Return what a response says of throttling. DescribeQuorum has no such field, nor have the first versions of others."""
+    """Return what a response says of throttling. DescribeQuorum has no such field, nor have the first versions of
+    others.
+    """
     told: int | None = (
         response["throttle_time_ms"] if isinstance(response, dict) else getattr(response, "throttle_time_ms", None)
     )
@@ -445,11 +457,14 @@ def _check(cluster: Cluster, poll: Poll) -> None:
     if cluster.cluster_id is not None and metadata.cluster_id not in {cluster.cluster_id, None}:
         raise PollError(
             "wrong_cluster",
-            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is {cluster.cluster_id} (a rebuilt cluster gets a "
+            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is {cluster.cluster_id} (a rebuilt "
+            f"cluster gets a "
             "new alias)",
         )
     if metadata.brokers.num_rows == 0:
         raise PollError("no_brokers", f"{where}: its broker list is empty, as while it starts")
+    if (problem := oddity(metadata)) is not None:
+        raise PollError("odd_answer", f"{where}: {problem}")
 
 
 def _failed(last: Poll, attempts: int, failures: dict[Address, PollError]) -> Poll:

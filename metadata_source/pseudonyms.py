@@ -1,9 +1,10 @@
 """Client ids and hosts that must not be stored: keyed hashes (HMAC-SHA-256) in their place, in Arrow columns.
 
-The same value under the same key has the same pseudonym everywhere, so that a crash loop, the same client and host again and
-again, still shows. What may hold such a value among other things is left out, or hashed whole:
+The same value under the same key has the same pseudonym everywhere, so that a crash loop, the same client and host
+again and again, still shows. What may hold such a value among other things is left out, or hashed whole:
 
-- Member ids that brokers give out are the client's id, or its instance id, and a UUID (`GroupMetadataManager`): the part before
+- Member ids that brokers give out are the client's id, or its instance id, and a UUID (`GroupMetadataManager`): the
+  part before
   the UUID is replaced. A member id without a UUID was made by the client, nobody knows of what: it is replaced whole.
 - User data of classic members (of Kafka Streams, of Connect's workers) and raw bytes hold addresses: left out.
 - Tags of streams clients, and the host under which one is reached by users.
@@ -85,7 +86,9 @@ class Pseudonyms:
         return f"{self.of(match['name'])}-{match['uuid']}" if match else self.of(member_id)
 
     def of_records(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Return decoded records (`group_records.RECORDS`) with pseudonyms; the error of one that kept raw bytes says they are gone."""
+        """Return decoded records (`group_records.RECORDS`) with pseudonyms; the error of one that kept raw bytes says
+        they are gone.
+        """
         replaced = pa.RecordBatch.from_arrays(
             [self.of_column(name, records[name]) for name in records.schema.names], schema=records.schema
         )

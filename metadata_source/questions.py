@@ -1,7 +1,8 @@
-"""Requests beside Metadata: what probes and enrichments ask, in kafka-python's own message classes, or by our own tables.
+"""Requests beside Metadata: what probes and enrichments ask, in kafka-python's own message classes, or by our own
+tables.
 
-These messages are small, or asked for seldom. Whichever broker is asked answers: what only the active controller knows it
-forwards (KRaft).
+These messages are small, or asked for seldom. Whichever broker is asked answers: what only the active controller knows
+it forwards (KRaft).
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ _CONTROLLER_TIMEOUT_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request of kafka-python's class `request`, in the highest version that both sides have between `lowest` and `highest`."""
+    """A request of kafka-python's class `request`, in the highest version that both sides have between `lowest` and
+    `highest`.
+    """
 
     request: Any
     fields: Mapping[str, Any]
@@ -130,7 +133,9 @@ def check(code: int) -> None:
 
 
 def topic_configs(topics: Sequence[str], names: Sequence[str]) -> Iterator[Question]:
-    """Yield the questions for these configurations of all the topics; effective values, also where a topic sets none."""
+    """Yield the questions for these configurations of all the topics; effective values, also where a
+    topic sets none.
+    """
     resource = DescribeConfigsRequest.DescribeConfigsResource
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
         resources = [
@@ -163,7 +168,9 @@ def brokers_with_fenced() -> Question:
 
 
 def topic_partitions(topics: Sequence[str], cursor: tuple[str, int] | None) -> Question:
-    """A page of the partitions of these topics, from `cursor` (topic, partition) on. No topic at all would ask for every one."""
+    """A page of the partitions of these topics, from `cursor` (topic, partition) on. No topic at all would ask for
+    every one.
+    """
     topic, at = DescribeTopicPartitionsRequest.TopicRequest, DescribeTopicPartitionsRequest.Cursor
     fields = {
         "topics": [topic(name=name) for name in topics],

@@ -1,13 +1,13 @@
 """Polls as Arrow record batches: the bronze rows of a poll, and what one poll says as plain rows.
 
-Nothing here runs Python code for a partition or a topic: rows are cut from the decoder's columns by offsets. Enrichments alone,
-which are asked for seldom, come as Python values.
+Nothing here runs Python code for a partition or a topic: rows are cut from the decoder's columns by offsets.
+Enrichments alone, which are asked for seldom, come as Python values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from metadata_source.enrichment import Enrichment
 from metadata_source.options import whole_name
-from metadata_source.protocol.digest import DIGEST_VERSION, topic_digests
+from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest, topic_digests
 from metadata_source.schedule import poll_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from metadata_source.options import TopicFilter
     from metadata_source.poller import Poll
@@ -132,6 +132,7 @@ POLLS: Final = pa.schema(
         pa.field("record", pa.string(), nullable=False),
         pa.field("topic", pa.string()),
         pa.field("chunk", pa.int32(), nullable=False),
+        pa.field("day", pa.date32(), nullable=False),
         pa.field("cluster_id", pa.string()),
         pa.field("received_at", _TIME),
         pa.field("interval_ms", pa.int64()),
@@ -151,7 +152,7 @@ POLLS: Final = pa.schema(
         pa.field("elr_version_level", pa.int32()),
         pa.field("controller_id", pa.int32()),
         pa.field("topic_filter", pa.string()),
-        pa.field("key_frame", pa.bool_()),
+        pa.field("is_key_frame", pa.bool_()),
         pa.field("topic_count", pa.int32()),
         pa.field("brokers", pa.list_(pa.field("element", BROKER))),
         pa.field("partition_count", pa.int32()),
@@ -163,6 +164,7 @@ POLLS: Final = pa.schema(
         pa.field("digest_version", pa.int32()),
         pa.field("partitions", pa.list_(pa.field("element", PARTITION))),
         pa.field("enriched", pa.map_(pa.string(), pa.string())),
+        pa.field("enrichment_digests", pa.map_(pa.string(), pa.binary())),
         # Each of these is the column of one kind of enrichment, by whose name its rows are called too.
         pa.field("configs", pa.map_(pa.string(), pa.string())),
         pa.field("reassignments", pa.list_(pa.field("element", _REASSIGNMENT))),
@@ -200,11 +202,15 @@ SCHEMAS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A poll's place in its stream. A batch read has no schedule: no interval and no time that it was due at."""
+    """A poll's place in its stream. A batch read has no schedule: no interval and no time that it was due at.
+
+    `day` is that of its batch: see `schedule.day_of`.
+    """
 
     stream: str
     n: int
     cluster: str
+    day: date
     interval_ms: int | None = None
     scheduled_ms: int | None = None
 
@@ -212,9 +218,9 @@ class Planned:
 class BatchRecords:
     """The bronze rows of one cluster's polls in one batch, in their order.
 
-    The first good poll is a key frame with a row for every topic, and so is one that another cluster answered. After it a
-    topic has rows only where its digest changed, and one with `present` = false where it is gone. Members of groups come under
-    `pseudonyms`, if there are any.
+    The first good poll is a key frame with a row for every topic, and so is one that another cluster answered. After it
+    a topic has rows only where its digest changed, and one with `present` = false where it is gone. Members of groups
+    come under `pseudonyms`, if there are any.
     """
 
     def __init__(self, topic_filter: TopicFilter, pseudonyms: Pseudonyms | None = None) -> None:
@@ -226,31 +232,58 @@ class BatchRecords:
     def rows(
         self, planned: Planned, poll: Poll, enrich: Callable[[], Enrichment] = Enrichment
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, what `enrich` returns.
+        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, what `enrich`
+        returns.
 
         `enrich` is called for a good poll, after its answer was let go here.
         """
+        header = _header_row(planned, poll, self._filter)
         if poll.metadata is None:
-            yield _header(_header_row(planned, poll, self._filter, None, key_frame=None))
+            yield _header(header)
             return
-        metadata = filtered(poll.metadata, self._filter)
+        header |= yield from self._said(planned, poll, filtered(poll.metadata, self._filter))
+        poll = replace(poll, metadata=None)
+        enrichment = enrich()
+        answers = _answers(enrichment, self._pseudonyms)
+        yield _header(
+            header
+            | {
+                "enriched": list(enrichment.outcomes.items()) or None,
+                "enrichment_digests": [(answer.kind, answer.digest) for answer in answers] or None,
+            }
+        )
+        for answer in answers:
+            yield from _enrichment_rows(planned, poll, answer)
+
+    def _said(
+        self, planned: Planned, poll: Poll, metadata: ClusterMetadata
+    ) -> Generator[pa.RecordBatch, None, dict[str, Any]]:
+        """Yield the rows of topics, of a good poll. Return what its header has of the answer."""
         if metadata.cluster_id != self._cluster_id:
             self._before, self._cluster_id = None, metadata.cluster_id
-        key_frame = self._before is None
-        header = _header_row(planned, poll, self._filter, metadata, key_frame=key_frame)
-        names = metadata.topics["topic"].combine_chunks()
-        digests = topic_digests(metadata).cast(pa.binary())
+        names, digests = metadata.topics["topic"].combine_chunks(), topic_digests(metadata).cast(pa.binary())
         before, self._before = self._before, (names, digests)
         changed, gone = _changes(before, names, digests)
         yield from _topic_rows(planned, poll, metadata, digests, changed)
         if len(gone):
             columns = {"topic": gone, "chunk": 0, "present": False}
             yield from _slices(_batch(planned, poll, columns, len(gone)), np.zeros(len(gone), np.int64))
-        poll = replace(poll, metadata=None)
-        del metadata, names, digests, before, changed, gone
-        enrichment = enrich()
-        yield _header(header | {"enriched": list(enrichment.outcomes.items()) or None})
-        yield from _enrichment_rows(planned, poll, enrichment, self._pseudonyms)
+        # Beside the answer: what it would mean something else with.
+        asked = {
+            "api_version": poll.api_version,
+            "topic_filter": self._filter.to_json(),
+            "metadata_version_level": poll.metadata_version_level,
+            "elr_version_level": poll.elr_version_level,
+        }
+        return {
+            "controller_id": metadata.controller_id,
+            "is_key_frame": before is None,
+            "topic_count": metadata.topics.num_rows,
+            "brokers": metadata.brokers.to_pylist(),
+            "partition_count": metadata.partitions.num_rows,
+            "digest": answer_digest(metadata, digests, asked),
+            "digest_version": DIGEST_VERSION,
+        }
 
 
 def entity_rows(entity: str, cluster: str, poll: Poll, topic_filter: TopicFilter) -> Iterator[pa.RecordBatch]:
@@ -306,7 +339,9 @@ def _with_topics(metadata: ClusterMetadata, mask: npt.NDArray[np.bool_]) -> Clus
 def _changes(
     before: tuple[pa.Array, pa.Array] | None, names: pa.Array, digests: pa.Array
 ) -> tuple[npt.NDArray[np.bool_], pa.Array]:
-    """Return which topics changed since the answer before (all of them if there is none), and the names of those gone."""
+    """Return which topics changed since the answer before (all of them if there is none), and the names
+    of those gone.
+    """
     if before is None:
         return np.ones(len(names), np.bool_), names.slice(0, 0)
     old_names, old_digests = before
@@ -316,18 +351,17 @@ def _changes(
     return ~same.to_numpy(zero_copy_only=False), gone
 
 
-def _header_row(
-    planned: Planned, poll: Poll, topic_filter: TopicFilter, metadata: ClusterMetadata | None, *, key_frame: bool | None
-) -> dict[str, Any]:
-    """Return the row `record = 'poll'`. `metadata` is None for a failed poll, which says nothing about the cluster."""
+def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict[str, Any]:
+    """Return the row `record = 'poll'`, without what an answer says about the cluster: a failed poll says nothing."""
     scheduled = planned.scheduled_ms
-    row = {
+    return {
         "poll_id": poll_id(planned.stream, planned.n),
         "stream": planned.stream,
         "n": planned.n,
         "cluster": planned.cluster,
         "record": "poll",
         "chunk": 0,
+        "day": planned.day,
         # Also of a failed poll, if something answered: it may be another cluster's.
         "cluster_id": poll.cluster_id,
         "received_at": poll.received_at,
@@ -348,37 +382,44 @@ def _header_row(
         "elr_version_level": poll.elr_version_level,
         "topic_filter": topic_filter.to_json(),
     }
-    if metadata is not None:
-        row |= {
-            "controller_id": metadata.controller_id,
-            "key_frame": key_frame,
-            "topic_count": metadata.topics.num_rows,
-            "brokers": metadata.brokers.to_pylist(),
-            "partition_count": metadata.partitions.num_rows,
-        }
-    return row
 
 
 def _header(row: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=POLLS)
 
 
-def _enrichment_rows(
-    planned: Planned, poll: Poll, enrichment: Enrichment, pseudonyms: Pseudonyms | None
-) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one kind of enrichment was answered: a value a row, and the topics of the rows if they have any."""
+
+    kind: str
+    values: pa.Array
+    topics: list[str] | None
+    digest: bytes
+
+
+def _answers(enrichment: Enrichment, pseudonyms: Pseudonyms | None) -> list[_Answer]:
+    """Return the answers of the good kinds. Digests are of what is stored: with pseudonyms, if there are any."""
+    answers = []
     for kind, rows in enrichment.rows.items():
         values = pa.array(rows.values, POLLS.field(kind).type)
         if pseudonyms is not None:
             values = pseudonyms.of_column(kind, values)
-        columns = {"record": kind, kind: values}
-        if rows.topics is None:
-            columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
-        else:
-            columns |= {"chunk": 0, "topic": pa.array(rows.topics, pa.string())}
-        sizes = np.zeros(len(values), np.int64)
-        if pa.types.is_list(values.type):
-            sizes = pc.list_value_length(values).to_numpy().astype(np.int64)
-        yield from _slices(_batch(planned, poll, columns, len(values)), sizes)
+        answers.append(_Answer(kind, values, rows.topics, rows_digest([rows.topics, values.to_pylist()])))
+    return answers
+
+
+def _enrichment_rows(planned: Planned, poll: Poll, answer: _Answer) -> Iterator[pa.RecordBatch]:
+    values = answer.values
+    columns = {"record": answer.kind, answer.kind: values}
+    if answer.topics is None:
+        columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
+    else:
+        columns |= {"chunk": 0, "topic": pa.array(answer.topics, pa.string())}
+    sizes = np.zeros(len(values), np.int64)
+    if pa.types.is_list(values.type):
+        sizes = pc.list_value_length(values).to_numpy().astype(np.int64)
+    yield from _slices(_batch(planned, poll, columns, len(values)), sizes)
 
 
 def _topic_rows(
@@ -435,13 +476,16 @@ def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _batch(planned: Planned, poll: Poll, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Return rows of a good poll, of topics unless told: these columns (arrays, or values for every row), its key, else nulls."""
+    """Return rows of a good poll, of topics unless told: these columns (arrays, or values for every row), its key, else
+    nulls.
+    """
     given = {
         "poll_id": poll_id(planned.stream, planned.n),
         "stream": planned.stream,
         "n": planned.n,
         "cluster": planned.cluster,
         "record": "topic",
+        "day": planned.day,
         "cluster_id": poll.cluster_id,
         "received_at": poll.received_at,
     } | columns

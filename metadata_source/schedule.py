@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Final, Self
 
 OFFSET_VERSION: Final = 1
@@ -24,6 +24,11 @@ def mint_stream(now: datetime) -> str:
 def poll_id(stream: str, n: int) -> str:
     """Name poll `n` of a stream. Twelve digits keep the order as text for 30,000 years of one poll a second."""
     return f"{stream}/{n:012d}"
+
+
+def day_of(scheduled_ms: int) -> date:
+    """Return the day, in UTC, that all rows of a batch share whose first poll is due then."""
+    return datetime.fromtimestamp(scheduled_ms / 1000, UTC).date()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,8 @@ class Offset:
         version = fields.pop("version", None)
         if version != OFFSET_VERSION or fields.keys() != cls.__dataclass_fields__.keys():
             raise ValueError(
-                f"the checkpoint holds an offset of version {version!r} and this kafka_metadata writes {OFFSET_VERSION}: "
+                f"the checkpoint holds an offset of version {version!r} and this kafka_metadata writes "
+                f"{OFFSET_VERSION}: "
                 "start the query with a new checkpoint"
             )
         return cls(**fields)
@@ -61,7 +67,8 @@ def due_at(start: Offset, now_ms: int, interval_ms: int, polls: int) -> int:
     """Return when the first poll of the batch after `start` is due: on the beat of `start`, and never a missed tick.
 
     The past means at once. Where several ticks were missed it is the last of them: those before it get no number. A due
-    time that no schedule of today could have set (the clock was set back, or the interval was longer) means at once too.
+    time that no schedule of today could have set (the clock was set back, or the interval was longer) means at once
+    too.
     """
     if start.due_ms is None or start.due_ms - now_ms > interval_ms * polls:
         return now_ms
@@ -89,8 +96,8 @@ def ticks(scheduled_ms: int, now_ms: int, interval_ms: int, polls: int) -> list[
 
     A task that begins less than an interval late sends its first poll at once and keeps the beat; later than that (a
     batch that is run again, a task that waited for a slot) the whole beat starts now, or its polls would fall together.
-    It starts now too where `scheduled_ms` lies well ahead: a batch is planned only once it is due, so this machine's clock
-    is behind the driver's, by whatever it takes.
+    It starts now too where `scheduled_ms` lies well ahead: a batch is planned only once it is due, so this machine's
+    clock is behind the driver's, by whatever it takes.
     """
     begin = scheduled_ms if -_CLOCKS_APART_MS < now_ms - scheduled_ms < interval_ms else now_ms
     return [begin + index * interval_ms for index in range(polls)]

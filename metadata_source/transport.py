@@ -1,8 +1,8 @@
 """Bytes to a broker and bytes back: the one file that knows kafka-python's connection layer.
 
-That layer (TCP, TLS, SASL, framing, ApiVersions) is not documented as public: pyproject.toml pins it to one minor version,
-and tests/kafka/test_transport.py says when it changed. Everything but the look-up of a host's name runs on the caller's
-thread and ends with `Connection.close`; connections of different threads share nothing.
+That layer (TCP, TLS, SASL, framing, ApiVersions) is not documented as public: pyproject.toml pins it to one minor
+version, and tests/kafka/test_transport.py says when it changed. Everything but the look-up of a host's name runs on the
+caller's thread and ends with `Connection.close`; connections of different threads share nothing.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Answer:
 class Connection:
     """One connection to one broker, authenticated and with its versions known.
 
-    `api_versions` maps an API key to the lowest and highest version that the broker has. `features` maps a feature to its
-    finalized level (KIP-584), None when the broker does not say. `sent_at` is when the last request was sent.
+    `api_versions` maps an API key to the lowest and highest version that the broker has. `features` maps a feature to
+    its finalized level (KIP-584), None when the broker does not say. `sent_at` is when the last request was sent.
     """
 
     def __init__(self, cluster: Cluster, address: Address, deadline: float) -> None:
@@ -103,7 +103,9 @@ class Connection:
         return answer
 
     def ask(self, request: Any, deadline: float) -> Any:
-        """Send a request of kafka-python's own message classes and return its response. Raises PollError, as `request`."""
+        """Send a request of kafka-python's own message classes and return its response. Raises
+        PollError, as `request`.
+        """
         return self._drive(lambda: self._send(request, deadline), deadline)
 
     def close(self) -> None:
@@ -183,7 +185,9 @@ class Connection:
         return Answer(body=body, received_at=datetime.now(UTC), latency_ms=(time.monotonic() - sent) * 1000)
 
     async def _let_throttle_pass(self) -> None:
-        """Wait for as long as an answer to one of the library's own requests asked for; sent meanwhile, a request fails."""
+        """Wait for as long as an answer to one of the library's own requests asked for; sent meanwhile, a request
+        fails.
+        """
         while "throttle" in self._connection.paused:
             await self._net.sleep(0.01)
 

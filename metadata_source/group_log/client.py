@@ -1,4 +1,6 @@
-"""What is asked of confluent-kafka: where the coordinators' log begins and ends, and a consumer that reads it and leaves no trace."""
+"""What is asked of confluent-kafka: where the coordinators' log begins and ends, and a consumer that reads it and
+leaves no trace.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _KINDS: Final = {
 
 
 class Failures:
-    """Remembers what a client's threads last said is wrong with the cluster: a call that timed out does not know why."""
+    """Remembers what a client's threads last said is wrong with the cluster: a call that timed out does
+    not know why.
+    """
 
     def __init__(self) -> None:
         self._last: KafkaError | None = None
@@ -61,7 +65,9 @@ class Failures:
 
 
 def settings(cluster: Cluster, failures: Failures) -> dict[str, Any]:
-    """Return librdkafka's settings for a cluster, secrets resolved. Raises GroupLogError (`options`), never with a secret."""
+    """Return librdkafka's settings for a cluster, secrets resolved. Raises GroupLogError (`options`), never with a
+    secret.
+    """
     try:
         username, password = sasl_credentials(cluster) if cluster.sasl else (None, None)
         key_password = (
@@ -149,7 +155,7 @@ class LogWatcher:
             answer = ask(self._admin)
         except KafkaException as error:
             self._admin.poll(0)
-            # Secrets may have changed meanwhile: they are resolved anew for the next client.
+            # Secrets may have changed meanwhile: they are resolved again for the next client.
             self._admin = None
             raise self._failures.explain(error.args[0]) from None
         self._failures.forget()

@@ -1,7 +1,7 @@
 """The Spark data source `kafka_group_log`: one Spark partition for each partition of `__consumer_offsets`, by offset.
 
-The driver says how far a batch goes, executors read it. Kafka clients and pyarrow are imported where they are used, since Spark
-imports this module to look up names.
+The driver says how far a batch goes, executors read it. Kafka clients and pyarrow are imported where they are used,
+since Spark imports this module to look up names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ log = logging.getLogger("kafka_metadata_history.group_log")
 
 TOPIC: Final = "__consumer_offsets"
 _PATIENCE_S: Final = 1.0
-"""So long a cluster that is slow to say where its log ends holds up the others, and so long is waited when nothing is new."""
+"""So long a cluster that is slow to say where its log ends holds up the others, and so long is waited when nothing is
+new.
+"""
 _AGAIN_S: Final = 10.0
 """Between two looks at clusters that a planned batch waits for."""
 
@@ -158,8 +160,8 @@ class _BatchReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the logs. On the driver it says how far each batch goes; its pickled copies, in workers, read.
 
-    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its place stays; so does the place
-    of a cluster that is no longer asked for.
+    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its place stays; so does
+    the place of a cluster that is no longer asked for.
     """
 
     def __init__(self, options: GroupLogOptions, topic: str) -> None:
@@ -183,8 +185,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
         """Return the end of the next batch; if nothing is new, after a while.
 
-        A log that is found is a batch of its own, without rows: a batch's rows follow from its two offsets alone, whenever it is run
-        again, so that its beginning has to stand in one.
+        A log that is found is a batch of its own, without rows: a batch's rows follow from its two offsets alone,
+        whenever it is run again, so that its beginning has to stand in one.
         """
         places = {alias: Place.from_json(place) for alias, place in start.items()}
         logs = self._looking().ready(known=places) if self._available is None else self._available
@@ -193,7 +195,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if (place := places.get(alias)) is not None:
                 end[alias] = advance(place, seen.log, self._options.max_records)
             elif seen.log.whole:
-                # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
+                # Not a partition later: one that is new to a place begins with its first record, wherever others were
+                # to begin.
                 end[alias] = Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
         if end == places and self._available is None:
             # Returning at once would make Spark ask again 67 times a second.
@@ -260,7 +263,9 @@ class _Looks:
         self._under_way: dict[str, Future[_Seen]] = {}
 
     def ready(self, known: Collection[str]) -> dict[str, _Seen]:
-        """Return what clusters say that answer soon, or that have answered since the last time. `known` have a place."""
+        """Return what clusters say that answer soon, or that have answered since the last time. `known`
+        have a place.
+        """
         return self._collect(known, _PATIENCE_S)
 
     def finished(self, known: Collection[str]) -> dict[str, _Seen]:

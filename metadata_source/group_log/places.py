@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a cluster says of its log: each partition's first offset and the one after its last; `topic_id` is None without a log.
+    """What a cluster says of its log: each partition's first offset and the one after its last; `topic_id` is None
+    without a log.
 
     A partition of `partitions` that `begins` and `ends` lack has no leader: nothing is known of its offsets.
     """
@@ -54,7 +55,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One partition's offsets from `start` up to `end` in one batch; with `end` before `start`, or `remade`, the log was cut off."""
+    """One partition's offsets from `start` up to `end` in one batch; with `end` before `start`, or `remade`, the log
+    was cut off.
+    """
 
     cluster: str
     cluster_id: str | None
@@ -72,7 +75,8 @@ class Span:
 
 
 def advance(place: Place, log: Log, limit: int | None = None) -> Place:
-    """Return the place at the end of the next batch: some `limit` offsets on, all partitions together, and at least one of each.
+    """Return the place at the end of the next batch: some `limit` offsets on, all partitions together, and at least one
+    of each.
 
     A partition that is new has its first offset as its place. One without a leader keeps its place.
     """
@@ -99,7 +103,9 @@ def advance(place: Place, log: Log, limit: int | None = None) -> Place:
 
 
 def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span]:
-    """Yield what lies between two places. A partition that is new at the end has been found, and nothing of it is read yet."""
+    """Yield what lies between two places. A partition that is new at the end has been found, and nothing of it is read
+    yet.
+    """
     for cluster, until in end.items():
         since = start.get(cluster)
         if since is None:

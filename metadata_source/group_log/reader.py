@@ -1,6 +1,7 @@
 """From a span of one partition's offsets to rows of bronze.group_log.
 
-Nearly every record is an offset commit: it costs a look at the first two bytes of its key. The end of a span is an offset, not a
+Nearly every record is an offset commit: it costs a look at the first two bytes of its key. The end of a span is an
+offset, not a
 record: there may be none, where records were compacted away or are markers of transactions.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from contextlib import closing
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -45,6 +47,7 @@ SCHEMA: Final = pa.schema(
         pa.field("record", pa.string(), nullable=False),
         pa.field("cluster_id", pa.string()),
         pa.field("read_at", _TIME, nullable=False),
+        pa.field("day", pa.date32(), nullable=False),
         pa.field("next_offset", pa.int64()),
         pa.field("commits", pa.int64()),
         pa.field("records", pa.int64()),
@@ -59,7 +62,9 @@ SCHEMA: Final = pa.schema(
 def read_span(
     cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: int, pseudonyms: Pseudonyms | None, topic: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a span: its records, and what was gone through. Raises GroupLogError, after `timeout_ms` without progress."""
+    """Yield the rows of a span: its records, and what was gone through. Raises GroupLogError, after `timeout_ms`
+    without progress.
+    """
     watcher = LogWatcher(cluster, topic, timeout_ms)
     with closing(consumer(cluster)) as client:
         at = span.start
@@ -95,6 +100,7 @@ def span_row(
         "record": record,
         "cluster_id": span.cluster_id,
         "read_at": read_at,
+        "day": read_at.astimezone(UTC).date(),
         "next_offset": next_offset,
         **counts,
     }
@@ -116,6 +122,7 @@ def record_rows(
         "record": ["record"] * len(messages),
         "cluster_id": [span.cluster_id] * len(messages),
         "read_at": [read_at] * len(messages),
+        "day": [read_at.astimezone(UTC).date()] * len(messages),
         "timestamp": [
             ms * 1000 if kind != TIMESTAMP_NOT_AVAILABLE and 0 <= ms <= LAST_MS else None for kind, ms in times
         ],
@@ -207,7 +214,8 @@ class _Run:
         return records, error
 
     def _look_into(self, *, late: bool) -> None:
-        """Find out why nothing comes: the log may have lost what is next. Raises GroupLogError where it is `late` and not that.
+        """Find out why nothing comes: the log may have lost what is next. Raises GroupLogError where it is `late` and
+        not that.
 
         Not by the consumer's own watermarks, which of a partition without a leader can be those of an empty one.
         """

@@ -1,13 +1,13 @@
 """Many bodies of one message and version, read side by side: bytes in, one Arrow array of structs out, one row a body.
 
-The exact reader (`values`) takes a step in Python for each field of each body. Here a step is a few NumPy operations on the same
-field of all bodies: each has a cursor, and a field moves all cursors at once. What a field says is made into Arrow afterwards, and
-only if it is wanted: entries of an array are found by going past one after the other, then all entries of all bodies are read as
-bodies are.
+The exact reader (`values`) takes a step in Python for each field of each body. Here a step is a few NumPy operations on
+the same field of all bodies: each has a cursor, and a field moves all cursors at once. What a field says is made into
+Arrow afterwards, and only if it is wanted: entries of an array are found by going past one after the other, then all
+entries of all bodies are read as bodies are.
 
-A body is given up as soon as something about it is not usual: a varint of more than three bytes, tagged fields that do not ascend,
-more entries than nearly all others have, and whatever is wrong. The exact reader then reads it, and says what it finds. So the
-rules of the encoding stand in `wire`, and what is read here was read as it would have read it.
+A body is given up as soon as something about it is not usual: a varint of more than three bytes, tagged fields that do
+not ascend, more entries than nearly all others have, and whatever is wrong. The exact reader then reads it, and says
+what it finds. So the rules of the encoding stand in `wire`, and what is read here was read as it would have read it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _PADDING: Final = bytes(16)
 def read_batch(
     bodies: pa.BinaryArray, message: Message, version: int, *, start: int = 0, may_go_on: bool = False
 ) -> tuple[pa.StructArray, dict[int, ProtocolError]]:
-    """Return what bodies say, as `read_values` reads each of them; null where bytes are no such message, and by row what is wrong.
+    """Return what bodies say, as `read_values` reads each of them; null where bytes are no such message, and by row
+    what is wrong.
 
     Fields are those of all versions, UUIDs are 16 bytes. No body is null.
     Raises ValueError for a version that does not exist.
@@ -121,8 +122,8 @@ def _side_by_side(
 class _Walk:
     """Goes through all bodies with cursors: `rows` says of which body each is, `at` where it stands.
 
-    A cursor never leaves its body. Where one cannot go on its body is not usual any more: it stays and is taken along to the end, but
-    finds no entries there, or it would find the same ones again and again.
+    A cursor never leaves its body. Where one cannot go on its body is not usual any more: it stays and is taken along
+    to the end, but finds no entries there, or it would find the same ones again and again.
     """
 
     def __init__(self, bodies: pa.BinaryArray, message: Message, version: int) -> None:
@@ -250,7 +251,9 @@ class _Walk:
     def _entries(
         self, kind: Primitive | Array | Struct, rows: Positions, first: Positions, counts: Positions
     ) -> tuple[Positions, Positions]:
-        """Go past the entries of arrays, the first of all, the second of all and so on. Return where each begins, and the ends."""
+        """Go past the entries of arrays, the first of all, the second of all and so on. Return where each begins, and
+        the ends.
+        """
         at = first.copy()
         indices = np.cumsum(counts) - counts
         begins = np.repeat(first, counts)
@@ -260,7 +263,8 @@ class _Walk:
         return begins, at
 
     def _rounds(self, rows: Positions, counts: Positions) -> Iterator[tuple[int, Positions]]:
-        """Yield numbers from 0 on and the cursors whose count is higher; bodies with more than nearly all others are given up.
+        """Yield numbers from 0 on and the cursors whose count is higher; bodies with more than nearly all others are
+        given up.
 
         What has been given up meanwhile does not go on: a count may be of any size.
         """

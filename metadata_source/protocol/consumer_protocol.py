@@ -1,7 +1,7 @@
 """What consumers of classic groups and their leader tell each other; to the coordinator it is bytes.
 
-Kafka's rule (``ConsumerProtocol.deserializeVersion`` and what calls it): two bytes are the version; one that is higher than the
-highest known is read as that; what stands after the known fields is left alone.
+Kafka's rule (``ConsumerProtocol.deserializeVersion`` and what calls it): two bytes are the version; one that is higher
+than the highest known is read as that; what stands after the known fields is left alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ ASSIGNMENTS = pa.struct([("version", pa.int32()), ("partitions", _PARTITIONS), (
 def read_subscriptions(data: pa.BinaryArray) -> pa.StructArray:
     """Return subscriptions, one a row, null for bytes that are none; type: `SUBSCRIPTIONS`.
 
-    `owned_partitions` is null before version 1, `generation` and `rack` are null before 2 and 3 and where the consumer has none.
+    `owned_partitions` is null before version 1, `generation` and `rack` are null before 2 and 3 and where the consumer
+    has none.
     """
     versions, found = _read(SUBSCRIPTION, data)
     fields = fields_of(found)

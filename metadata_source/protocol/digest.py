@@ -1,26 +1,38 @@
-"""The digest of a topic: 128 bits that change when anything covered changes, whatever the order of the answer.
+"""Digests, of 128 bits, that change when anything covered changes, whatever the order of the answer.
 
-Covered are topic id, error, is_internal and, by partition number, error, leader, epoch, ordered replicas, sorted ISR and sorted
-offline replicas; a field that the version lacks (null) differs from every value. The digest is made against accidents (two
-states of a topic agree with a chance of 2^-128), not against adversaries, who could make states that collide.
+Of a topic: covered are topic id, error, is_internal and, by partition number, error, leader, epoch, ordered replicas,
+sorted ISR and sorted offline replicas; a field that the version lacks (null) differs from every value. The digest is
+made against accidents (two states of a topic agree with a chance of 2^-128), not against adversaries, who could make
+states that collide.
 
-Version 1. All arithmetic is on unsigned 64-bit integers, modulo 2^64. `u32(x)` and `u16(x)` are the two's complement of x.
-``mix(z)`` is SplitMix64's: z += 0x9E3779B97F4A7C15; z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9; z = (z ^ z >> 27) *
-0x94D049BB133111EB; z ^ z >> 31. ``chain(h, w1, ..., wn)`` is h = mix(h ^ w) for each word in turn. The digest is two lanes, seed
-0x6B61666B61206D64 and seed 0x6D65746164617461, each as 8 bytes, little-endian. In a lane:
+Version 1. All arithmetic is on unsigned 64-bit integers, modulo 2^64. `u32(x)` and `u16(x)` are the two's complement of
+x. ``mix(z)`` is SplitMix64's: z += 0x9E3779B97F4A7C15; z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9; z = (z ^ z >> 27) *
+0x94D049BB133111EB; z ^ z >> 31. ``chain(h, w1, ..., wn)`` is h = mix(h ^ w) for each word in turn. The digest is two
+lanes, seed 0x6B61666B61206D64 and seed 0x6D65746164617461, each as 8 bytes, little-endian. In a lane:
 
-- a list of node ids is the sum of chain(seed, tag, id) over its entries: in replicas, id = position << 32 | u32(id) with tag 1; in ISR
+- a list of node ids is the sum of chain(seed, tag, id) over its entries: in replicas, id = position << 32 | u32(id)
+  with tag 1; in ISR
   and offline replicas, where order means nothing, id = u32(id) with tags 2 and 3; an empty or absent list is 0;
-- a partition is chain(seed, u32(partition) << 32 | u32(leader), u16(error) << 33 | has epoch << 32 | u32(epoch or 0), lengths,
-  replicas, ISR, offline replicas), where lengths = len(replicas) + (len(ISR) << 21) + (len(offline) + 1 << 42), the last term 0
-  when offline replicas are absent;
-- a topic is chain(seed, sum of its partitions, id, id', id'', u16(error) << 34 | internal << 32 | number of partitions), where the
-  three id words are the 22 characters of the topic id, zero-filled to 24 bytes, little-endian, 0 when absent, and internal is 0
-  for false, 1 for true, 2 when absent.
+- a partition is chain(seed, u32(partition) << 32 | u32(leader), u16(error) << 33 | has epoch << 32 | u32(epoch or 0),
+  lengths,
+  replicas, ISR, offline replicas), where lengths = len(replicas) + (len(ISR) << 21) + (len(offline) + 1 << 42), the
+  last term 0 when offline replicas are absent;
+- a topic is chain(seed, sum of its partitions, id, id', id'', u16(error) << 34 | internal << 32 | number of
+  partitions), where the
+  three id words are the 22 characters of the topic id, zero-filled to 24 bytes, little-endian, 0 when absent, and
+  internal is 0 for false, 1 for true, 2 when absent.
+
+Of a whole answer, and of the rows of an enrichment: BLAKE2b of JSON (keys sorted, ASCII, no blanks) that has this
+version in it. The JSON of an answer has cluster id, brokers by id, how many topics there are and what the poll adds; a
+line feed, the lengths of the topics' names in bytes (32 bits each, little-endian), these names and the topics' digests
+follow, all in the order of the names. Controller id, throttle times and authorized operations are not covered: they
+change by themselves.
 """
 
 from __future__ import annotations
 
+import json
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +41,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from metadata_source.protocol.metadata import ClusterMetadata
 
 Words = npt.NDArray[np.uint64]
@@ -60,6 +74,40 @@ def topic_digests(metadata: ClusterMetadata) -> pa.Array:
         lanes.append(_chain(seed, _segment_sums(by_partition, counts), *topic_words))
     digests = np.stack(lanes, axis=1).astype("<u8")
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(counts), [None, pa.py_buffer(digests)])
+
+
+def answer_digest(metadata: ClusterMetadata, digests: pa.Array, more: Mapping[str, Any]) -> bytes:
+    """Return the digest of an answer whose topics have these `digests`; `more` goes into its JSON too.
+
+    Topics have names, each another one.
+    """
+    names = metadata.topics["topic"].combine_chunks()
+    order = pc.sort_indices(names)
+    names, digests = names.take(order), digests.take(order)
+    brokers = sorted(metadata.brokers.to_pylist(), key=lambda broker: int(broker["broker_id"]))
+    head = {**more, "cluster_id": metadata.cluster_id, "brokers": brokers, "topics": len(names)}
+    lengths = _int64(pc.binary_length(names)).astype("<i4")
+    return _blake2b(head, lengths, _joined(names), _joined(digests.cast(pa.binary())))
+
+
+def rows_digest(rows: Any) -> bytes:
+    """Return the digest of the rows of an enrichment, plain values that are in an order of their own."""
+    return _blake2b({"rows": rows})
+
+
+def _blake2b(head: Mapping[str, Any], *parts: Any) -> bytes:
+    versioned = {"digest_version": DIGEST_VERSION, **head}
+    text = json.dumps(versioned, sort_keys=True, separators=(",", ":"))
+    digest = blake2b(f"{text}\n".encode(), digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _joined(texts: pa.Array) -> pa.Buffer:
+    """Return all of an array's strings or bytes as one."""
+    one = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    return pc.binary_join(one, pa.scalar("", texts.type))[0].as_buffer()
 
 
 class _Lists:

@@ -1,6 +1,7 @@
 """What coordinators are asked about groups, as tables: which there are, and each by the request of its type.
 
-They follow Kafka's definitions (``clients/src/main/resources/common/message/*Groups*.json`` and ``*GroupDescribe*.json``).
+They follow Kafka's definitions (``clients/src/main/resources/common/message/*Groups*.json`` and
+``*GroupDescribe*.json``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records of ``__consumer_offsets``: bytes in, Arrow out, one row a record in the columns of ``bronze.group_log``.
 
-What Kafka writes for "none" is null: an epoch or time-out of -1, a time of -1 or 0, a UUID of zeros, an empty pattern, assignment
-epochs or configs that are not there. A metadata hash of 0 stays: it is also the hash of no topics.
+What Kafka writes for "none" is null: an epoch or time-out of -1, a time of -1 or 0, a UUID of zeros, an empty pattern,
+assignment epochs or configs that are not there. A metadata hash of 0 stays: it is also the hash of no topics.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ RECORDS: pa.Schema = pa.schema(
         ("version", _INT),
         ("group_id", _TEXT),
         ("member_id", _TEXT),
-        ("tombstone", pa.bool_()),
+        ("is_tombstone", pa.bool_()),
         ("error", _TEXT),
         ("key", _BYTES),
         ("value", _BYTES),
@@ -167,20 +167,25 @@ _TIMES = ("current_state_timestamp", "assignment_timestamp", "timestamp")
 LAST_MS = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z, the last time that Python and Spark have."""
 OFFSET_COMMITS = frozenset((b"\0\0", b"\0\1"))
-"""The first two bytes of an offset commit's key (types 0 and 1): nearly all of the log, and not what `decode_records` is for."""
+"""The first two bytes of an offset commit's key (types 0 and 1): nearly all of the log, and not what `decode_records`
+is for.
+"""
 
 
 def decode_records(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> pa.RecordBatch:
     """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
 
-    A record of an unknown type or version, and one whose bytes are not what they should be, has `error`, its raw `key` and `value`,
-    and what its key told; offset commits are among those. A tombstone has what its key tells, a pattern too. `tombstone` is never null.
+    A record of an unknown type or version, and one whose bytes are not what they should be, has `error`, its raw `key`
+    and `value`, and what its key told; offset commits are among those. A tombstone has what its key tells, a pattern
+    too. `is_tombstone` is never null.
     """
     return _Decoding(pa.array(keys, _BYTES), pa.array(values, _BYTES)).records()
 
 
 class _Decoding:
-    """Decodes some records, those of one type and version together. `_pieces` are what was found for rows of columns."""
+    """Decodes some records, those of one type and version together. `_pieces` are what was found for
+    rows of columns.
+    """
 
     def __init__(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         self._keys = keys
@@ -204,7 +209,7 @@ class _Decoding:
         self._put("error", failed, pa.array([self._errors[row] for row in failed.tolist()], _TEXT))
         self._put("key", failed, self._keys.take(pa.array(failed)))
         self._put("value", failed, self._values.take(pa.array(failed)))
-        self._put("tombstone", rows, pa.array(~self._live))
+        self._put("is_tombstone", rows, pa.array(~self._live))
         columns = [scattered(len(rows), field.type, self._pieces[field.name]) for field in RECORDS]
         return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 
@@ -278,7 +283,9 @@ def _classic(group: Fields) -> Fields:
 
 
 def _classic_members(members: pa.StructArray, of_consumers: pa.BooleanArray) -> Fields:
-    """Return members; bytes stay bytes where they are not the consumer protocol's, and are null where there are none."""
+    """Return members; bytes stay bytes where they are not the consumer protocol's, and are null where
+    there are none.
+    """
     member = fields_of(members)
     subscription = read_subscriptions(pc.if_else(of_consumers, member["subscription"], None))
     assignment = read_assignments(pc.if_else(of_consumers, member["assignment"], None))
@@ -342,7 +349,9 @@ def _classic_protocols(protocols: pa.StructArray) -> Fields:
 
 
 def _member(values: Fields) -> Fields:
-    """Return what members of all types have: those of share groups have no time-out, those of streams groups no topics."""
+    """Return what members of all types have: those of share groups have no time-out, those of streams
+    groups no topics.
+    """
     named = {"rack": values["rack_id"]}
     if "subscribed_topic_names" in values:
         named["topics"] = values["subscribed_topic_names"]

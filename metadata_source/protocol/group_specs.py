@@ -1,8 +1,11 @@
 """What the group coordinators write to ``__consumer_offsets``, as tables: keys and values of records by record type.
 
-They follow Kafka's definitions (``group-coordinator/src/main/resources/common/message/*Key.json`` and ``*Value.json``), and for what
-classic members put in there themselves those of the consumer protocol (``clients/.../message/ConsumerProtocol*.json``). Where a
-tagged field is absent, Kafka takes the default of its type, an empty array or a struct of defaults, even if null is allowed.
+They follow Kafka's definitions (``group-coordinator/src/main/resources/common/message/*Key.json`` and ``*Value.json``),
+and for what classic members put in there themselves those of the consumer protocol
+(``clients/.../message/ConsumerProtocol*.json``). Where a tagged field is absent, Kafka takes the default of its type,
+an empty array or a struct of defaults, even if
+null is
+allowed.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ _INT32S, _STRINGS = Array(_INT32), Array(_STRING)
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """One type of record. The key's first two bytes are the type; the value's are the version, which a key does not have."""
+    """One type of record. The key's first two bytes are the type; the value's are the version, which a key does not
+    have.
+    """
 
     key: Message
     value: Message
@@ -169,7 +174,8 @@ _SUBTOPOLOGY = Struct(
 
 _OF_GROUP = ("group_id",)
 
-#: By the number of the type. Missing are 0 and 1, offset commits, which nothing here reads, and 9 and 18, which Kafka 4.3 no longer has.
+#  By the number of the type. Missing are 0 and 1, offset commits, which nothing here reads, and 9 and 18, which Kafka
+# 4.3 no longer has.
 RECORD_TYPES: dict[int, RecordType] = {
     each.key.api_key: each
     for each in (

@@ -1,7 +1,7 @@
 """A Metadata response field by field, for the engineer who looks for what a broker sent wrong.
 
-Where the bytes are wrong, each mistake that brokers have really made is tried on them: a mistake is a change of the message's
-table, and it explains the bytes if the changed table reads all of them.
+Where the bytes are wrong, each mistake that brokers have really made is tried on them: a mistake is a change of the
+message's table, and it explains the bytes if the changed table reads all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _HEADERS = {
 
 
 def inspect(body: bytes, version: int, show: Callable[[str], None]) -> ProtocolError | None:
-    """Show a response field by field: one line each of offset, bytes, path and value. Return the error that it ends with, if any."""
+    """Show a response field by field: one line each of offset, bytes, path and value. Return the error that it ends
+    with, if any.
+    """
 
     def show_value(path: str, start: int, end: int, value: Any) -> None:
         show(f"{start:>9}  {_hex(body[start:end]):<50}  {path} = {_text(value)}")
@@ -122,7 +124,9 @@ def _fields(struct: Struct, prefix: str) -> Iterator[tuple[str, Field]]:
 
 
 def _edited(edit: Callable[[str, Struct], Struct]) -> Message:
-    """Return the response's table with each struct edited; `edit` takes the struct's path ("" for the message) and the struct."""
+    """Return the response's table with each struct edited; `edit` takes the struct's path ("" for the message) and the
+    struct.
+    """
     return replace(METADATA_RESPONSE, body=_edited_struct(METADATA_RESPONSE.body, "", edit))
 
 

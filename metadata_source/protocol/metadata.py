@@ -61,8 +61,10 @@ PARTITIONS = pa.schema(
 class ClusterMetadata:
     """One Metadata response. What its version lacks is None, or a column of nulls.
 
-    Values are as on the wire: leader -1 (none), authorized operations -2147483648 (not asked for). Only a topic id of zeros
-    (none, as for a topic that does not exist) is null. Tables keep the response's order; schemas: `BROKERS`, `TOPICS`, `PARTITIONS`.
+    Values are as on the wire: leader -1 (none), authorized operations -2147483648 (not asked for). Only a topic id of
+    zeros (none, as for a topic that does not exist) is null. Tables keep the response's order; schemas: `BROKERS`,
+    `TOPICS`,
+    `PARTITIONS`.
     """
 
     cluster_id: str | None
@@ -78,9 +80,11 @@ class ClusterMetadata:
 def encode_request(version: int, topics: Sequence[str] | None = None) -> bytes:
     """Return the body of a MetadataRequest for these topics; None asks for every topic, an empty list for none.
 
-    It never asks for a topic to be created: from version 4 on the request says so; before, there is no such field, and a
-    broker with ``auto.create.topics.enable`` creates topics that are asked for by name. Authorized operations are not asked for.
-    In version 0 "every topic" is an empty array (so "no topic" cannot be said: ValueError), from version 1 on a null one.
+    It never asks for a topic to be created: from version 4 on the request says so; before, there is no such field, and
+    a broker with ``auto.create.topics.enable`` creates topics that are asked for by name. Authorized operations are not
+    asked for. In version 0 "every topic" is an empty array (so "no topic" cannot be said: ValueError), from version 1
+    on a null
+    one.
     """
     check_version(METADATA_REQUEST, version)
     entries = None if topics is None else [{"topic_id": NO_UUID, "name": name} for name in topics]
@@ -194,7 +198,8 @@ def _partitions(columns: Columns, topics: pa.Table) -> pa.Table:
     )
 
 
-# Each of these takes the number of rows that a column of nulls must have: a version that lacks a field has no column for it.
+# Each of these takes the number of rows that a column of nulls must have: a version that lacks a field has no column
+# for it.
 
 
 def _ints(columns: Columns, key: str, count: int = 0) -> pa.Array:
@@ -230,7 +235,9 @@ def _uuid_texts(column: Any, count: int) -> pa.Array:
 
 
 def _repeated(names: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return each topic's name once a partition, dictionary-encoded; names that are there twice are one dictionary entry."""
+    """Return each topic's name once a partition, dictionary-encoded; names that are there twice are one dictionary
+    entry.
+    """
     encoded = names.combine_chunks().dictionary_encode()
     indices: npt.NDArray[np.int32] = encoded.indices.fill_null(-1).to_numpy()
     repeated = np.repeat(indices, counts.to_numpy())

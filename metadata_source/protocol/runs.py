@@ -1,15 +1,16 @@
-"""The topics of a large Metadata response, read with a few NumPy operations for each megabyte instead of a step for each partition.
+"""The topics of a large Metadata response, read with a few NumPy operations for each megabyte instead of a step for
+each partition.
 
-A partition's entry has a variable length, so where it begins is known only from the entry before it. This module guesses instead:
-it takes every byte position at which an entry could begin, links each to the position where that entry would end (where another
-entry begins, or a topic ends and the next topic's first entry begins), and drops positions that nothing leads to. What remains is
-the one chain from the first topic on. It is then proven: each entry and each topic's header was read by the exact rules at the
-position where the one before it ends, and each topic has as many entries as its count says; so, by induction, the exact reader
-would have read the same.
+A partition's entry has a variable length, so where it begins is known only from the entry before it. This module
+guesses instead: it takes every byte position at which an entry could begin, links each to the position where that entry
+would end (where another entry begins, or a topic ends and the next topic's first entry begins), and drops positions
+that nothing leads to. What remains is the one chain from the first topic on. It is then proven: each entry and each
+topic's header was read by the exact rules at the position where the one before it ends, and each topic has as many
+entries as its count says; so, by induction, the exact reader would have read the same.
 
-Whatever is not of the usual shape (a list of more than 126 nodes, no replicas, more in-sync replicas than replicas, none of them
-although there is a leader, a partition number of 2^16 or a leader epoch of 2^24, tagged fields) and whatever is wrong ends in None:
-the exact reader (`wire`) then reads the body, and reports what it finds.
+Whatever is not of the usual shape (a list of more than 126 nodes, no replicas, more in-sync replicas than replicas,
+none of them although there is a leader, a partition number of 2^16 or a leader epoch of 2^24, tagged fields) and
+whatever is wrong ends in None: the exact reader (`wire`) then reads the body, and reports what it finds.
 """
 
 from __future__ import annotations
@@ -106,9 +107,11 @@ class _Headers:
 
 
 def read_topics(body: bytes, position: int, count: int, version: int) -> tuple[Columns, int] | None:
-    """Return the columns of `count` topics from `position` on, and the position after them; None if they are not as usual.
+    """Return the columns of `count` topics from `position` on, and the position after them; None if they are not as
+    usual.
 
-    The columns are those of the exact reader, as NumPy arrays, but names are an Arrow array, and topic ids one bytes object.
+    The columns are those of the exact reader, as NumPy arrays, but names are an Arrow array, and topic ids one bytes
+    object.
     """
     if not count:
         return {}, position
@@ -135,7 +138,8 @@ def read_topics(body: bytes, position: int, count: int, version: int) -> tuple[C
 
 
 def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Positions, Positions] | None:
-    """Return the headers, and begins and ends of the partitions, of all topics that follow each other from `position` on.
+    """Return the headers, and begins and ends of the partitions, of all topics that follow each other from `position`
+    on.
 
     The counts of partitions in the headers have not been looked at, except that topics without any are passed over.
     """
@@ -177,8 +181,8 @@ def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Posit
 def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Positions]:
     """Return begin and end of every possible partition entry that begins in the window from `low` on.
 
-    Reading every position, most of which are no entry, is cheap as long as it is done with whole slices of bytes; only the
-    positions that pass are looked at one by one.
+    Reading every position, most of which are no entry, is cheap as long as it is done with whole slices of bytes; only
+    the positions that pass are looked at one by one.
     """
     size = layout.count_size
     at_count = layout.scalars_type.itemsize

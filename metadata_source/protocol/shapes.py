@@ -19,7 +19,8 @@ def fields_of(structs: pa.StructArray) -> Fields:
 
 
 def shaped(found: pa.Array | Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
-    """Return values in another type: structs by the names of fields, where they lack one it is null, and 16 bytes as UUID's text.
+    """Return values in another type: structs by the names of fields, where they lack one it is null, and 16 bytes as
+    UUID's text.
 
     Raises ArrowInvalid for a number that does not fit.
     """

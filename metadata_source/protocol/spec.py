@@ -1,7 +1,7 @@
 """Messages as tables of fields and versions: the one place where field order, version ranges and nullability stand.
 
-The tables follow Kafka's own message definitions (``clients/src/main/resources/common/message/Metadata*.json`` for those here),
-field names in snake case. How a type is written on the wire is in `wire`.
+The tables follow Kafka's own message definitions (``clients/src/main/resources/common/message/Metadata*.json`` for
+those here), field names in snake case. How a type is written on the wire is in `wire`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Primitive(enum.Enum):
 
 
 class Length(enum.Enum):
-    """How the length of an array is written: an unsigned varint of length + 1 (flexible versions), or a signed integer."""
+    """How the length of an array is written: an unsigned varint of length + 1 (flexible versions), or a
+    signed integer.
+    """
 
     COMPACT = "varint"
     INT32 = "int32"
@@ -36,7 +38,9 @@ class Length(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Entries of one type. `length` overrides the version's own way of writing lengths (no correct message needs it)."""
+    """Entries of one type. `length` overrides the version's own way of writing lengths (no correct
+    message needs it).
+    """
 
     of: Primitive | Struct
     length: Length | None = None
@@ -68,9 +72,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Struct:
-    """Fields in wire order. In flexible versions the section of tagged fields follows, unless `tagged` is false (a mistake).
+    """Fields in wire order. In flexible versions the section of tagged fields follows, unless `tagged` is false (a
+    mistake).
 
-    A struct is equal to itself only: it is a cache key for each entry that is read, and comparing tables would take longer.
+    A struct is equal to itself only: it is a cache key for each entry that is read, and comparing tables would take
+    longer.
     """
 
     fields: tuple[Field, ...]
@@ -100,8 +106,8 @@ def _tagged_fields(struct: Struct, version: int) -> dict[int, Field]:
 class Message:
     """A request or response body, or another message of this encoding: versions 0 to `last_version`.
 
-    It is flexible (KIP-482) from version `flexible_since` on, never where that is None. `api_key` is as in Kafka's classes: of a
-    coordinator's record its type, -1 of what is neither that nor a request.
+    It is flexible (KIP-482) from version `flexible_since` on, never where that is None. `api_key` is as in Kafka's
+    classes: of a coordinator's record its type, -1 of what is neither that nor a request.
     """
 
     name: str

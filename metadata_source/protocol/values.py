@@ -103,7 +103,9 @@ class _ValueReader(Cursor):
 def _plan(
     struct: Struct, version: int
 ) -> tuple[dict[str, Any], tuple[tuple[str, Primitive | Array | Struct, bool], ...]]:
-    """Return what a struct's fields are where they are absent, and its fields without a tag: name, type, whether they may be null."""
+    """Return what a struct's fields are where they are absent, and its fields without a tag: name, type, whether they
+    may be null.
+    """
     tagged = struct.tagged_in(version).values()
     absent = dict.fromkeys(each.name for each in struct.fields) | {each.name: each.default for each in tagged}
     fields = tuple((each.name, each.type, each.nullable_in(version)) for each in struct.in_version(version))

@@ -1,4 +1,6 @@
-"""What NumPy and Arrow have no word for and the fast readers share: values that stand at many positions of one piece of bytes."""
+"""What NumPy and Arrow have no word for and the fast readers share: values that stand at many positions of one piece of
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def view(data: bytes | Bytes, kind: str) -> npt.NDArray[Any]:
 
 
 def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
-    """Return the numbers that begin there; beyond the end the last one, as `take` does (which would copy a view like this)."""
+    """Return the numbers that begin there; beyond the end the last one, as `take` does (which would copy a view like
+    this).
+    """
     values = view(data, kind)
     numbers: Positions = values[np.minimum(at, len(values) - 1)].astype(np.int64)
     return numbers
@@ -49,8 +53,11 @@ def varints(data: Bytes, at: Positions) -> tuple[Positions, Positions, Flags]:
 
 
 def slices(data: bytes | Bytes, begins: Positions, ends: Positions, kind: pa.DataType) -> pa.Array:
-    """Return what stands between begins and ends, which ascend, as an array of strings or of bytes; UTF-8 is not looked at."""
-    # The data as an array of what is between slices, a slice, what is between ...: taking every second copies just the slices.
+    """Return what stands between begins and ends, which ascend, as an array of strings or of bytes; UTF-8 is not looked
+    at.
+    """
+    # The data as an array of what is between slices, a slice, what is between ...: taking every second copies just the
+    # slices.
     bounds = np.zeros(2 * len(begins) + 1, dtype=np.int32)
     bounds[1::2] = begins
     bounds[2::2] = ends
@@ -72,7 +79,9 @@ def uuid_texts(ids: Bytes) -> pa.StringArray:
 
 
 def leading_int16s(data: pa.BinaryArray) -> tuple[Positions, Flags]:
-    """Return the number that the first two bytes of each are, and which have two bytes; where they have not it is -1."""
+    """Return the number that the first two bytes of each are, and which have two bytes; where they have
+    not it is -1.
+    """
     good = pc.greater_equal(pc.binary_length(data), 2).fill_null(False)
     heads = pc.binary_slice(data.filter(good), 0, 2).cast(pa.binary(2))
     flags: Flags = good.to_numpy(zero_copy_only=False)

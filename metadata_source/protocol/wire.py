@@ -1,16 +1,18 @@
 """Any message of the tables, read into columns or written from values, one field after the other.
 
-This is the exact reader: it knows every rule of the encoding and says where bytes break one. `runs` is faster for topics of the
-usual shape and leaves everything else to this one. `values` reads by the same rules into values, also what has no columns.
+This is the exact reader: it knows every rule of the encoding and says where bytes break one. `runs` is faster for
+topics of the usual shape and leaves everything else to this one. `values` reads by the same rules into values, also
+what has no columns.
 
-Strings, bytes and arrays before flexible versions: a signed length, -1 for null. From them on (KIP-482): an unsigned varint of
-length + 1, 0 for null, and after each struct a section of tagged fields, of which those that the table does not have are skipped.
-A struct that may be null begins with a byte, negative for null; among tagged fields with an unsigned varint, 0 for null.
-A boolean is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() != 0``).
+Strings, bytes and arrays before flexible versions: a signed length, -1 for null. From them on (KIP-482): an unsigned
+varint of length + 1, 0 for null, and after each struct a section of tagged fields, of which those that the table does
+not have are skipped. A struct that may be null begins with a byte, negative for null; among tagged fields with an
+unsigned varint, 0 for null. A boolean is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() !=
+0``).
 
-What Kafka's reader lets pass and is an error here, since the bytes are then not what they should be: varints with more bytes than
-they need, negative lengths other than -1, strings that are not UTF-8 (Java puts U+FFFD in their place), and tagged fields of
-another size than they say.
+What Kafka's reader lets pass and is an error here, since the bytes are then not what they should be: varints with more
+bytes than they need, negative lengths other than -1, strings that are not UTF-8 (Java puts U+FFFD in their place), and
+tagged fields of another size than they say.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from typing import Any
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
 
-#: Columns by the field's path without indices (``topics.partitions.leader_id``). An array's own column holds its lengths, -1 for
+#  Columns by the field's path without indices (``topics.partitions.leader_id``). An array's own column holds its
+# lengths, -1 for
 #: null; the entries of an array of primitives are in the column ``<path>.item``.
 Columns = dict[str, Any]
 
-#: Called with (path, first byte, byte after the last, value) for each value read. For an array of structs the value is the range
+#  Called with (path, first byte, byte after the last, value) for each value read. For an array of structs the value is
+# the range
 #: of its indices, for a section of tagged fields how many there are.
 OnValue = Callable[[str, int, int, Any], None]
 
@@ -92,7 +96,8 @@ def check_version(message: Message, version: int) -> None:
 
 
 class Cursor:
-    """Goes through one body, which is untrusted: each length is checked against the bytes left before anything is made of it.
+    """Goes through one body, which is untrusted: each length is checked against the bytes left before anything is made
+    of it.
 
     It begins at byte `start`; what stands before is not of the message, but offsets count it.
     """
@@ -246,7 +251,9 @@ class Cursor:
 
 
 class Reader(Cursor):
-    """Reads one body into columns: for messages without tagged fields of their own whose structs are entries of arrays."""
+    """Reads one body into columns: for messages without tagged fields of their own whose structs are
+    entries of arrays.
+    """
 
     def __init__(self, body: bytes, message: Message, version: int, on_value: OnValue | None = None) -> None:
         super().__init__(body, message, version)

@@ -1,0 +1,84 @@
+"""Answers that are well-formed and yet cannot be meant: history could not say of which broker or partition it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metadata_source.protocol.metadata import ClusterMetadata
+
+_SHORT = 8
+_NODES = {"replicas": "among its replicas", "isr": "in its ISR", "offline_replicas": "among its offline replicas"}
+
+
+def oddity(metadata: ClusterMetadata) -> str | None:
+    """Return what is odd first, in words that follow the broker's address; None for a usual answer.
+
+    Odd are: a broker, a topic or a partition that is listed twice, a broker that is twice in a partition's list, a
+    topic without a name, a negative broker id or partition number.
+    """
+    return next(_oddities(metadata), None)
+
+
+def _oddities(metadata: ClusterMetadata) -> Iterator[str]:
+    """Yield what is odd. Each look may take the answer to be as the looks before it would have it."""
+    brokers = metadata.brokers["broker_id"].to_numpy()
+    if (at := _first(brokers < 0)) is not None:
+        yield f"it lists a broker with the id {brokers[at]}"
+    if (at := _repeated(brokers, np.array([len(brokers)]))) is not None:
+        yield f"it lists broker {brokers[at]} twice"
+
+    topics = metadata.topics["topic"].combine_chunks()
+    if topics.null_count:
+        yield f"topic {pc.index(topics.is_null(), True).as_py() + 1} of {len(topics)} has no name"
+    if len(pc.unique(topics)) < len(topics):
+        counted = pc.value_counts(topics)
+        yield f"it lists topic {counted.filter(pc.greater(counted.field('counts'), 1))[0]['values']} twice"
+
+    numbers = metadata.partitions["partition"].to_numpy()
+    counts = metadata.topics["partition_count"].to_numpy()
+    if (at := _first(numbers < 0)) is not None:
+        yield f"topic {topics[_owner(at, counts)]} has a partition {numbers[at]}"
+    if (at := _repeated(numbers, counts)) is not None:
+        yield f"it lists topic {topics[_owner(at, counts)]}, partition {numbers[at]} twice"
+
+    for column, where in _NODES.items():
+        lists = metadata.partitions[column].combine_chunks()
+        lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+        nodes = lists.flatten().to_numpy()
+        if (at := _repeated(nodes, lengths)) is not None:
+            partition = _owner(at, lengths)
+            topic = topics[_owner(partition, counts)]
+            yield f"topic {topic}, partition {numbers[partition]} has broker {nodes[at]} twice {where}"
+
+
+def _first(flags: npt.NDArray[np.bool_]) -> int | None:
+    return int(flags.argmax()) if flags.any() else None
+
+
+def _owner(at: int, lengths: npt.NDArray[np.int32]) -> int:
+    """Return which of the lists of these lengths, one after the other, an entry belongs to."""
+    return int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+
+
+def _repeated(numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> int | None:
+    """Return where a number is that its list has twice; the lists have these lengths, one after the other."""
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    longest = int(lengths.max(initial=0))
+    if longest <= _SHORT:
+        # Several times as fast as sorting, and lists of replicas are short.
+        for step in range(1, longest):
+            same = (numbers[step:] == numbers[:-step]) & (owners[step:] == owners[:-step])
+            if (at := _first(same)) is not None:
+                return at
+        return None
+    keys = owners << 32 | numbers.astype(np.int64) & 0xFFFFFFFF
+    ascending = np.sort(keys)
+    at = _first(ascending[1:] == ascending[:-1])
+    return None if at is None else _first(keys == ascending[at])
