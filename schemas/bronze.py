@@ -17,7 +17,8 @@ GROUP_MEMBER_STRUCT = (
     f"target_standby_tasks: {_POLLED_TASKS}, target_warmup_tasks: {_POLLED_TASKS}>"
 )
 GROUP_STRUCT = (
-    "struct<group_id: string, group_type: string, protocol_type: string, state: string, error: string, group_epoch: int, "
+    "struct<group_id: string, group_type: string, protocol_type: string, state: string, error: string, group_epoch: "
+    "int, "
     f"target_epoch: int, topology_epoch: int, assignor: string, members: array<{GROUP_MEMBER_STRUCT}>>"
 )
 
@@ -29,7 +30,8 @@ POLL_KEY = (
     Column(
         "record",
         "string",
-        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, reassignments, elr (a topic each), quorum, fenced, groups.",
+        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, "
+        "reassignments, elr (a topic each), quorum, fenced, groups.",
         nullable=False,
     ),
     Column("topic", "string", "Topic name; null on headers, quorum, fenced and groups."),
@@ -39,6 +41,7 @@ POLL_KEY = (
         "0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more than 100 groups.",
         nullable=False,
     ),
+    Column("day", "date", "Day (UTC) on which the first poll of its batch was due.", nullable=False),
 )
 
 POLL_COLUMNS = (
@@ -65,7 +68,7 @@ POLL_COLUMNS = (
     Column(
         "topic_filter", "string", 'Topics asked for: null for every one, else {"topics": [...]} or {"pattern": "..."}.'
     ),
-    Column("key_frame", "boolean", "True when every topic of the answer has its rows here."),
+    Column("is_key_frame", "boolean", "True when every topic of the answer has its rows here."),
     Column("topic_count", "int", "Topics in the answer, after the filter."),
     Column("brokers", f"array<{BROKER_STRUCT}>", "Brokers as answered: live, not fenced."),
 )
@@ -76,7 +79,13 @@ TOPIC_COLUMNS = (
     Column("topic_id", "string", "Kafka's 22-character id; null before Metadata v10."),
     Column("error_code", "int", "Kafka's error code of the topic; 0 is none."),
     Column("is_internal", "boolean", "Kafka's own topic."),
-    Column("digest", "binary", "128 bits over what is kept of the topic and its partitions."),
+    Column(
+        "digest",
+        "binary",
+        "128 bits over what is kept of the topic and its partitions; on headers of good polls over all that the "
+        "answer says: "
+        "a cluster in which nothing changes has the same from poll to poll.",
+    ),
     Column("digest_version", "int", "Version of the digest's algorithm."),
     Column("partitions", f"array<{PARTITION_STRUCT}>", "At most 1,000 partitions, raw, in the order answered."),
 )
@@ -85,12 +94,19 @@ ENRICHMENT_COLUMNS = (
     Column(
         "enriched",
         "map<string, string>",
-        "On headers: enrichment asked with this poll -> ok (its rows here are all there is) | not_allowed | not_supported | failed: why; null when none was.",
+        "On headers: enrichment asked with this poll -> ok (its rows here are all there is) | not_allowed | "
+        "not_supported | failed: why; null when none was.",
+    ),
+    Column(
+        "enrichment_digests",
+        "map<string, binary>",
+        "On headers: enrichment that was answered with this poll -> 128 bits over all its rows; null when none was.",
     ),
     Column(
         "configs",
         "map<string, string>",
-        "On configs rows: effective min.insync.replicas and unclean.leader.election.enable of the topic; null when they may not be read.",
+        "On configs rows: effective min.insync.replicas and unclean.leader.election.enable of the topic; null when "
+        "they may not be read.",
     ),
     Column(
         "reassignments",
@@ -105,7 +121,8 @@ ENRICHMENT_COLUMNS = (
     Column(
         "elr",
         "array<struct<partition: int, elr: array<int>, last_known_elr: array<int>>>",
-        "On elr rows: the topic's partitions with eligible, or last known, leaders, where the ISR lacks a replica (KIP-966).",
+        "On elr rows: the topic's partitions with eligible, or last known, leaders, where the ISR lacks a replica "
+        "(KIP-966).",
     ),
     Column("fenced", f"array<{BROKER_STRUCT}>", "On fenced rows: brokers that are registered and fenced."),
     Column(
@@ -118,7 +135,10 @@ ENRICHMENT_COLUMNS = (
 METADATA_POLLS = Table(
     schema="bronze",
     name="metadata_polls",
-    comment="What each poll of each cluster was answered: one header row, and a row for each topic that the batch had not said yet.",
+    comment=(
+        "What each poll of each cluster was answered: one header row, and a row for each topic that the batch "
+        "had not said yet."
+    ),
     columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
     key=("poll_id", "cluster", "record", "topic", "chunk"),
     constraints={
@@ -129,7 +149,7 @@ METADATA_POLLS = Table(
         "enrichment_of_good_polls": "enriched IS NULL OR (record = 'poll' AND outcome = 'ok')",
         "poll_id_formed": "poll_id = concat(stream, '/', lpad(CAST(n AS STRING), 12, '0'))",
     },
-    cluster_by=("poll_id", "cluster"),
+    partition_by=("day",),
 )
 
 # --- the coordinators' log ---
@@ -167,13 +187,17 @@ GROUP_LOG_KEY = (
     Column(
         "record",
         "string",
-        "record | read (what a batch went through: offset up to next_offset) | lost (offset up to next_offset was gone before it "
-        "could be read: the log begins later; or its cluster was taken out of the configuration just before) | truncated (the log "
-        "ended before offset, which had been read: an unclean election, or the topic was made again; reading goes on at next_offset).",
+        "record | read (what a batch went through: offset up to next_offset) | lost (offset up to next_offset was "
+        "gone before it "
+        "could be read: the log begins later; or its cluster was taken out of the configuration just before) | "
+        "truncated (the log "
+        "ended before offset, which had been read: an unclean election, or the topic was made again; reading goes on "
+        "at next_offset).",
         nullable=False,
     ),
     Column("cluster_id", "string", "Kafka's id of the cluster; null where the brokers did not say."),
     Column("read_at", "timestamp", "Driver's clock when the batch was planned that read it.", nullable=False),
+    Column("day", "date", "Day (UTC) of read_at.", nullable=False),
 )
 
 GROUP_LOG_SPAN = (
@@ -190,7 +214,7 @@ GROUP_LOG_RECORD = (
     Column("version", "int", "Version of the value; null for a tombstone."),
     Column("group_id", "string", "Group; null where the key could not be read."),
     Column("member_id", "string", "Member that the key names; null for records of a whole group."),
-    Column("tombstone", "boolean", "The value is null: what the key names is gone."),
+    Column("is_tombstone", "boolean", "The value is null: what the key names is gone."),
     Column("error", "string", "Why it was not decoded, one line; null when it was."),
     Column(
         "key", "binary", "Raw, of records that were not decoded; left out where clients are hashed, and error says so."
@@ -203,7 +227,8 @@ GROUP_LOG_DECODED = (
         "classic",
         "struct<protocol_type: string, generation: int, protocol: string, leader: string, state_timestamp: timestamp, "
         f"members: array<{_CLASSIC_MEMBER}>>",
-        "Type 2: a classic group. Bytes of subscriptions and assignments stay where they are not the consumer protocol's.",
+        "Type 2: a classic group. Bytes of subscriptions and assignments stay where they are not the consumer "
+        "protocol's.",
     ),
     Column(
         "group_epoch",
@@ -233,12 +258,14 @@ GROUP_LOG_DECODED = (
     ),
     Column(
         "target",
-        f"struct<partitions: {_PARTITIONS_BY_ID}, active_tasks: {_TASKS}, standby_tasks: {_TASKS}, warmup_tasks: {_TASKS}>",
+        f"struct<partitions: {_PARTITIONS_BY_ID}, active_tasks: {_TASKS}, standby_tasks: {_TASKS}, warmup_tasks: "
+        f"{_TASKS}>",
         "Types 7, 13, 21: what a member is to have.",
     ),
     Column(
         "current",
-        f"struct<epoch: int, prev_epoch: int, state: int, assigned: {_PARTITIONS_OWNED}, pending_revocation: {_PARTITIONS_OWNED}, "
+        f"struct<epoch: int, prev_epoch: int, state: int, assigned: {_PARTITIONS_OWNED}, pending_revocation: "
+        f"{_PARTITIONS_OWNED}, "
         f"active_tasks: {_TASKS_OWNED}, standby_tasks: {_TASKS_OWNED}, warmup_tasks: {_TASKS_OWNED}, "
         f"active_tasks_pending_revocation: {_TASKS_OWNED}, standby_tasks_pending_revocation: {_TASKS_OWNED}, "
         f"warmup_tasks_pending_revocation: {_TASKS_OWNED}>",
@@ -266,15 +293,21 @@ GROUP_LOG_DECODED = (
 GROUP_LOG = Table(
     schema="bronze",
     name="group_log",
-    comment="What the group coordinators wrote to __consumer_offsets, offset commits counted only; by offset, each record once.",
+    comment=(
+        "What the group coordinators wrote to __consumer_offsets, offset commits counted only; by offset, each "
+        "record once."
+    ),
     columns=GROUP_LOG_KEY + GROUP_LOG_SPAN + GROUP_LOG_RECORD + GROUP_LOG_DECODED,
     key=("cluster", "log_partition", "offset", "record"),
     constraints={
         "record_known": "record IN ('record', 'read', 'lost', 'truncated')",
         "span_is_whole": "(record = 'record') = (next_offset IS NULL)",
-        "undecoded_kept": "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record' OR error LIKE '%(clientHashKey)'",
+        "undecoded_kept": (
+            "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record' OR error LIKE "
+            "'%(clientHashKey)'"
+        ),
     },
-    cluster_by=("cluster", "log_partition", "offset"),
+    partition_by=("day",),
     keeps_changes=True,
 )
 

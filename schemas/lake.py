@@ -1,5 +1,6 @@
 """A lake: where its tables lie, made on first use, checked on each start, attached to a catalog for SQL."""
 
+import hashlib
 import re
 import shutil
 import time
@@ -15,11 +16,15 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import DataType
 
-from schemas import bronze, gold, quality, silver
-from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Column, Table, View, union_all
+from schemas import bronze, gold, groups, internal, quality, silver
+from schemas.internal import STATE
+from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View, union_all
 
-TABLES: tuple[Table, ...] = bronze.TABLES + silver.TABLES + gold.TABLES + quality.TABLES
-VIEWS: tuple[View, ...] = silver.VIEWS + gold.VIEWS
+TABLES: tuple[Table, ...] = (
+    bronze.TABLES + silver.TABLES + gold.TABLES + groups.TABLES + quality.TABLES + internal.TABLES
+)
+VIEWS: tuple[View, ...] = silver.VIEWS + groups.VIEWS + gold.VIEWS
+"""In an order in which each refers to tables and to views before it."""
 
 
 _T = TypeVar("_T")
@@ -86,41 +91,77 @@ class Lake:
 
 
 def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
-    """Make the tables that are missing, add nullable columns that an older lake lacks, refuse what does not fit.
+    """Make the tables that are missing, refuse what does not fit.
 
-    Raises LakeError, in one line, for a table that is not ours, is of a newer version, has other types or lacks a
-    column that may not be null, and for a lake that cannot be written.
+    Raises LakeError, in one line, for a table that is not ours, is of another version, lacks a column or has one of
+    another type, and for a lake that cannot be written.
     """
     tables = list(tables)
     # Every table that is there is looked at before the first one is written.
-    found = _side_by_side(partial(_look, spark, lake), tables)
-    there = dict(zip(tables, found, strict=True))
+    found = _side_by_side(partial(_is_there, spark, lake), tables)
+    missing = [table for table, is_there in zip(tables, found, strict=True) if not is_there]
+    _side_by_side(partial(_create, spark, lake), missing)
 
-    def make_fit(table: Table) -> None:
-        if (as_found := there[table]) is None:
-            _create(spark, lake, table)
-        else:
-            _upgrade(spark, lake, table, as_found)
 
-    _side_by_side(make_fit, tables)
+def ensure_lake(spark: SparkSession, lake: Lake) -> None:
+    """Make what is missing of a lake, and refuse one that does not fit; see ensure_tables.
+
+    One look is enough where the lake says that its tables were found as this program makes them, and their folders are
+    there.
+    """
+    if fits(spark, lake):
+        return
+    ensure_tables(spark, lake, TABLES)
+    row = {"history": _OF_LAKE, "cluster": "", "round": 0, "memory": _fingerprint()}
+    columns = [column for column in STATE.columns if column.name in row]
+    frame = spark.createDataFrame(
+        [tuple(row[column.name] for column in columns)], ", ".join(f"{column.name} {column.type}" for column in columns)
+    )
+    writer = frame.write.format("delta").mode("append")
+    if lake.root is not None:
+        writer.save(lake.path(STATE))
+    else:
+        writer.saveAsTable(lake.identifier(STATE))
+
+
+_OF_LAKE = "lake"
+"""The rows of internal.state that say how the tables were made."""
+
+
+def fits(spark: SparkSession, lake: Lake) -> bool:
+    """Whether the lake says that its tables were found as this program makes them, and their folders are there."""
+    if lake.root is not None and not _URI.match(lake.root):
+        if not all((Path(lake.path(table)) / "_delta_log").is_dir() for table in TABLES):
+            return False
+    elif not table_exists(spark, lake, STATE):
+        return False
+    try:
+        rows = lake.read(spark, STATE).where(f"history = '{_OF_LAKE}' AND memory = '{_fingerprint()}'")
+        return not rows.isEmpty()
+    except AnalysisException:
+        return False  # ensure_tables says what is wrong with it
+
+
+def _fingerprint() -> str:
+    """A digest of how this program makes its tables."""
+    statements = "".join(table.create_statement(table.full_name) for table in TABLES)
+    return hashlib.sha256(statements.encode()).hexdigest()
 
 
 def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
     """Raise LakeError unless each of `tables` exists and fits; writes nothing."""
 
     def check(table: Table) -> None:
-        there = _look(spark, lake, table)
-        if there is None:
+        if not _is_there(spark, lake, table):
             raise LakeError(f"{table.full_name}: no such table in {lake}; run the job that writes it first")
-        if there.missing:
-            names = ", ".join(column.name for column in there.missing)
-            raise LakeError(f"{table.full_name} in {lake} lacks {names}: made by an older version; run its job once")
 
     _side_by_side(check, tables)
 
 
 def _side_by_side(look: Callable[[Table], _T], tables: Iterable[Table]) -> list[_T]:
-    """What `look` says of each table, or the error of the first. Looking waits for files and Spark more than it works."""
+    """What `look` says of each table, or the error of the first. Looking waits for files and Spark more
+    than it works.
+    """
     with ThreadPoolExecutor(4, "lake") as pool:
         return list(pool.map(look, tables))
 
@@ -141,12 +182,15 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
     Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
     Returns the names, in order; tables that no job has made yet are left out, and views of such tables too. A view of
     several parts goes without those of such tables, all but the first: what has never been written holds no rows.
+    Raises LakeError for a lake that is not ours, or of another version: its columns have other names.
     """
-    names = []
+    names: list[str] = []
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
     for table in TABLES:
         if not table_exists(spark, lake, table):
             continue
+        if not names:  # one table tells for all of them
+            _check_origin(spark, lake, table)
         if lake.root is not None:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
             _detach(spark, table)
@@ -162,7 +206,9 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
 
 
 def _detach(spark: SparkSession, table: Table) -> None:
-    """Take `table`, of this lake or another, out of the catalog; its files stay. Raises LakeError when it is not ours."""
+    """Take `table`, of this lake or another, out of the catalog; its files stay. Raises LakeError when
+    it is not ours.
+    """
     if not spark.catalog.tableExists(table.full_name):
         return
     if (
@@ -170,15 +216,21 @@ def _detach(spark: SparkSession, table: Table) -> None:
         or properties(spark, table.full_name).get(TABLE_PROPERTY) != table.full_name
     ):
         raise LakeError(
-            f"the catalog has a table {table.full_name} that attach did not put there; attach this lake in another catalog"
+            f"the catalog has a table {table.full_name} that attach did not put there; attach this lake in another "
+            f"catalog"
         )
     spark.sql(f"DROP TABLE {table.full_name}")
 
 
 def read_view(spark: SparkSession, lake: Lake, view: View) -> DataFrame:
-    """The rows of a view over the lake's tables, without a catalog."""
+    """The rows of a view over the lake's tables, without a catalog: views that it refers to are subqueries of it."""
     tables = {table.full_name: table for table in TABLES}
-    return spark.sql(_resolve(view.query, lambda name: lake.identifier(tables[name])))
+    views = {view.full_name: view for view in VIEWS}
+
+    def named(name: str) -> str:
+        return lake.identifier(tables[name]) if name in tables else f"({_resolve(views[name].query, named)}\n)"
+
+    return spark.sql(_resolve(view.query, named))
 
 
 _REFERENCE = re.compile(r"\{([\w.]+)\}")
@@ -204,7 +256,9 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
 
 
 def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Exception) -> bool:
-    """Whether another job made the table meanwhile, or does so within a moment: its folder is there before its first commit."""
+    """Whether another job made the table meanwhile, or does so within a moment: its folder is there before its first
+    commit.
+    """
     until = time.monotonic() + (_CREATION_S if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error) else 0)
     while not (there := table_exists(spark, lake, table)) and time.monotonic() < until:
         time.sleep(_CREATION_S / 20)
@@ -212,10 +266,11 @@ def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Ex
 
 
 def _remove_unfinished(lake: Lake, table: Table) -> bool:
-    """Remove what a run that was killed while it made the table left behind: a log without a commit. Return whether there was any.
+    """Remove what a run that was killed while it made the table left behind: a log without a commit. Return whether
+    there was any.
 
-    Delta makes no table in a folder that is not empty. Only folders of this machine are looked at: object stores have no
-    folders of their own that an unfinished commit could leave.
+    Delta makes no table in a folder that is not empty. Only folders of this machine are looked at: object stores have
+    no folders of their own that an unfinished commit could leave.
     """
     if lake.root is None or _URI.match(lake.root):
         return False
@@ -227,35 +282,30 @@ def _remove_unfinished(lake: Lake, table: Table) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A table of ours as it stands: the version that wrote it, and the columns that it lacks."""
-
-    version: int
-    missing: list[Column]
-
-
-def _upgrade(spark: SparkSession, lake: Lake, table: Table, found: _Found) -> None:
-    if found.missing:
-        added = ", ".join(column.ddl for column in found.missing)
-        spark.sql(f"ALTER TABLE {lake.identifier(table)} ADD COLUMNS ({added})")
-    if found.version != LAKE_VERSION:
-        version = f"'{VERSION_PROPERTY}' = '{LAKE_VERSION}'"
-        spark.sql(f"ALTER TABLE {lake.identifier(table)} SET TBLPROPERTIES ({version})")
-
-
 def properties(spark: SparkSession, identifier: str) -> dict[str, str]:
     """The properties of a table."""
     return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
 
 
-def _look(spark: SparkSession, lake: Lake, table: Table) -> _Found | None:
-    """What stands in a table's place, None where nothing does. Raises LakeError when it is not ours."""
-    return _found(spark, lake, table) if table_exists(spark, lake, table) else None
+def _is_there(spark: SparkSession, lake: Lake, table: Table) -> bool:
+    """Whether a table is there. Raises LakeError for one that is not ours, or does not fit."""
+    if not table_exists(spark, lake, table):
+        return False
+    _check_origin(spark, lake, table)
+    present = {field.name: field.dataType.simpleString() for field in spark.table(lake.identifier(table)).schema}
+    for column in table.columns:
+        if column.name not in present:
+            wrong = f"{table.full_name} in {lake} lacks {column.name}"
+        elif present[column.name] != _simple(column.type):
+            wrong = f"{table.full_name}.{column.name} in {lake} is {present[column.name]}, not {column.type}"
+        else:
+            continue
+        raise LakeError(f"{wrong}: not a table of this version; take another lake")
+    return True
 
 
-def _found(spark: SparkSession, lake: Lake, table: Table) -> _Found:
-    """What stands in a table's place, after checking that it is ours, that what it has fits, and that what it lacks can be added."""
+def _check_origin(spark: SparkSession, lake: Lake, table: Table) -> None:
+    """Raise LakeError for a table that is not ours, or that another version made."""
     noted = properties(spark, lake.identifier(table))
     if noted.get(TABLE_PROPERTY) != table.full_name:
         was = noted.get(TABLE_PROPERTY, "made by something else")
@@ -263,25 +313,15 @@ def _found(spark: SparkSession, lake: Lake, table: Table) -> _Found:
             f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, take another lake"
         )
     version = int(noted.get(VERSION_PROPERTY, "0"))
-    if version > LAKE_VERSION:
-        raise LakeError(
-            f"{table.full_name} in {lake} has version {version}, newer than this program's {LAKE_VERSION}: upgrade the program"
-        )
-    present = {field.name: field.dataType for field in spark.table(lake.identifier(table)).schema}
-    for column in table.columns:
-        if column.name in present and _simple(column.type) != present[column.name].simpleString():
-            raise LakeError(
-                f"{table.full_name}.{column.name} in {lake} is {present[column.name].simpleString()}, not {column.type}: "
-                "not a table of this version; take another lake"
-            )
-    missing = [column for column in table.columns if column.name not in present]
-    for column in missing:
-        if not column.nullable:
-            raise LakeError(
-                f"{table.full_name} in {lake} lacks {column.name}, which may not be null: "
-                "not a table of this version; take another lake"
-            )
-    return _Found(version, missing)
+    if version == LAKE_VERSION:
+        return
+    todo = "upgrade the program"
+    if version < LAKE_VERSION:
+        todo = "there is no way to upgrade it, take another folder or remove the lake"
+    age = "older" if version < LAKE_VERSION else "newer"
+    raise LakeError(
+        f"{table.full_name} in {lake} has version {version}, {age} than this program's {LAKE_VERSION}: {todo}"
+    )
 
 
 def _simple(ddl: str) -> str:

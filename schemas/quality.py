@@ -1,4 +1,4 @@
-"""Quality: what validation found. Its rules are in jobs/rules/validity.py."""
+"""Quality: what validation found. Its rules are in jobs/common/validity.yaml."""
 
 from schemas.table import Column, Table
 

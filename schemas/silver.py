@@ -1,7 +1,9 @@
-"""Silver: state over time. A row is one distinct accepted state, from the first poll that showed it to the first that did not."""
+"""Silver: state over time. A row is one distinct accepted state, from the first poll that showed it to the first that
+did not.
+"""
 
-from schemas.bronze import GROUP_MEMBER_STRUCT, METADATA_POLLS
-from schemas.table import Column, Table, View
+from schemas.bronze import GROUP_MEMBER_STRUCT
+from schemas.table import PART, Column, Table, View, part_column
 
 CLUSTER_COLUMNS = (
     Column("cluster_id", "string", "Kafka's id of the cluster.", nullable=False),
@@ -10,9 +12,7 @@ CLUSTER_COLUMNS = (
 
 INTERVAL_COLUMNS = (
     Column("first_poll", "string", "First accepted poll that showed this state.", nullable=False),
-    Column(
-        "first_seen_at", "timestamp", "When that poll was answered (made non-decreasing by cluster).", nullable=False
-    ),
+    Column("valid_from", "timestamp", "When that poll was answered (made non-decreasing by cluster).", nullable=False),
     Column(
         "prev_poll",
         "string",
@@ -24,26 +24,26 @@ INTERVAL_COLUMNS = (
     Column("last_seen_at", "timestamp", "When last_poll was answered; null while current (see the views for now)."),
     Column("last_seen_sent_at", "timestamp", "When last_poll was sent: the state ended after this."),
     Column("superseded_poll", "string", "First accepted poll that disagreed; null while current."),
+    Column("valid_to", "timestamp", "When that poll was answered: the state had ended by then. Null while current."),
     Column(
-        "superseded_at", "timestamp", "When that poll was answered: the state had ended by then. Null while current."
-    ),
-    Column(
-        "ended_as",
+        "end_reason",
         "string",
-        "Why the thing itself ended: recreated | unauthorized | absent (inferred) | not_polled. Null: another state followed.",
+        "Why the thing itself ended: recreated | unauthorized | gone (inferred) | not_polled. "
+        "Null: another state followed.",
     ),
-    # The current rows in files of their own: a run reads and rewrites those alone, however long the history is.
-    Column("is_current", "boolean", "superseded_at IS NULL.", nullable=False, generated_as="superseded_at IS NULL"),
+    # The current rows have files of their own: a round reads and rewrites those alone, however long the history is.
+    Column("is_current", "boolean", "valid_to IS NULL.", nullable=False, generated_as="valid_to IS NULL"),
 )
 
-INTERVAL_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as")
+INTERVAL_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason")
 """What changes of a row once it is written."""
 
 INTERVAL_CONSTRAINTS = {
-    "end_is_whole": "(superseded_at IS NULL) = (superseded_poll IS NULL) AND (superseded_at IS NULL) = (last_poll IS NULL)",
-    "times_in_order": "superseded_at IS NULL OR (superseded_at >= last_seen_at AND last_seen_at >= first_seen_at)",
+    "end_is_whole": "(valid_to IS NULL) = (superseded_poll IS NULL) AND (valid_to IS NULL) = (last_poll IS NULL)",
+    "times_in_order": "valid_to IS NULL OR (valid_to >= last_seen_at AND last_seen_at >= valid_from)",
     "polls_in_order": "superseded_poll IS NULL OR (superseded_poll > last_poll AND last_poll >= first_poll)",
-    "end_has_reason": "ended_as IS NULL OR (superseded_at IS NOT NULL AND ended_as IN ('recreated', 'unauthorized', 'absent', 'not_polled'))",
+    "end_has_reason": "end_reason IS NULL OR (valid_to IS NOT NULL "
+    "AND end_reason IN ('recreated', 'unauthorized', 'gone', 'not_polled'))",
 }
 
 
@@ -52,17 +52,22 @@ def _prev(column: Column) -> Column:
 
 
 def _interval_table(
-    name: str, comment: str, key: tuple[Column, ...], state: tuple[Column, ...], **constraints: str
+    name: str,
+    comment: str,
+    key: tuple[Column, ...],
+    state: tuple[Column, ...],
+    **constraints: str,
 ) -> Table:
     return Table(
         schema="silver",
         name=name,
         comment=comment,
-        columns=CLUSTER_COLUMNS + key + state + tuple(map(_prev, state)) + INTERVAL_COLUMNS,
+        columns=CLUSTER_COLUMNS + key + state + tuple(map(_prev, state)) + INTERVAL_COLUMNS + (part_column(),),
         # Not the topic id, which may be unknown: a name has one state in a poll.
         key=("cluster_id", *(column.name for column in key if column.name != "topic_id"), "first_poll"),
         constraints={**INTERVAL_CONSTRAINTS, **constraints},
-        partition_by=("is_current",),
+        partition_by=("is_current", PART),
+        live="is_current",
     )
 
 
@@ -164,7 +169,8 @@ QUORUM = _interval_table(
 
 PARTITION_ELR = _interval_table(
     "partition_elr",
-    "Eligible and last known leaders of partitions over time (KIP-966); a row is there while one is not empty (enrichment elr).",
+    "Eligible and last known leaders of partitions over time (KIP-966); a row is there while one is not empty "
+    "(enrichment elr).",
     key=(TOPIC, PARTITION),
     state=(
         Column("elr", "array<int>", "Eligible leader replicas, sorted."),
@@ -199,7 +205,8 @@ GROUP_SNAPSHOTS = _interval_table(
         Column(
             "state",
             "string",
-            "As Kafka spells it: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, NotReady, Dead.",
+            "As Kafka spells it: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, "
+            "NotReady, Dead.",
         ),
         Column(
             "group_epoch", "int", "Epoch of the group; null for classic groups, which do not tell their generation."
@@ -212,7 +219,8 @@ GROUP_SNAPSHOTS = _interval_table(
         Column(
             "members",
             f"array<{GROUP_MEMBER_STRUCT}>",
-            "Members, sorted by member_id, each with what it has and what it is to have; null where the group may not be described.",
+            "Members, sorted by member_id, each with what it has and what it is to have; null where the group may "
+            "not be described.",
         ),
     ),
 )
@@ -227,16 +235,47 @@ ENRICHMENTS = {
 }
 """Kind of enrichment -> its table."""
 
+COORDINATORS = Table(
+    schema="silver",
+    name="coordinators",
+    comment=(
+        "Who leads the partitions of __consumer_offsets, and so coordinates their groups: a row for each change, "
+        "or end."
+    ),
+    columns=(
+        *CLUSTER_COLUMNS,
+        Column("log_partition", "int", "Partition of __consumer_offsets.", nullable=False),
+        Column("poll", "string", "First accepted poll that showed it.", nullable=False),
+        Column("began_after", "timestamp", "When the accepted poll before it was sent; null for the cluster's first."),
+        Column("began_before", "timestamp", "When that poll was answered.", nullable=False),
+        Column("leader", "int", "Leading broker, -1 none; null once the topic is gone."),
+        Column("leader_epoch", "int", "Leader epoch; null where the answers do not tell."),
+        Column("prev_leader", "int", "Leading broker before; null where that is not known."),
+        Column("prev_leader_epoch", "int", "Leader epoch before; null where that is not known."),
+        Column("is_move", "boolean", "Another broker leads than before.", nullable=False),
+        Column(
+            "followed_until",
+            "timestamp",
+            "A rebalance that began by then followed it: two poll intervals, or 15 s, after began_before.",
+            nullable=False,
+        ),
+    ),
+    key=("cluster_id", "log_partition", "poll"),
+    cluster_by=("cluster_id", "began_before"),
+)
+
 POLL_GAPS = Table(
     schema="silver",
     name="poll_gaps",
-    comment="Stretches between accepted polls longer than two planned intervals: nothing is known of what happened in them.",
+    comment=(
+        "Stretches between accepted polls longer than two planned intervals: nothing is known of what happened in them."
+    ),
     columns=(
         *CLUSTER_COLUMNS,
         Column("after_poll", "string", "Accepted poll before the gap.", nullable=False),
-        Column("after_at", "timestamp", "When it was answered.", nullable=False),
+        Column("gap_start", "timestamp", "When after_poll was answered.", nullable=False),
         Column("until_poll", "string", "Accepted poll that ended the gap.", nullable=False),
-        Column("until_at", "timestamp", "When it was answered.", nullable=False),
+        Column("gap_end", "timestamp", "When until_poll was answered.", nullable=False),
         Column("interval_ms", "bigint", "Planned interval, the longer of both ends', ms.", nullable=False),
         Column("failed_polls", "bigint", "Failed polls within it.", nullable=False),
         Column(
@@ -258,114 +297,38 @@ POLL_GAPS = Table(
     ),
     key=("cluster_id", "until_poll"),
     constraints={"reason_known": "reason IN ('failed', 'refused', 'stale', 'not_polled')"},
-    cluster_by=("cluster_id", "until_at"),
-)
-
-PENDING = Table(
-    schema="silver",
-    name="pending",
-    comment="Polls that wait: an answer older than what was accepted, believed only if it persists, and all after it. Rows as in bronze.metadata_polls.",
-    columns=METADATA_POLLS.columns,
-    key=METADATA_POLLS.key,
-    cluster_by=("cluster", "poll_id"),
-)
-
-TOPIC_DIGESTS = Table(
-    schema="silver",
-    name="topic_digests",
-    comment="The digest of each topic as last applied: only topics whose digest differs are opened.",
-    columns=(
-        Column("cluster", "string", "Alias of the cluster.", nullable=False),
-        Column("topic", "string", "Topic name.", nullable=False),
-        Column("digest", "binary", "As in bronze; null once the topic was absent."),
-        Column("digest_version", "int", "Version of the digest's algorithm."),
-        Column("poll_id", "string", "Accepted poll that it was applied with.", nullable=False),
-    ),
-    key=("cluster", "topic"),
-    cluster_by=("cluster", "topic"),
-)
-
-PROGRESS = Table(
-    schema="silver",
-    name="progress",
-    comment="How far each cluster's polls have become history. Written last in a batch; everything else is redone up to it.",
-    columns=(
-        Column("cluster", "string", "Alias of the cluster.", nullable=False),
-        Column("cluster_id", "string", "Its id; null until a poll succeeded."),
-        Column("seen", "map<string, bigint>", "Stream -> the last n that was taken from it.", nullable=False),
-        Column(
-            "late_polls",
-            "bigint",
-            "Polls of an older stream that came after a newer one's, and were ignored.",
-            nullable=False,
-        ),
-        Column("applied_poll", "string", "Last accepted poll."),
-        Column("applied_at", "timestamp", "When it was answered (made non-decreasing)."),
-        Column("applied_sent_at", "timestamp", "When it was sent (made non-decreasing)."),
-        Column("applied_interval_ms", "bigint", "Planned interval at that poll, ms."),
-        Column("before_poll", "string", "Accepted poll before applied_poll."),
-        Column("before_at", "timestamp", "When it was answered."),
-        Column("before_sent_at", "timestamp", "When it was sent."),
-        Column("settled_poll", "string", "Up to this poll nothing can change any more; gold reads no further."),
-        Column(
-            "header_digest", "string", "Digest of the brokers and levels at applied_poll: only other ones are opened."
-        ),
-        Column(
-            "absent", "array<string>", "Topics missing from applied_poll, not yet believed to be gone.", nullable=False
-        ),
-        Column("failed_polls", "bigint", "Failed polls since applied_poll, before any that wait.", nullable=False),
-        Column("refused_polls", "bigint", "Answers of another cluster since then.", nullable=False),
-        Column(
-            "stale_polls",
-            "bigint",
-            "Polls that wait in silver.pending: an answer older than what was accepted, and all after it.",
-            nullable=False,
-        ),
-        Column("error_kinds", "array<string>", "Kinds of those failures, sorted.", nullable=False),
-        Column("last_poll_at", "timestamp", "When the last poll was due, good or not."),
-        Column(
-            "enriched",
-            "map<string, struct<poll_id: string, at: timestamp, sent_at: timestamp, interval_ms: bigint>>",
-            "Kind of enrichment -> the last accepted poll in which it was answered.",
-        ),
-    ),
-    key=("cluster",),
-    cluster_by=("cluster",),
+    cluster_by=("cluster_id", "gap_end"),
 )
 
 
-def _now(snapshots: Table, what: str, last_seen_at: str = "p.applied_at") -> View:
+def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> View:
     columns = ",\n  ".join(
         f"coalesce(s.last_seen_at, {last_seen_at}) AS last_seen_at" if name == "last_seen_at" else f"s.{name}"
         for name in snapshots.column_names
-        if name not in {"last_poll", "last_seen_sent_at", "superseded_poll", "superseded_at", "ended_as"}
+        if name not in {"last_poll", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason", PART}
     )
     return View(
         schema="silver",
         name=snapshots.name.replace("_snapshots", "s_now"),
         comment=f"{what} as of the latest accepted poll of each cluster.",
         parts=(
-            f"SELECT\n  {columns}\nFROM {{{snapshots.full_name}}} s JOIN {{silver.progress}} p USING (cluster)\nWHERE s.is_current",
+            f"""SELECT
+  {columns}
+FROM {{{snapshots.full_name}}} s JOIN {{internal.state}} p USING (cluster)
+WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
         ),
     )
 
 
-_UNLESS_ABSENT = "CASE WHEN array_contains(p.absent, s.topic) THEN p.before_at ELSE p.applied_at END"
+_UNLESS_MISSING = "CASE WHEN array_contains(p.missing, s.topic) THEN p.before_seen_at ELSE p.last_seen_at END"
 
 VIEWS = (
     _now(BROKER_SNAPSHOTS, "Brokers"),
-    _now(TOPIC_SNAPSHOTS, "Topics", _UNLESS_ABSENT),
-    _now(PARTITION_SNAPSHOTS, "Partitions", _UNLESS_ABSENT),
+    _now(TOPIC_SNAPSHOTS, "Topics", _UNLESS_MISSING),
+    _now(PARTITION_SNAPSHOTS, "Partitions", _UNLESS_MISSING),
 )
 
-TABLES = (
-    BROKER_SNAPSHOTS,
-    TOPIC_SNAPSHOTS,
-    PARTITION_SNAPSHOTS,
-    CLUSTER_SNAPSHOTS,
-    *ENRICHMENTS.values(),
-    POLL_GAPS,
-    PENDING,
-    TOPIC_DIGESTS,
-    PROGRESS,
-)
+SNAPSHOTS = (BROKER_SNAPSHOTS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS, CLUSTER_SNAPSHOTS, *ENRICHMENTS.values())
+"""The tables of states over time."""
+
+TABLES = (*SNAPSHOTS, POLL_GAPS, COORDINATORS)

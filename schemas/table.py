@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-LAKE_VERSION = 1
-"""The version of the whole lake's schemas; rises when an older job could no longer write the tables rightly."""
+LAKE_VERSION = 2
+"""The version of the whole lake's schemas. It rises with any change of columns, or of what they mean."""
 
 TABLE_PROPERTY = "kafkaMetadataHistory.table"
 VERSION_PROPERTY = "kafkaMetadataHistory.version"
+
+_SKIPPED_BY = {"cluster", "cluster_id", "topic", "group_id", "stream", "n", "offset", "round"}
+"""Columns by which readers skip files, beside times. Delta cuts text after 32 characters, so ids of polls are alike."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,13 @@ class Table:
     """One table: where it lies (`schema`.`name`), its columns, its key, and what every row must satisfy.
 
     `key` names the columns that tell rows apart; Delta does not enforce it, the writers and the tests do.
-    `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude each other. `keeps_changes`: what was
-    appended between two versions can be read without the rest (Delta's change data feed).
+    `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude each other. `keeps_changes`:
+    what was appended between two versions can be read without the rest (Delta's change data feed). `live` is a
+    condition on columns of `partition_by`: where it holds a later round may still replace the row. None: rows are only
+    appended.
+    `replaced_by`: columns of which a round writes all live rows with the same values, where it writes one (default: the
+    key).
+    `none_without`: a row in which this column is null says that there are none.
     """
 
     schema: str
@@ -46,6 +54,9 @@ class Table:
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     keeps_changes: bool = False
+    live: str | None = None
+    replaced_by: tuple[str, ...] = ()
+    none_without: str | None = None
 
     @property
     def full_name(self) -> str:
@@ -57,8 +68,22 @@ class Table:
         """The columns that writers give values for, in order (generated ones left out)."""
         return tuple(column.name for column in self.columns if column.generated_as is None)
 
+    @property
+    def statistics_columns(self) -> tuple[str, ...]:
+        """The columns of which Delta notes the least and the greatest value in each file, so that readers skip files.
+
+        To note all columns would take most of the time of a large write.
+        """
+        return tuple(
+            column.name
+            for column in self.columns
+            if column.name not in self.partition_by and (column.type == "timestamp" or column.name in _SKIPPED_BY)
+        )
+
     def create_statement(self, identifier: str) -> str:
-        """CREATE TABLE for this table under `identifier`; constraints ride along, so that it is made whole or not at all."""
+        """CREATE TABLE for this table under `identifier`; constraints ride along, so that it is made whole or not at
+        all.
+        """
         columns = ",\n  ".join(column.ddl for column in self.columns)
         layout = ""
         if self.cluster_by:
@@ -70,6 +95,7 @@ class Table:
             VERSION_PROPERTY: str(LAKE_VERSION),
             # Off, so that delta-rs, Polars and DuckDB can read the lake too.
             "delta.enableDeletionVectors": "false",
+            "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns),
             **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }
@@ -80,9 +106,18 @@ class Table:
         )
 
 
+PART = "part"
+"""The column by which live rows are spread over files, so that a round rewrites few of them."""
+
+
+def part_column() -> Column:
+    """The column PART of a table with live rows, the second by which the table is partitioned."""
+    return Column(PART, "int", "Where the row lies while a round may replace it, a hash. Null once it changes no more.")
+
+
 @dataclass(frozen=True)
 class View:
-    """A named question over tables of the lake; `{schema.name}` in a part stands for that table.
+    """A named question over tables of the lake; `{schema.name}` in a part stands for that table, or for another view.
 
     The rows are those of all parts; the first part names the columns.
     """

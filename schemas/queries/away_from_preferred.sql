@@ -13,8 +13,8 @@ stretches AS (
 )
 
 SELECT cluster, broker_id,
-  min(at) AS since,
-  CASE WHEN count_if(superseded_at IS NULL) = 0 THEN max(superseded_at) END AS until,
+  min(valid_from) AS since,
+  CASE WHEN count_if(valid_to IS NULL) = 0 THEN max(valid_to) END AS until,
   max(led_elsewhere) AS led_elsewhere_most,
   max(imbalance) AS imbalance_worst
 FROM stretches

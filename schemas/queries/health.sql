@@ -2,7 +2,7 @@
 WITH headers AS (
   SELECT *,
     -- Polls show up a batch at a time: when the batch before this one began.
-    CASE WHEN key_frame THEN lag(CASE WHEN key_frame THEN received_at END) IGNORE NULLS
+    CASE WHEN is_key_frame THEN lag(CASE WHEN is_key_frame THEN received_at END) IGNORE NULLS
       OVER (PARTITION BY cluster ORDER BY poll_id) END AS batch_before_at
   FROM bronze.metadata_polls
   WHERE record = 'poll' AND scheduled_at BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
@@ -24,11 +24,12 @@ polls AS (
 -- What came before :since, or is not in bronze any more.
 applied AS (
   SELECT cluster,
-    CASE WHEN applied_at <= CAST(:until AS TIMESTAMP) THEN applied_at END AS good_at,
-    applied_interval_ms AS interval_ms,
+    CASE WHEN last_seen_at <= CAST(:until AS TIMESTAMP) THEN last_seen_at END AS good_at,
+    interval_ms,
     refused_polls,
     stale_polls
-  FROM silver.progress
+  FROM internal.state
+  WHERE history = 'silver'
 ),
 
 clusters AS (

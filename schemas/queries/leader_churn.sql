@@ -14,7 +14,7 @@ SELECT cluster, topic,
   sum(leaderless_ms_min) / 1000 AS leaderless_s_min,
   CASE WHEN count(leaderless_ms_max) = count(*) THEN sum(leaderless_ms_max) / 1000 END AS leaderless_s_max
 FROM gold.leader_changes
-WHERE began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   AND (CAST(:broker AS INT) IS NULL OR :broker IN (leader, prev_leader))

@@ -1,14 +1,21 @@
 -- Which groups rebalanced within [:since, :until], when, for how long, why, and how much moved? :broker is the coordinator.
-SELECT cluster, group_id, group_type, source, prev_generation, generation, incomplete, began_after, began_by, ended_after, ended_by,
-  ended_as, duration_ms_min, duration_ms_max, reasons, mode, phases, prev_members, members, joined, left, restarted,
-  kept, moved, added, lost, unassigned, stickiness, coordinator, followed_move
+-- Of classic groups the log tells a rebalance at its end: where polls saw it begin, that is when it began.
+SELECT cluster, group_id, group_type, source, prev_generation, generation, skipped_generations,
+  coalesce(narrowed_after, began_after) AS began_after, coalesce(narrowed_before, began_before) AS began_before,
+  ended_after, ended_before, end_reason, duration_ms_min, duration_ms_max, reasons, mode, phases,
+  prev_members, members, members_joined, members_left, members_restarted,
+  partitions_kept, partitions_moved, partitions_added, partitions_lost, partitions_unassigned, stickiness,
+  coordinator, followed_coordinator_move
 FROM gold.rebalances
-WHERE began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by >= CAST(:since AS TIMESTAMP))
+WHERE began_before <= CAST(:until AS TIMESTAMP) AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
   AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
   -- Some member had partitions of the topic before it or afterwards.
   AND (CAST(:topic AS STRING) IS NULL OR id IN (
     SELECT rebalance_id FROM gold.rebalance_members
-    WHERE exists(concat(coalesce(before, array()), coalesce(after, array())), assigned -> assigned.topic = :topic)))
-ORDER BY began_by, cluster, group_id
+    WHERE began_before <= CAST(:until AS TIMESTAMP)
+      AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
+      AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
+      AND exists(concat(coalesce(before, array()), coalesce(after, array())), assigned -> assigned.topic = :topic)))
+ORDER BY began_before, cluster, group_id

@@ -2,9 +2,9 @@
 -- By the log, and by polled states: a classic group's rebalance is written only when it is over.
 WITH states AS (
   SELECT *, state NOT IN ('Stable', 'Empty', 'Dead') AS is_unstable,
-    coalesce(ended_as IS NOT NULL AND superseded_at <= CAST(:until AS TIMESTAMP), false) AS is_gone
+    coalesce(end_reason IS NOT NULL AND valid_to <= CAST(:until AS TIMESTAMP), false) AS is_gone
   FROM silver.group_snapshots
-  WHERE first_seen_at <= CAST(:until AS TIMESTAMP)
+  WHERE valid_from <= CAST(:until AS TIMESTAMP)
 ),
 
 -- Since the last state that was stable, or unknown, or since the group is there.
@@ -13,7 +13,7 @@ unstable AS (
     max_by(group_type, first_poll) AS group_type,
     max_by(state, first_poll) AS state,
     min_by(prev_sent_at, first_poll) AS began_after,
-    min(first_seen_at) AS began_by,
+    min(valid_from) AS began_before,
     max_by(size(members), first_poll) AS members
   FROM (
     SELECT *,
@@ -23,13 +23,14 @@ unstable AS (
   )
   WHERE stable_poll IS NULL OR first_poll > stable_poll
   GROUP BY cluster_id, cluster, group_id
-  HAVING max_by(superseded_at IS NULL OR superseded_at > CAST(:until AS TIMESTAMP), first_poll)
+  HAVING max_by(valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP), first_poll)
 ),
 
 rebalancing AS (
-  SELECT cluster_id, cluster, group_id, group_type, began_after, began_by, members, reasons
+  SELECT cluster_id, cluster, group_id, group_type, coalesce(narrowed_after, began_after) AS began_after,
+    coalesce(narrowed_before, began_before) AS began_before, members, reasons
   FROM gold.rebalances
-  WHERE began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by > CAST(:until AS TIMESTAMP))
+  WHERE began_before <= CAST(:until AS TIMESTAMP) AND (ended_before IS NULL OR ended_before > CAST(:until AS TIMESTAMP))
 ),
 
 stuck AS (
@@ -39,22 +40,22 @@ stuck AS (
     coalesce(r.group_id, u.group_id) AS group_id,
     coalesce(r.group_type, u.group_type) AS group_type,
     u.state,
-    CASE WHEN r.began_by IS NULL THEN u.began_after ELSE r.began_after END AS began_after,
-    coalesce(r.began_by, u.began_by) AS began_by,
+    CASE WHEN r.began_before IS NULL THEN u.began_after ELSE r.began_after END AS began_after,
+    coalesce(r.began_before, u.began_before) AS began_before,
     coalesce(r.members, u.members) AS members,
     r.reasons
   FROM rebalancing r FULL OUTER JOIN unstable u ON u.cluster_id = r.cluster_id AND u.group_id = r.group_id
 )
 
-SELECT s.cluster, s.group_id, s.group_type, s.state, s.began_after, s.began_by,
-  (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(s.began_by)) / 1e6 AS seconds_min,
+SELECT s.cluster, s.group_id, s.group_type, s.state, s.began_after, s.began_before,
+  (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(s.began_before)) / 1e6 AS seconds_min,
   (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(s.began_after)) / 1e6 AS seconds_max,
   s.members, s.reasons, c.broker_id AS coordinator
 FROM stuck s
 LEFT JOIN gold.group_coordinators c
   ON c.cluster_id = s.cluster_id AND c.group_id = s.group_id
-    AND c.first_seen_at <= CAST(:until AS TIMESTAMP)
-    AND (c.superseded_at IS NULL OR c.superseded_at > CAST(:until AS TIMESTAMP))
+    AND c.valid_from <= CAST(:until AS TIMESTAMP)
+    AND (c.valid_to IS NULL OR c.valid_to > CAST(:until AS TIMESTAMP))
 WHERE (CAST(:cluster AS STRING) IS NULL OR s.cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR c.broker_id = :broker)
   AND (CAST(:group AS STRING) IS NULL OR s.group_id = :group)

@@ -1,13 +1,14 @@
 -- How long were the partitions of each topic under-replicated, at min ISR, under min ISR and offline within [:since, :until]?
 -- The sum over partitions, in seconds, both ends of what is known; what goes on counts up to :until.
 WITH spans AS (
-  SELECT cluster, topic, partition, level, smallest_isr, ended_by IS NULL AS goes_on,
-    greatest(began_by, CAST(:since AS TIMESTAMP)) AS surely_from,
+  SELECT cluster, topic, partition, level, smallest_isr, ended_before IS NULL AS goes_on,
+    greatest(began_before, CAST(:since AS TIMESTAMP)) AS surely_from,
     least(coalesce(ended_after, CAST(:until AS TIMESTAMP)), CAST(:until AS TIMESTAMP)) AS surely_until,
     greatest(coalesce(began_after, CAST(:since AS TIMESTAMP)), CAST(:since AS TIMESTAMP)) AS maybe_from,
-    least(coalesce(ended_by, CAST(:until AS TIMESTAMP)), CAST(:until AS TIMESTAMP)) AS maybe_until
+    least(coalesce(ended_before, CAST(:until AS TIMESTAMP)), CAST(:until AS TIMESTAMP)) AS maybe_until
   FROM gold.isr_episodes
-  WHERE began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by >= CAST(:since AS TIMESTAMP))
+  WHERE began_before <= CAST(:until AS TIMESTAMP)
+    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
     AND (CAST(:broker AS INT) IS NULL OR array_contains(brokers_out, CAST(:broker AS INT)))

@@ -1,9 +1,10 @@
 -- Which elections within [:since, :until] were unclean, or may have been?
-SELECT cluster, topic, partition, began_after, began_by, prev_leader, leader, prev_isr, unclean, last_known_leader, reason
+SELECT cluster, topic, partition, began_after, began_before, prev_leader, leader, prev_isr, unclean,
+  is_last_known_leader, reason
 FROM gold.leader_changes
-WHERE (unclean IN ('suspected', 'proven') OR last_known_leader)
-  AND began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+WHERE (unclean IN ('suspected', 'proven') OR is_last_known_leader)
+  AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   AND (CAST(:broker AS INT) IS NULL OR :broker IN (leader, prev_leader))
-ORDER BY unclean, began_by, cluster, topic, partition
+ORDER BY unclean, began_before, cluster, topic, partition

@@ -1,0 +1,379 @@
+"""Gold of groups: what the coordinators' log and polls tell, and the views that join the two.
+
+A row is stored as its source tells it, and never told again because another source came later. Who coordinated a group,
+whether that had moved, names of topic ids, partitions that nobody has: views join them when they are asked for
+(schemas/views/).
+"""
+
+from pathlib import Path
+
+from schemas.gold import ID, UPDATED_AT
+from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
+from schemas.table import PART, Column, Table, View, part_column
+
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+REASONS = (
+    "member_joined",
+    "member_left",
+    "static_member_timed_out",
+    "subscription_changed",
+    "partitions_changed",
+    "assignor_changed",
+    "group_emptied",
+    "converted",
+    "same_members",
+)
+"""Why a group rebalanced, inferred from what changed; in the order in which they are told."""
+
+_LOG_PARTITION = Column(
+    "log_partition", "int", "Partition of __consumer_offsets that the group is kept in; null where it is not known."
+)
+_GROUP_TYPE = Column("group_type", "string", "classic | consumer | share | streams.", nullable=False)
+_SOURCE = Column(
+    "source",
+    "string",
+    "log (what the coordinator wrote: exact) | polls (what changed between two descriptions: bounded, and several in "
+    "a row are one).",
+    nullable=False,
+)
+
+_IS_LIVE = Column(
+    "is_live",
+    "boolean",
+    "A later round may still change the row: it goes on, or the log was read no further.",
+    nullable=False,
+)
+
+REBALANCES_TOLD = Table(
+    schema="gold",
+    name="rebalances_told",
+    comment="Rebalances of groups as their source tells them; gold.rebalances has what other sources say of them, too.",
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        _GROUP_TYPE,
+        Column("prev_group_type", "string", "Type before, where this is the rebalance of a conversion; else null."),
+        Column("protocol_type", "string", "Of classic groups: consumer, connect, ...; null of the others."),
+        _SOURCE,
+        Column("generation", "int", "Generation, or group epoch, that it led to; null for classic groups of polls."),
+        Column("prev_generation", "int", "The one before it; null where nothing is known from before."),
+        Column(
+            "skipped_generations",
+            "int",
+            "Generations or epochs between the two that never completed (of polls: that no poll showed completed); "
+            "null where that is not known.",
+        ),
+        _LOG_PARTITION,
+        Column("first_offset", "bigint", "Its first record in that partition; null of polls."),
+        Column("last_offset", "bigint", "Its last record so far; null of polls."),
+        Column("poll", "string", "Of polls: the first accepted poll that showed it; else null."),
+        Column(
+            "began_after",
+            "timestamp",
+            "It began after this; null where nothing bounds it. Equal to began_before: exact.",
+        ),
+        Column("began_before", "timestamp", "It had begun by this.", nullable=False),
+        Column("ended_after", "timestamp", "It ended after this; null while it goes on, or where nothing bounds it."),
+        Column(
+            "ended_before", "timestamp", "It had ended by this; null while it goes on. Equal to ended_after: exact."
+        ),
+        Column(
+            "ended_leader_epoch",
+            "int",
+            "Leader epoch of log_partition that wrote the record with which it ended; null while it goes on, where "
+            "no one record "
+            "says that it ended, and of polls.",
+        ),
+        Column("duration_ms_min", "bigint", "It took at least this, ms; null while it goes on."),
+        Column("duration_ms_max", "bigint", "At most, ms; null while it goes on, or where its begin has no bound."),
+        Column(
+            "end_reason",
+            "string",
+            "completed | emptied | deleted | converted (before it completed) | unknown (records were lost "
+            "meanwhile); null while it goes on.",
+        ),
+        Column("assignor", "string", "Assignor that the group agreed on, or the server's; null where none is told."),
+        Column(
+            "mode", "string", "eager | cooperative; null where it is not known (other protocol types, share groups)."
+        ),
+        Column(
+            "phases",
+            "int",
+            "2: partitions were given up in one generation and taken over in the next (more where members changed "
+            "meanwhile). "
+            "Else 1; null of polls.",
+        ),
+        Column("group_leader", "string", "Member that led a classic group, and assigned; null of the others."),
+        Column("members", "int", "Members after it.", nullable=False),
+        Column("prev_members", "int", "Members before it; null where nothing is known from before."),
+        Column("members_joined", "int", "Members that are new; null where nothing is known from before."),
+        Column("members_left", "int", "Members that are gone; null where nothing is known from before."),
+        Column(
+            "members_restarted", "int", "Static members that came back under another member id; null as members_joined."
+        ),
+        Column("partitions_kept", "int", "Partitions (streams: active tasks) that stayed with their member."),
+        Column("partitions_moved", "int", "Partitions that another member has than before."),
+        Column("partitions_added", "int", "Partitions that a member has and none had before."),
+        Column(
+            "partitions_lost",
+            "int",
+            "Partitions that a member had and none has now: unsubscribed, the topic is gone, or nobody is left.",
+        ),
+        Column(
+            "subscribed", "array<string>", "Topics that its members subscribe to, sorted; null where that is not known."
+        ),
+        Column(
+            "assigned",
+            "array<struct<topic: string, topic_id: string, partitions: int>>",
+            "How many partitions of each topic somebody has, or is to have while it goes on; null where that is not "
+            "known.",
+        ),
+        Column(
+            "stickiness",
+            "double",
+            "partitions_kept / (partitions_kept + partitions_moved + partitions_lost); "
+            "null where nothing was assigned before.",
+        ),
+        Column(
+            "reasons", "array<string>", f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before."
+        ),
+        Column(
+            "since_previous_ms",
+            "bigint",
+            "From the end of the group's rebalance before to this one's began_before, ms.",
+        ),
+        UPDATED_AT,
+        _IS_LIVE,
+        part_column(),
+    ),
+    key=("id",),
+    constraints={
+        "type_known": f"group_type IN ({', '.join(map(repr, GROUP_TYPES))})",
+        "source_known": "source IN ('log', 'polls')",
+        "began_in_order": "began_after IS NULL OR began_after <= began_before",
+        "end_is_whole": "(ended_before IS NULL) = (end_reason IS NULL)",
+        "end_known": "end_reason IS NULL OR end_reason IN ('completed', 'emptied', 'deleted', 'converted', 'unknown')",
+        "mode_known": "mode IS NULL OR mode IN ('eager', 'cooperative')",
+    },
+    partition_by=("is_live", PART),
+    live="is_live",
+)
+
+_PARTITIONS_OF_MEMBER = "array<struct<topic: string, topic_id: string, partitions: array<int>>>"
+
+REBALANCE_MEMBERS_TOLD = Table(
+    schema="gold",
+    name="rebalance_members_told",
+    comment=(
+        "Who had what before and after each rebalance, as its source tells it; gold.rebalance_members has names "
+        "of topic ids, too."
+    ),
+    columns=(
+        Column("rebalance_id", "string", "The rebalance, gold.rebalances.id.", nullable=False),
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column(
+            "member_id", "string", "Member, under the id that it has afterwards, or had if it left.", nullable=False
+        ),
+        Column("prev_member_id", "string", "Its id before, where a static member came back under another; else null."),
+        Column("instance_id", "string", "group.instance.id of a static member; null of a dynamic one."),
+        Column("client_id", "string", "client.id."),
+        Column("client_host", "string", "Address that it came from."),
+        Column(
+            "change",
+            "string",
+            "stayed | joined | left (before is empty where it came meanwhile, too) | restarted | unknown (nothing is "
+            "known from before).",
+            nullable=False,
+        ),
+        Column(
+            "before",
+            _PARTITIONS_OF_MEMBER,
+            "What it had; null where nothing is known from before. Of streams groups: active tasks, the topic is the "
+            "subtopology.",
+        ),
+        Column(
+            "after", _PARTITIONS_OF_MEMBER, "What it has, or is to have while the rebalance goes on; empty if it left."
+        ),
+        Column("began_before", "timestamp", "As in gold.rebalances.", nullable=False),
+        UPDATED_AT,
+        _IS_LIVE,
+        part_column(),
+    ),
+    key=("rebalance_id", "member_id"),
+    constraints={"change_known": "change IN ('stayed', 'joined', 'left', 'restarted', 'unknown')"},
+    partition_by=("is_live", PART),
+    live="is_live",
+    replaced_by=("rebalance_id",),
+    none_without="change",
+)
+
+GROUP_EVENTS_TOLD = Table(
+    schema="gold",
+    name="group_events_told",
+    comment=(
+        "What happened to groups that is no rebalance, as its source tells it; gold.group_events has moves of "
+        "coordinators, too."
+    ),
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column(
+            "event",
+            "string",
+            "created | deleted | converted | static_restart | records_lost (some records of the group's partition "
+            "were gone before they could be read) | undecoded (a record of it could not be decoded).",
+            nullable=False,
+        ),
+        Column(
+            "group_type", "string", "Type afterwards: classic | consumer | share | streams; null where it is not known."
+        ),
+        Column("prev_group_type", "string", "Type before a conversion; else null."),
+        _SOURCE,
+        Column("began_after", "timestamp", "It happened after this; null where nothing bounds it."),
+        Column("began_before", "timestamp", "It had happened by this. Equal to began_after: exact.", nullable=False),
+        _LOG_PARTITION,
+        Column("offset", "bigint", "The record, or where the gap begins; null of polls."),
+        Column("poll", "string", "Of polls: the first accepted poll that showed it; else null."),
+        Column("generation", "int", "Generation or epoch of the group then; null where it is not known."),
+        Column("member_id", "string", "Of a static restart: the id afterwards."),
+        Column("prev_member_id", "string", "Of a static restart: the id before."),
+        Column("instance_id", "string", "Of a static restart: its group.instance.id."),
+        Column("client_id", "string", "Of a static restart: its client.id."),
+        Column("client_host", "string", "Of a static restart: the address that it came from."),
+        Column("detail", "string", "One line: how many offsets were lost, why a record was not decoded; else null."),
+        UPDATED_AT,
+        _IS_LIVE,
+        part_column(),
+    ),
+    key=("id",),
+    constraints={
+        "event_known": "event IN ('created', 'deleted', 'converted', 'static_restart', 'records_lost', 'undecoded')",
+        "source_known": "source IN ('log', 'polls')",
+        "bounds_in_order": "began_after IS NULL OR began_after <= began_before",
+    },
+    partition_by=("is_live", PART),
+    live="is_live",
+)
+
+REBALANCE_STORMS_TOLD = Table(
+    schema="gold",
+    name="rebalance_storms_told",
+    comment=(
+        "Stretches in which a group rebalanced again and again, and members that joined again and again (crash "
+        "loops), by source."
+    ),
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column(
+            "kind",
+            "string",
+            "storm (thresholds.storm rebalances or more within thresholds.stormWindow) | crash_loop (the same client "
+            "id and host "
+            "joined thresholds.crashLoop times or more within thresholds.crashLoopWindow: made again, or fenced and "
+            "back).",
+            nullable=False,
+        ),
+        _SOURCE,
+        Column("client_id", "string", "Of a crash loop: its client.id; null of a storm."),
+        Column("client_host", "string", "Of a crash loop: the address that it came from; null of a storm."),
+        Column("began_before", "timestamp", "When the first of them had begun.", nullable=False),
+        Column("last_before", "timestamp", "When the last of them had begun.", nullable=False),
+        Column("rebalances", "int", "Rebalances in it; of a crash loop, those with such a join.", nullable=False),
+        Column(
+            "per_hour", "double", "rebalances / (last_before - began_before), an hour; null where both are the same."
+        ),
+        UPDATED_AT,
+        _IS_LIVE,
+        part_column(),
+    ),
+    key=("id",),
+    constraints={"kind_known": "kind IN ('storm', 'crash_loop')"},
+    partition_by=("is_live", PART),
+    live="is_live",
+    replaced_by=("cluster_id", "group_id", "source"),
+    none_without="kind",
+)
+
+GROUP_LIVES = Table(
+    schema="gold",
+    name="group_lives",
+    comment=(
+        "When each group was there, by source: from its creation, or the first that is known of it, until it was "
+        "deleted."
+    ),
+    columns=(
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        _SOURCE,
+        Column("valid_from", "timestamp", "From then on it is known to be there.", nullable=False),
+        Column("valid_to", "timestamp", "When it was deleted, or polls gave way to the log; null while it is there."),
+        _LOG_PARTITION,
+        Column(
+            "group_type",
+            "string",
+            "Its type, the last one: classic | consumer | share | streams; null where it is not known.",
+        ),
+        Column(
+            "known_since", "timestamp", "From then on none of its records was missed; null where the last ones were."
+        ),
+        UPDATED_AT,
+        _IS_LIVE,
+        part_column(),
+    ),
+    key=("cluster_id", "group_id", "source", "valid_from"),
+    constraints={"source_known": "source IN ('log', 'polls')"},
+    partition_by=("is_live", PART),
+    live="is_live",
+)
+
+REBALANCE_BEGINS = Table(
+    schema="gold",
+    name="rebalance_begins",
+    comment="When polls saw rebalances of classic groups begin: the log tells them only once they are over.",
+    columns=(
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column("began_after", "timestamp", "It began after this; null where nothing bounds it."),
+        Column("began_before", "timestamp", "It had begun by this.", nullable=False),
+        Column("ended_before", "timestamp", "It had ended by this; null while it goes on."),
+        Column("is_live", "boolean", "ended_before IS NULL.", nullable=False, generated_as="ended_before IS NULL"),
+        part_column(),
+    ),
+    key=("cluster_id", "group_id", "began_before"),
+    partition_by=("is_live", PART),
+    live="is_live",
+)
+
+TABLES = (
+    REBALANCES_TOLD,
+    REBALANCE_MEMBERS_TOLD,
+    GROUP_EVENTS_TOLD,
+    REBALANCE_STORMS_TOLD,
+    GROUP_LIVES,
+    REBALANCE_BEGINS,
+)
+
+
+def _view(name: str, comment: str) -> View:
+    """A view whose SQL is a file of schemas/views/; `{schema.name}` in it stands for a table or a view."""
+    text = (Path(__file__).parent / "views" / f"{name}.sql").read_text(encoding="utf-8")
+    return View(schema="gold", name=name, comment=comment, parts=(text,))
+
+
+GROUP_COORDINATORS = _view(
+    "group_coordinators", "The coordinator of each group at each time: from valid_from to valid_to (null: now)."
+)
+GROUP_EVENTS = _view(
+    "group_events", "What happened to groups that is no rebalance, moves of their coordinators among it."
+)
+REBALANCES = _view("rebalances", "Rebalances of groups: who, why, how long, what moved, and who coordinated them.")
+REBALANCE_MEMBERS = _view("rebalance_members", "Who had what before and after each rebalance.")
+REBALANCE_STORMS = _view(
+    "rebalance_storms", "Stretches in which a group rebalanced, or members joined it, again and again."
+)
+VIEWS = (GROUP_COORDINATORS, GROUP_EVENTS, REBALANCES, REBALANCE_MEMBERS, REBALANCE_STORMS)

@@ -1,0 +1,90 @@
+"""Internal: what the jobs must remember from round to round. Not for analysts, and free to change."""
+
+from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
+from schemas.table import PART, Column, Table, part_column
+
+ROUNDS = Table(
+    schema="internal",
+    name="rounds",
+    comment=(
+        "The rounds in which history is made, and what each takes. Commits name theirs in the userMetadata of "
+        "DESCRIBE HISTORY."
+    ),
+    columns=(
+        Column("round", "bigint", "Number of the round, without holes, for all histories of the lake.", nullable=False),
+        Column(
+            "step",
+            "string",
+            "started (a job begins to make these histories; an earlier one that makes them ends) | planned | done.",
+            nullable=False,
+        ),
+        Column("histories", "array<string>", "silver, isr_shrink, leader_churn, rebalance_history.", nullable=False),
+        Column("writer", "string", "<start of the job, UTC>-<random>.", nullable=False),
+        Column("at", "timestamp", "When the row was written, by the job's clock.", nullable=False),
+        Column("takes", "string", "JSON: what the round takes of each cluster, and the thresholds. Of planned alone."),
+        Column("day", "date", "Day of `at`, UTC.", nullable=False, generated_as="CAST(at AS DATE)"),
+    ),
+    key=("round", "step"),
+    constraints={"step_known": "step IN ('started', 'planned', 'done')"},
+    partition_by=("day",),
+)
+
+STATE = Table(
+    schema="internal",
+    name="state",
+    comment="How far each history of each cluster has come, and what its fold remembers beside the live rows.",
+    columns=(
+        Column(
+            "history", "string", "silver | isr_shrink | leader_churn | rebalance_history | validate.", nullable=False
+        ),
+        Column("cluster", "string", "Alias of the cluster.", nullable=False),
+        Column("cluster_id", "string", "Its id; null until a poll succeeded."),
+        Column("round", "bigint", "The round that wrote the row.", nullable=False),
+        Column("done_poll", "string", "Nothing up to this poll will change any more; null before any."),
+        Column("done_at", "timestamp", "When it was answered (made non-decreasing)."),
+        Column("changed_poll", "string", "The last poll by which rows of the history began or ended; null before any."),
+        Column(
+            "deadline",
+            "timestamp",
+            "Once a poll was answered after this, the history has something to say. Null: not by time.",
+        ),
+        Column("last_poll", "string", "Of silver: the last accepted poll."),
+        Column("last_seen_at", "timestamp", "Of silver: when it was answered."),
+        Column("interval_ms", "bigint", "Of silver: planned interval between polls then, ms."),
+        Column("before_seen_at", "timestamp", "Of silver: when the accepted poll before it was answered."),
+        Column(
+            "missing",
+            "array<string>",
+            "Of silver: topics that the last accepted poll did not show, not yet believed to be gone.",
+        ),
+        Column("parts", "int", "Of silver: into how many parts the topics of the cluster are cut, by their hash."),
+        Column("last_due_at", "timestamp", "Of silver: when the last poll was due, good or not."),
+        Column("refused_polls", "bigint", "Of silver: answers of another cluster since last_poll."),
+        Column(
+            "stale_polls",
+            "bigint",
+            "Of silver: polls that wait, an answer older than what was accepted and all after it.",
+        ),
+        Column("memory", "string", "JSON of the fold's own.", nullable=False),
+    ),
+    key=("history", "cluster"),
+    partition_by=("history",),
+    live="true",
+)
+
+GROUP_STATES = Table(
+    schema="internal",
+    name="group_states",
+    comment="What the fold of rebalances remembers of each group.",
+    columns=(
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column("memory", "string", "JSON of the fold's own.", nullable=False),
+        part_column(),
+    ),
+    key=("cluster_id", "group_id"),
+    partition_by=(PART,),
+    live="true",
+)
+
+TABLES = (ROUNDS, STATE, GROUP_STATES)
