@@ -3,22 +3,40 @@
 spark-submit jobs/pipeline.py --config FILE [--once]
 """
 
+import logging
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from threading import Event, Thread
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs import isr_shrink, leader_churn, poll_metadata, read_group_log, rebalance_history, snapshot_history
-from jobs.common.cli import run_job
+from jobs import poll_metadata, read_group_log
+from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
-from jobs.common.progress import PAUSE_S
-from schemas.lake import TABLES, ensure_tables
+from jobs.common.rounds import OvertakenError
+from jobs.common.upkeep import keep_up, next_due
+from jobs.history import History
+from jobs.rebalance_history import RebalanceHistory
+from schemas.lake import ensure_lake
 
-STREAMS = (poll_metadata, snapshot_history)
-EVENTS = (isr_shrink, leader_churn, rebalance_history)
-"""Each in the order of the data's way."""
+log = logging.getLogger("kafka_metadata_history.pipeline")
+
+LOOK_EVERY_S = 0.25
+"""How often the pipeline looks whether a batch of polls was committed: history is made then."""
+
+PAUSE_S = 60.0
+"""How long history, or upkeep, waits where nothing wakes it: a look at the lake costs half a second of a core."""
+
+AGAIN_AFTER_S = 1.0
+"""How long after a failure it is tried again."""
+
+LOGGED_EVERY_S = 60.0
+"""How often the reason is logged for which history, or upkeep, fails."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,37 +45,125 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
-    """With `once`, one round of each job, one after the other; else all of them until one fails."""
-    snapshot_history.check_progress(spark, config)
+    """With `once`, one round of each job, one after the other; else all of them, until polling fails or another run
+    takes over.
+    """
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
-    ensure_tables(spark, config.lake, TABLES)
+    ensure_lake(spark, config.lake)
     if once:
         _run_once(spark, config)
         return
-    streams = STREAMS if config.group_log is None else (*STREAMS, read_group_log)
-    queries = {job.QUERY: job.start(spark, config, once=False) for job in streams}
+    stop = Event()
+    with_pool(spark, "polls")
+    queries = {poll_metadata.QUERY: poll_metadata.start(spark, config, once=False)}
+    if config.group_log is not None:
+        queries[read_group_log.QUERY] = read_group_log.start(spark, config, once=False)
+    groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
+    history = Lasting("history", lambda: History(spark, config).catch_up, then=groups.wake)
+    upkeep = Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config))
+    threads = [
+        Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in (history, groups, upkeep)
+    ]
+    for thread in threads:
+        thread.start()
+    woken_by = {poll_metadata.QUERY: history, read_group_log.QUERY: groups}
+    seen: dict[str, int] = {}
     try:
-        events = [job.prepare(spark, config) for job in EVENTS]
         while not _ended(spark, config, queries):
-            for make_events in events:
-                make_events()
+            for name in _with_a_new_batch(queries, seen):
+                woken_by[name].wake.set()
+            for each in (history, groups):
+                if each.overtaken is not None:
+                    raise each.overtaken
     finally:
+        stop.set()
         for query in queries.values():
             query.stop()
+        _join(threads, (history, groups, upkeep))
+
+
+def _join(threads: Iterable[Thread], works: Iterable["Lasting"]) -> None:
+    for each in works:
+        each.wake.set()
+    for thread in threads:
+        thread.join(timeout=60)
+
+
+def _with_a_new_batch(queries: dict[str, StreamingQuery], seen: dict[str, int]) -> list[str]:
+    """The queries that have committed a batch since they were `seen` to."""
+    found = {name: query.lastProgress for name, query in queries.items()}
+    batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
+    new = [name for name, batch in batches.items() if batch != seen.get(name)]
+    seen.update(batches)
+    return new
+
+
+class Lasting:
+    """Work that is done again and again beside polling, and outlasts what goes wrong with it: polls cannot be repeated,
+    history can.
+    """
+
+    def __init__(self, name: str, prepare: Callable[[], Callable[[], None]], *, then: Event | None = None) -> None:
+        self.name, self._prepare, self._then = name, prepare, then
+        self.wake = Event()
+        self.overtaken: OvertakenError | None = None
+        self._logged_at = float("-inf")
+
+    def run(self, spark: SparkSession, stop: Event) -> None:
+        """Do it until `stop`: whenever it is woken, or after a minute; then wake what takes its results."""
+        with_pool(spark, self.name)
+        work: Callable[[], None] | None = None
+        while True:
+            self.wake.clear()
+            if stop.is_set():
+                return
+            try:
+                work = work or self._prepare()
+                work()
+                if self._then is not None:
+                    self._then.set()
+            except OvertakenError as error:
+                self.overtaken = error
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on
+                if stop.is_set():
+                    return
+                work = None  # Made again, from the tables.
+                self._log(error)
+                stop.wait(AGAIN_AFTER_S)
+            else:
+                self.wake.wait(PAUSE_S)
+
+    def _log(self, error: Exception) -> None:
+        if time.monotonic() - self._logged_at > LOGGED_EVERY_S:
+            self._logged_at = time.monotonic()
+            log.warning("%s failed and is tried again: %s", self.name, one_line(error))
+
+
+def with_pool(spark: SparkSession, pool: str) -> None:
+    """Let jobs of this thread share the slots with those of others, rather than wait behind them."""
+    # A session of Spark Connect has no context: there the server decides.
+    if hasattr(spark, "_jsc"):
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+
+
+def _keep_up_when_due(spark: SparkSession, config: Config) -> None:
+    if next_due(spark, config.lake) <= datetime.now(UTC):
+        keep_up(spark, config.lake, config.bronze_retention)
 
 
 def _run_once(spark: SparkSession, config: Config) -> None:
-    """One round of each job, one after the other. A log that cannot be read keeps nothing waiting that is history already."""
-    for job in STREAMS:
-        job.run(spark, config, True)
-    unread = None
-    if config.group_log is not None:
-        try:
-            read_group_log.run(spark, config, True)
-        except StreamingQueryException as error:
-            unread = error
-    for job in EVENTS:
-        job.run(spark, config, True)
+    """One round of each job. A log that cannot be read keeps nothing waiting that is history already."""
+    with ThreadPoolExecutor(2, "once") as beside:
+        # Polling mostly waits: meanwhile the log is read, and what an earlier run has planned is finished.
+        polled = beside.submit(poll_metadata.run, spark, config, True)
+        read = beside.submit(read_group_log.run, spark, config, True) if config.group_log is not None else None
+        history, groups = History(spark, config), RebalanceHistory(spark, config)
+        polled.result()
+        history.catch_up(whole=True)
+        unread = read.exception() if read is not None else None
+        groups.catch_up(whole=True)
+    _keep_up_when_due(spark, config)
     if unread is not None:
         raise unread
 
@@ -65,7 +171,7 @@ def _run_once(spark: SparkSession, config: Config) -> None:
 def _ended(spark: SparkSession, config: Config, queries: dict[str, StreamingQuery]) -> bool:
     """Wait a while, and say whether a query has ended. One that waits for a cluster it was reading is started again."""
     try:
-        return bool(spark.streams.awaitAnyTermination(PAUSE_S))
+        return bool(spark.streams.awaitAnyTermination(LOOK_EVERY_S))  # type: ignore[arg-type]  # fractions, too
     except StreamingQueryException as error:
         read_group_log.outlast(error)
         for name, query in queries.items():

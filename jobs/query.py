@@ -1,6 +1,7 @@
 """Ask a lake a named question of schemas/queries/, or free SQL, and print the answer.
 
-spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID] [--group G]
+spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID]
+[--group G]
 """
 
 import argparse
@@ -9,6 +10,7 @@ import difflib
 import io
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType, TimestampType
 
-from jobs.common.cli import reported
+from jobs.common.cli import parser_of, reported
 from jobs.common.config import duration, load
 from jobs.common.session import spark_session
 from metadata_source.text import text_table
@@ -24,6 +26,8 @@ from schemas import table
 from schemas.lake import Lake, attach
 
 QUERIES = Path(table.__file__).parent / "queries"
+FILTERS = {"cluster": "alias", "topic": "topic", "broker": "broker", "group": "consumer, share or streams group"}
+"""Parameters of every question that may be null: option -> what it narrows the answer to."""
 
 
 class QueryError(ValueError):
@@ -37,14 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     def ask() -> None:
         now = datetime.now(UTC)
         until = moment(arguments.until, now) if arguments.until else now
-        parameters = {
-            "since": moment(arguments.since, until).isoformat(),
-            "until": until.isoformat(),
-            "cluster": arguments.cluster,
-            "topic": arguments.topic,
-            "broker": arguments.broker,
-            "group": arguments.group,
-        }
+        window = {"since": moment(arguments.since, until).isoformat(), "until": until.isoformat()}
+        parameters = window | {name: vars(arguments)[name] for name in FILTERS}
         sql = text_of(arguments.query)
         lake = load(arguments.config).lake
         print(rendered(answer(spark_session("query"), lake, sql, parameters), arguments.format), end="")
@@ -53,17 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="query", description=(__doc__ or "").splitlines()[0])
+    parser = parser_of("query", __doc__, "the lake")
     parser.add_argument("query", metavar="NAME|SQL", help=f"{', '.join(sorted(names()))}; or a SELECT")
-    parser.add_argument("--config", required=True, metavar="FILE", help="YAML: the lake (see conf/)")
-    parser.add_argument(
-        "--since", default="1 day", help="a time in ISO form, or how long before --until (default %(default)s)"
-    )
+    since = "a time in ISO form, or how long before --until (default %(default)s)"
+    parser.add_argument("--since", default="1 day", help=since)
     parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
-    parser.add_argument("--cluster", help="this alias alone")
-    parser.add_argument("--topic", help="this topic alone")
-    parser.add_argument("--broker", type=int, metavar="ID", help="this broker alone")
-    parser.add_argument("--group", metavar="G", help="this consumer, share or streams group alone")
+    for name, alone in FILTERS.items():
+        parser.add_argument(f"--{name}", type=int if name == "broker" else str, help=f"this {alone} alone")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default %(default)s)")
     return parser
 
@@ -85,18 +79,13 @@ def text_of(query: str) -> str:
 
 
 def moment(text: str, before: datetime) -> datetime:
-    """A time: an ISO one (UTC unless it says otherwise), or as long before `before` as `text` says. Raises QueryError."""
-    try:
+    """A time: an ISO one (UTC unless it says otherwise), or as long before `before` as `text` says."""
+    with suppress(ValueError):
         at = datetime.fromisoformat(text)
         return at if at.tzinfo else at.replace(tzinfo=UTC)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError, OverflowError):
         return before - duration(text)
-    except (ValueError, OverflowError) as error:
-        raise QueryError(
-            f"{text!r} is neither a time like 2026-11-21T10:00:00Z nor a duration like '2 hours'"
-        ) from error
+    raise QueryError(f"{text!r} is neither a time like 2026-11-21T10:00:00Z nor a duration like '2 hours'")
 
 
 def answer(spark: SparkSession, lake: Lake, sql: str, parameters: dict[str, object]) -> DataFrame:
@@ -115,7 +104,7 @@ def rendered(frame: DataFrame, form: str) -> str:
     if form == "json":
         options = {"timestampFormat": _TIME, "ignoreNullFields": "false"}
         return "".join(f"{row[0]}\n" for row in frame.select(F.to_json(F.struct("*"), options)).collect())
-    rows = [tuple(row) for row in frame.select(*(_as_text(field) for field in frame.schema)).collect()]
+    rows = frame.select(*map(_as_text, frame.schema)).collect()
     if form == "table":
         return "".join(f"{line}\n" for line in text_table(frame.columns, rows))
     text = io.StringIO()

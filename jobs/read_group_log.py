@@ -9,15 +9,13 @@ from collections.abc import Sequence
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
-import metadata_source
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
-from jobs.poll_metadata import known_ids
+from jobs.common.streams import append_stream
 from metadata_source.options import parse
 from schemas import bronze
-from schemas.lake import ensure_tables
 
 QUERY = "read_group_log"
 
@@ -54,23 +52,10 @@ def outlast(error: StreamingQueryException) -> None:
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     """Start the query that reads; with `once` it ends where the logs end now."""
-    options = config.group_log_options(known_ids(spark, config.lake))
-    ensure_tables(spark, config.lake, bronze.TABLES)
-    metadata_source.register(spark)
-    records = spark.readStream.format("kafka_group_log").options(**options).load()
-    writer = records.writeStream.format("delta").queryName(QUERY).option("checkpointLocation", config.checkpoint(QUERY))
-    if once:
-        writer = writer.trigger(availableNow=True)
-    else:
-        # On the beat of the polls, which history joins them with: each batch is a commit and a small file.
-        interval_ms = parse(config.source_options({}), "stream").poll_interval_ms
-        writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-    lake = config.lake
-    return (
-        writer.start(lake.path(bronze.GROUP_LOG))
-        if lake.root is not None
-        else writer.toTable(lake.identifier(bronze.GROUP_LOG))
-    )
+    # On the beat of the polls, which history joins them with: each batch is a commit and a small file.
+    every = f"{parse(config.source_options({}), 'stream').poll_interval_ms} milliseconds"
+    source, options = "kafka_group_log", config.group_log_options
+    return append_stream(spark, config, bronze.GROUP_LOG, source, query=QUERY, options=options, once=once, every=every)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,29 @@
-"""Hold what is new in bronze and silver against the rules of jobs/rules/validity.py.
+"""Hold what is new in bronze and silver against the rules of jobs/common/validity.yaml.
 
 spark-submit jobs/validate.py --config FILE
 
 Exit status: 0 when nothing critical was found, 2 when something was, 1 when it could not be validated.
 """
 
-import argparse
 import logging
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from jobs.common.cli import reported
+from jobs.common.cli import parser_of, reported
+from jobs.common.commit import append_rows, replace_rows
 from jobs.common.config import Config, ConfigError, load
-from jobs.common.progress import Window, window_of
 from jobs.common.session import spark_session
-from jobs.common.writes import upsert
-from jobs.rules import validity
-from jobs.rules.validity import Batch, Finding
+from jobs.common.validity import Finding, batch_of_now, batches_of
+from jobs.common.window import window_of
 from metadata_source.text import text_table
-from schemas import bronze, gold, quality, silver
+from schemas import bronze, quality, silver
+from schemas.internal import STATE
 from schemas.lake import check_tables, ensure_tables
 
 JOB = "validate"
@@ -35,9 +34,7 @@ SHOWN = 10
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--config", required=True, metavar="FILE", help="YAML: lake, clusters, validation (see conf/)")
-    arguments = parser.parse_args(argv)
+    arguments = parser_of(JOB, __doc__, "lake, clusters, validation").parse_args(argv)
     for noisy in ("great_expectations", "py4j"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     findings: list[Finding] = []
@@ -52,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def is_critical(finding: Finding) -> bool:
-    """Whether it says that history is wrong, or not being made."""
+    """Whether history is wrong, or not being made."""
     return finding.violations > 0 and finding.rule.severity == "critical"
 
 
@@ -68,51 +65,28 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
             f"validation.docs is missing: data docs need a folder of this machine, and the lake is {config.lake}"
         )
     lake = config.lake
-    check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES))
-    ensure_tables(spark, lake, (*quality.TABLES, gold.PROGRESS))
-    # What a run knows of: progress moves on while it validates.
-    progress = lake.read(spark, silver.PROGRESS).localCheckpoint()
-    window = window_of(progress, lake, JOB)
-    findings = validate(list(_batches(progress, window, config, now)), Path(config.docs))
-    upsert(_rows(spark, findings, now), lake, quality.VALIDATIONS, within="false")  # a run's rows are new
+    check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, STATE))
+    ensure_tables(spark, lake, quality.TABLES)
+    # All that a run knows of: rounds go on while it validates.
+    states = lake.read(spark, STATE).where(f"history IN ('silver', '{JOB}')").toArrow().to_pylist()
+    window = window_of(spark, lake, JOB, states)
+    batches = [batch_of_now(spark, states, config.clusters, now), *(batches_of(window) if window else ())]
+    findings = validate(batches, Path(config.docs))
+    run = {"run": f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", "ran_at": now}
+    append_rows(spark, lake, quality.VALIDATIONS, [run | _row(each) for each in findings])
     if window is not None:
-        window.note_done()
+        replace_rows(spark, lake, STATE, window.done, f"history = '{JOB}'")
     return findings
 
 
-def _batches(progress: DataFrame, window: Window | None, config: Config, now: datetime) -> Iterator[Batch]:
-    spark = progress.sparkSession
-    configured = spark.createDataFrame([(alias,) for alias in config.clusters], "cluster string")
-    clusters = validity.clusters_now(progress, configured, F.lit(now))
-    yield Batch(validity.NOW, clusters.localCheckpoint(), (validity.POLLED_NOW,))
-    for subject in validity.SUBJECTS if window is not None else ():
-        yield Batch(subject.name, subject.rows(window).localCheckpoint(), subject.rules)
-
-
-def _rows(spark: SparkSession, findings: Sequence[Finding], now: datetime) -> DataFrame:
-    """Rows of quality.validations."""
-    run = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-    rows = [
-        {
-            "run": run,
-            "ran_at": now,
-            "subject": each.subject,
-            "rule": each.rule.name,
-            "says": each.rule.says,
-            "severity": each.rule.severity,
-            "success": not each.violations,
-            "checked": each.checked,
-            "violations": each.violations,
-            "violating": each.violating,
-        }
-        for each in findings
-    ]
-    columns = ", ".join(f"{column.name} {column.type}" for column in quality.VALIDATIONS.columns)
-    return spark.createDataFrame(rows, columns)
+def _row(finding: Finding) -> dict[str, Any]:
+    """Of quality.validations."""
+    said = {"rule": finding.rule.name, "says": finding.rule.says, "severity": finding.rule.severity}
+    return {**vars(finding), **said, "success": not finding.violations}
 
 
 def report(findings: Sequence[Finding]) -> str:
-    """What was found, for people: a line for each rule, and the first rows that break one."""
+    """The findings, for people: a line for each rule, and the first rows that break one."""
     lines = text_table(
         ("rule", "of", "severity", "rows", "broken by"),
         [(each.rule.name, each.subject, each.rule.severity, each.checked, each.violations) for each in findings],

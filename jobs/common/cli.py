@@ -14,25 +14,42 @@ from jobs.common.session import spark_session
 
 log = logging.getLogger("kafka_metadata_history")
 
-
 Job = Callable[[SparkSession, Config, bool], None]
-"""What a job does with a session and a checked configuration; the last says whether for one round only."""
+"""Runs a job with a session and a checked configuration; the last argument says whether for one round only."""
+
+Again = Callable[[SparkSession, Config, str], None]
+"""Computes the history of a cluster again; the last argument is the alias of the cluster."""
 
 
-def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None) -> int:
-    """Parse `argv`, run `job` to its end, and return the exit status: 0, or 1 after one line that says what is wrong."""
-    parser = argparse.ArgumentParser(prog=name, description=description.splitlines()[0])
-    parser.add_argument("--config", required=True, metavar="FILE", help="YAML: lake, clusters, poll (see conf/)")
+def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None, again: Again | None = None) -> int:
+    """Parse `argv`, run `job` to its end, and return the exit status: 0, or 1 after one line that says what is wrong.
+
+    `again`: what `--again CLUSTER` does in place of `job`; None: the job has no such flag.
+    """
+    parser = parser_of(name, description, "lake, clusters, poll")
     parser.add_argument("--once", action="store_true", help="one round, then end: for schedulers")
+    if again is not None:
+        parser.add_argument("--again", metavar="CLUSTER", help="compute the history of this cluster again, then end")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
     def run() -> None:
         config = load(arguments.config)
-        job(spark_session(name), config, arguments.once)
+        spark = spark_session(name)
+        if again is not None and arguments.again is not None:
+            again(spark, config, arguments.again)
+        else:
+            job(spark, config, arguments.once)
 
     return reported(name, run)
+
+
+def parser_of(name: str, description: str | None, config_holds: str) -> argparse.ArgumentParser:
+    """A parser that asks for --config; of `description`, a module's docstring, it shows the first line."""
+    parser = argparse.ArgumentParser(prog=name, description=(description or "").splitlines()[0])
+    parser.add_argument("--config", required=True, metavar="FILE", help=f"YAML: {config_holds} (see conf/)")
+    return parser
 
 
 def reported(name: str, action: Callable[[], None]) -> int:
@@ -51,8 +68,8 @@ def reported(name: str, action: Callable[[], None]) -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, without the stack traces that Spark wraps around it."""
-    # What PySpark has no exception for arrives as Java's.
+    """The message of an error, without the stack traces that Spark wraps around it."""
+    # Errors that PySpark has no exception for arrive as Java's.
     text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.

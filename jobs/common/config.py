@@ -3,9 +3,10 @@
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,12 @@ import yaml
 from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, duration_ms, parse, parse_group_log
 from schemas.lake import Lake
 
-_KEYS = ("lake", "checkpoints", "clusters", "poll", "groupLog", "retention", "thresholds", "validation")
+FIRST_VERSION_WITH_CLUSTER_ID = 2
 _SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
 """Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
-_RETENTION_KEYS = ("bronze",)
-_COUNTS = {"flaps": 1, "storm": 2, "crashLoop": 2}
-"""Thresholds that are counts -> the smallest that makes sense."""
-_WINDOWS = ("flapWindow", "stormWindow", "crashLoopWindow")
-_VALIDATION_KEYS = ("docs",)
+_MILLISECOND = timedelta(milliseconds=1)
 _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
-FIRST_VERSION_WITH_CLUSTER_ID = 2
-_BRONZE_RETENTION = timedelta(days=7)
 
 
 class ConfigError(ValueError):
@@ -36,8 +31,9 @@ class ConfigError(ValueError):
 class Thresholds:
     """From when on something is called so.
 
-    A broker that leaves an ISR `flaps` times within `flap_window` is flapping. A group that rebalances `storm` times within
-    `storm_window` is in a storm, and a client that joins it anew `crash_loop` times within `crash_loop_window` in a crash loop.
+    A broker that leaves an ISR `flaps` times within `flap_window` is flapping. A group that rebalances `storm` times
+    within `storm_window` is in a storm. A client that joins a group `crash_loop` times within `crash_loop_window` is in
+    a crash loop.
     """
 
     flaps: int = 3
@@ -47,24 +43,36 @@ class Thresholds:
     crash_loop: int = 3
     crash_loop_window: timedelta = timedelta(minutes=10)
 
+    def to_json(self) -> dict[str, float]:
+        """As json.dumps takes them; windows are milliseconds."""
+        return {name: value / _MILLISECOND if name.endswith("window") else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Thresholds":
+        """Read the JSON that to_json wrote."""
+        given = plain.items()
+        return cls(**{name: value * _MILLISECOND if name.endswith("window") else value for name, value in given})
+
 
 @dataclass(frozen=True)
 class Config:
     """A checked configuration.
 
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
-    the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None where
-    nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is not read.
+    the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None
+    where nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is
+    not read. `polls_per_round`: how many polls of each cluster a round of history takes at most.
     """
 
     lake: Lake
     checkpoints: str
     clusters: Mapping[str, Mapping[str, str]]
     poll: Mapping[str, str]
-    bronze_retention: timedelta
+    bronze_retention: timedelta = timedelta(days=7)
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
     group_log: Mapping[str, str] | None = None
+    polls_per_round: int = 60
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -72,21 +80,23 @@ class Config:
 
     def source_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
         """Options for the stream `kafka_metadata`; `cluster_ids` are the ids that the lake knows the aliases by."""
-        known = {alias: {"clusterId": id_} for alias, id_ in cluster_ids.items()}
-        clusters = {alias: {**known.get(alias, {}), **options} for alias, options in self.clusters.items()}
-        return {**self.poll, "clusters": json.dumps(clusters)}
+        return {**self.poll, "clusters": json.dumps(self._with_ids(cluster_ids))}
 
     def group_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
-        """Options for the stream `kafka_group_log`, to the same clusters. Raises ValueError where the log is not to be read."""
+        """Options for the stream `kafka_group_log`, to the same clusters; ValueError where the log is not read."""
         if self.group_log is None:
             raise ValueError("groupLog is missing: an empty mapping reads the log of every cluster")
-        polling = self.source_options(cluster_ids)
-        clusters = {
-            alias: {name: value for name, value in options.items() if name.lower() in GROUP_LOG_BY_NAME}
-            for alias, options in json.loads(polling["clusters"]).items()
-        }
-        common = {name: value for name, value in self.poll.items() if name.lower() in _SHARED_OPTIONS}
-        return {**common, **self.group_log, "clusters": json.dumps(clusters)}
+        clusters = {alias: _only(GROUP_LOG_BY_NAME, own) for alias, own in self._with_ids(cluster_ids).items()}
+        return {**_only(_SHARED_OPTIONS, self.poll), **self.group_log, "clusters": json.dumps(clusters)}
+
+    def _with_ids(self, ids: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """The options of each cluster. An id that is configured counts more than the one that the lake knows."""
+        known = {alias: {"clusterId": ids[alias]} for alias in self.clusters if alias in ids}
+        return {alias: {**known.get(alias, {}), **own} for alias, own in self.clusters.items()}
+
+
+def _only(names: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name.lower() in names}
 
 
 def load(path: str) -> Config:
@@ -98,9 +108,18 @@ def load(path: str) -> Config:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     try:
-        return _config(_mapping("the file", content))
+        config = _config(_read("", content, _FILE))
+        _check_options(config)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
+    return config
+
+
+def duration(text: str) -> timedelta:
+    """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises ValueError."""
+    if days := _DAYS.fullmatch(text.strip().lower()):
+        return timedelta(days=int(days[1]))
+    return timedelta(milliseconds=duration_ms(text))
 
 
 class _Loader(yaml.SafeLoader):
@@ -115,34 +134,31 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _config(content: Mapping[str, Any]) -> Config:
-    _known_keys(content, _KEYS, "")
+def _config(given: Mapping[str, Any]) -> Config:
     for key in ("lake", "clusters"):
-        if key not in content:
+        if key not in given:
             raise ValueError(f"{key} is missing")
-    lake = _lake(content["lake"])
-    if content.get("checkpoints") is not None:
-        checkpoints = _place("checkpoints", content["checkpoints"])
-    elif lake.root is not None:
-        checkpoints = f"{lake.root.rstrip('/')}/checkpoints"
-    else:
+    lake: Lake = given["lake"]
+    checkpoints = given.get("checkpoints")
+    if checkpoints is None and lake.root is None:
         raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
-    clusters = {
-        alias: _texts(f"clusters.{alias}", options)
-        for alias, options in _mapping("clusters", content["clusters"]).items()
-    }
-    poll = _source_texts("poll", content.get("poll") or {})
-    config = Config(
+    docs = None if lake.root is None or _URI.match(lake.root) else f"{lake.root}/quality/data_docs"
+    retention, history, validation = (given.get(key, {}) for key in ("retention", "history", "validation"))
+    return Config(
         lake,
-        checkpoints,
-        clusters,
-        poll,
-        _retention(content.get("retention") or {}),
-        _thresholds(content.get("thresholds") or {}),
-        _docs(content.get("validation") or {}, lake),
-        _source_texts("groupLog", content["groupLog"] or {}) if "groupLog" in content else None,
+        checkpoints or f"{str(lake).rstrip('/')}/checkpoints",
+        given["clusters"],
+        given.get("poll", {}),
+        retention.get("bronze", Config.bronze_retention),
+        Thresholds(**given.get("thresholds", {})),
+        validation.get("docs", docs),
+        given.get("group_log"),
+        history.get("polls_per_round", Config.polls_per_round),
     )
-    # The data source knows its options; a mistake should show here, not in the first batch.
+
+
+def _check_options(config: Config) -> None:
+    """Let the data sources check their options: a mistake should show here, not in the first batch."""
     for cluster in parse(config.source_options({}), "stream").clusters:
         if cluster.metadata_version is not None and cluster.metadata_version < FIRST_VERSION_WITH_CLUSTER_ID:
             raise ValueError(
@@ -150,29 +166,53 @@ def _config(content: Mapping[str, Any]) -> Config:
                 f"{FIRST_VERSION_WITH_CLUSTER_ID} on"
             )
     if config.group_log is not None:
-        if any(name.lower() == "clienthashkey" for name in config.group_log):
+        if _only({"clienthashkey"}, config.group_log):
             raise ValueError(
                 "groupLog.clientHashKey: stands under poll, for what is polled of groups and their log alike"
             )
         parse_group_log(config.group_log_options({}), "stream")
-    return config
 
 
-def _source_texts(key: str, value: Any) -> dict[str, str]:
-    texts = _texts(key, value)
-    for name in texts:
-        if name.lower() in {"cluster", "clusters", "clusterid"}:
-            raise ValueError(f"{key}.{name}: what is of one cluster only stands under clusters")
-    return texts
+# --- readers: each checks the value of a key, given by its whole name, and makes of it what Config holds ---
+
+Reader = Callable[[str, Any], Any]
 
 
-def _lake(value: Any) -> Lake:
-    if isinstance(value, str) and value:
-        return Lake(root=_place("lake", value))
+def _read(name: str, value: Any, readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """Read a mapping: values by the names that Config has for its keys. `name` is empty for the file."""
+    mapping = _mapping(name or "the file", value)
+    within = f"{name}." if name else ""
+    for key in mapping:
+        if key not in readers:
+            close = difflib.get_close_matches(key, readers, 1)
+            hint = f"did you mean {within}{close[0]}?" if close else f"known here: {', '.join(readers)}"
+            raise ValueError(f"unknown key {within}{key}; {hint}")
+    fields = {key: re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", key) for key in mapping}
+    return {fields[key]: readers[key](f"{within}{key}", item) for key, item in mapping.items()}
+
+
+def _section(**readers: Reader) -> Reader:
+    return lambda name, value: _read(name, value or {}, readers)
+
+
+def _each(reader: Reader) -> Reader:
+    """Of a mapping with keys of any name."""
+    return lambda name, value: {key: reader(f"{name}.{key}", item) for key, item in _mapping(name, value).items()}
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"{name} is not a mapping of names to values")
+    return value
+
+
+def _lake(name: str, value: Any) -> Lake:
     if isinstance(value, Mapping):
-        _known_keys(value, ("catalog",), "lake.")
-        if isinstance(value.get("catalog"), str) and value["catalog"]:
-            return Lake(catalog=value["catalog"])
+        catalog = _read(name, value, {"catalog": lambda _, catalog: catalog}).get("catalog")
+        if isinstance(catalog, str) and catalog:
+            return Lake(catalog=catalog)
+    elif isinstance(value, str) and value:
+        return Lake(root=_place(name, value))
     raise ValueError("lake is neither a folder or URI nor {catalog: NAME}")
 
 
@@ -183,53 +223,27 @@ def _place(name: str, value: Any) -> str:
     return value if _URI.match(value) else str(Path(value).expanduser().resolve())
 
 
-def _retention(value: Any) -> timedelta:
-    retention = _mapping("retention", value)
-    _known_keys(retention, _RETENTION_KEYS, "retention.")
-    return _duration("retention.bronze", retention["bronze"]) if "bronze" in retention else _BRONZE_RETENTION
+def _docs(name: str, value: Any) -> str:
+    docs = _place(name, value)
+    if _URI.match(docs):
+        raise ValueError(f"{name}: {docs} is not a folder of this machine, the only place that data docs can be")
+    return docs
 
 
-def _thresholds(value: Any) -> Thresholds:
-    thresholds = _mapping("thresholds", value)
-    _known_keys(thresholds, (*_COUNTS, *_WINDOWS), "thresholds.")
-    counts = {
-        _field(key): _count(f"thresholds.{key}", thresholds[key], least)
-        for key, least in _COUNTS.items()
-        if key in thresholds
-    }
-    windows = {_field(key): _duration(f"thresholds.{key}", thresholds[key]) for key in _WINDOWS if key in thresholds}
-    return Thresholds(**counts, **windows)
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int):
+        return str(value)
+    raise ValueError(f"{name}: {value!r} is not text or a whole number")
 
 
-def _count(name: str, value: Any, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}: {value!r} is not a whole number from {least} on")
-    return value
-
-
-def _field(key: str) -> str:
-    """flapWindow -> flap_window."""
-    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", key)
-
-
-def _docs(value: Any, lake: Lake) -> str | None:
-    validation = _mapping("validation", value)
-    _known_keys(validation, _VALIDATION_KEYS, "validation.")
-    if "docs" in validation:
-        docs = _place("validation.docs", validation["docs"])
-        if _URI.match(docs):
-            raise ValueError(
-                f"validation.docs: {docs} is not a folder of this machine, the only place that data docs can be"
-            )
-        return docs
-    return f"{lake.root}/quality/data_docs" if lake.root is not None and not _URI.match(lake.root) else None
-
-
-def duration(text: str) -> timedelta:
-    """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises ValueError."""
-    if days := _DAYS.fullmatch(text.strip().lower()):
-        return timedelta(days=int(days[1]))
-    return timedelta(milliseconds=duration_ms(text))
+def _shared_text(name: str, value: Any) -> str:
+    if name.partition(".")[2].lower() in {"cluster", "clusters", "clusterid"}:
+        raise ValueError(f"{name}: what is of one cluster only stands under clusters")
+    return _text(name, value)
 
 
 def _duration(name: str, value: Any) -> timedelta:
@@ -239,29 +253,27 @@ def _duration(name: str, value: Any) -> timedelta:
         raise ValueError(f"{name}: {error}") from error
 
 
-def _mapping(name: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ValueError(f"{name} is not a mapping of names to values")
+def _count(least: int, name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}: {value!r} is not a whole number from {least} on")
     return value
 
 
-def _texts(name: str, value: Any) -> dict[str, str]:
-    texts = {}
-    for key, item in _mapping(name, value).items():
-        if isinstance(item, list):
-            texts[key] = ",".join(map(str, item))
-        elif isinstance(item, bool):
-            texts[key] = str(item).lower()
-        elif isinstance(item, str | int):
-            texts[key] = str(item)
-        else:
-            raise ValueError(f"{name}.{key}: {item!r} is not text or a whole number")  # noqa: TRY004 - a mistake in the file like others
-    return texts
-
-
-def _known_keys(mapping: Mapping[str, Any], known: tuple[str, ...], within: str) -> None:
-    for key in mapping:
-        if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {within}{close[0]}?" if close else f"known here: {', '.join(known) or 'nothing yet'}"
-            raise ValueError(f"unknown key {within}{key}; {hint}")
+_FILE: Mapping[str, Reader] = {
+    "lake": _lake,
+    "checkpoints": lambda name, value: None if value is None else _place(name, value),
+    "clusters": _each(_each(_text)),
+    "poll": lambda name, value: _each(_shared_text)(name, value or {}),
+    "groupLog": lambda name, value: _each(_shared_text)(name, value or {}),
+    "retention": _section(bronze=_duration),
+    "thresholds": _section(
+        flaps=partial(_count, 1),
+        storm=partial(_count, 2),
+        crashLoop=partial(_count, 2),
+        flapWindow=_duration,
+        stormWindow=_duration,
+        crashLoopWindow=_duration,
+    ),
+    "history": _section(pollsPerRound=partial(_count, 1)),
+    "validation": _section(docs=_docs),
+}

@@ -16,7 +16,7 @@ try:
 except ModuleNotFoundError as error:
     raise RuntimeError(f"{error.name} is not installed: pip install 'kafka-metadata-history[validation]'") from error
 
-from jobs.rules.validity import Batch, Finding, Rule
+from jobs.common.validity import Batch, Finding, Rule
 
 SITE = "data_docs"
 
@@ -28,8 +28,8 @@ class ValidationError(RuntimeError):
 def validate(batches: Sequence[Batch], docs: Path) -> list[Finding]:
     """Try every rule of every batch, write what came of it to the folder `docs` as HTML, and return it in their order.
 
-    The rows belong to the session that `SparkSession.builder.getOrCreate` gives, which is the one that Great Expectations
-    takes. Raises ValidationError when a rule cannot be tried; `docs` is replaced whole, or left as it is.
+    The rows belong to the session that `SparkSession.builder.getOrCreate` gives, which is the one that Great
+    Expectations takes. Raises ValidationError when a rule cannot be tried; `docs` is replaced whole, or left as it is.
     """
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -40,15 +40,10 @@ def validate(batches: Sequence[Batch], docs: Path) -> list[Finding]:
 
 
 def _validated(context: Any, source: Any, batch: Batch) -> list[Finding]:
-    asset = source.add_dataframe_asset(batch.subject)
-    suite = context.suites.add(
-        gx.ExpectationSuite(batch.subject, expectations=[_expectation(rule) for rule in batch.rules])
-    )
-    definition = context.validation_definitions.add(
-        gx.ValidationDefinition(
-            name=batch.subject, data=asset.add_batch_definition_whole_dataframe("new rows"), suite=suite
-        )
-    )
+    expectations = [_expectation(rule) for rule in batch.rules]
+    suite = context.suites.add(gx.ExpectationSuite(batch.subject, expectations=expectations))
+    data = source.add_dataframe_asset(batch.subject).add_batch_definition_whole_dataframe("new rows")
+    definition = context.validation_definitions.add(gx.ValidationDefinition(name=batch.subject, data=data, suite=suite))
     results = definition.run(batch_parameters={"dataframe": batch.rows}, result_format="COMPLETE").results
     by_rule = {result.expectation_config.meta["rule"]: result for result in results}
     checked = batch.rows.count()

@@ -1,96 +1,172 @@
 """Keeping the tables small: retention of bronze, compaction, and removal of files that nothing refers to."""
 
+import json
 import logging
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.writes import delete_matching
-from schemas import bronze, gold, silver
-from schemas.lake import TABLES, Lake, properties, table_exists
+from jobs.common.commit import replace_rows
+from metadata_source.options import MAX_BATCH_MS
+from schemas import bronze
+from schemas.internal import STATE
+from schemas.lake import TABLES, Lake, table_exists
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.upkeep")
 
 EVERY = timedelta(hours=6)
-"""Time between two rounds of upkeep, whoever runs: a query that goes on and on, or one run after another."""
+"""Time between two rounds of upkeep, whoever runs: a pipeline that keeps running, or one run after another."""
 
-_KEPT_UP_AT = "kafkaMetadataHistory.keptUpAt"
+REMOVED_AFTER = timedelta(days=7)
+"""Age at which VACUUM removes a file, from when a commit replaced it."""
+
+OWN = ("OPTIMIZE", "VACUUM")
+"""How the operations begin by which upkeep commits."""
+
+HISTORY = "upkeep"
+"""The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
 
 
 def next_due(spark: SparkSession, lake: Lake) -> datetime:
-    """When the next round of upkeep is due. The last one is noted on silver.progress; a new lake counts from now on."""
-    last = properties(spark, lake.identifier(silver.PROGRESS)).get(_KEPT_UP_AT)
-    return (datetime.fromisoformat(last) if last else _note(spark, lake)) + EVERY
+    """When the next round of upkeep is due; a new lake counts from now on."""
+    if (last := _last(spark, lake)) is not None:
+        return last[0] + EVERY
+    now = datetime.now(UTC)
+    _note(spark, lake, now, {})
+    return now + EVERY
 
 
 def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> None:
-    """Drop bronze rows past their retention, compact every table, and vacuum it (files older than a week).
+    """Drop days of bronze past their retention, then compact and vacuum the tables that changed since the last upkeep.
 
-    Not while a stream still has to read files older than that: VACUUM takes what OPTIMIZE has replaced.
+    Not while a stream still has to read files older than a week: VACUUM takes what OPTIMIZE has replaced.
     """
-    expire_bronze(spark, lake, bronze_retention)
-    expire_group_log(spark, lake, bronze_retention)
+    now = datetime.now(UTC)
+    last_at, noted = _last(spark, lake) or (now, {})
+    expire_bronze(spark, lake, bronze_retention, now)
+    expire_group_log(spark, lake, bronze_retention, now)
 
-    def compact(table: Table) -> None:
-        if table_exists(spark, lake, table):
-            spark.sql(f"OPTIMIZE {lake.identifier(table)}")
-            spark.sql(f"VACUUM {lake.identifier(table)}")
+    def tend(table: Table) -> tuple[str, int | None] | None:
+        if not table_exists(spark, lake, table):
+            return None
+        # A table that nobody has written to, since it was made, has no files.
+        name, before = lake.identifier(table), noted.get(table.full_name, 0)
+        # Upkeep commits up to three times after a change: where it is not among so many, it was compacted since.
+        commits = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 8").collect()
+        change = next((commit.version for commit in commits if not commit.operation.startswith(OWN)), before)
+        closed = _closed_part(table, now)
+        if change != before or closed != _closed_part(table, last_at):
+            spark.sql(f"OPTIMIZE {name} WHERE {closed}" if closed else f"OPTIMIZE {name}")
+            spark.sql(f"VACUUM {name}")
+        elif last_at < commits[0].timestamp.astimezone(UTC) + REMOVED_AFTER <= now:
+            # Files that its last change replaced may go by now.
+            spark.sql(f"VACUUM {name}")
+        return table.full_name, change
 
     # Most tables have little to do, and listing their files waits more than it works.
     with ThreadPoolExecutor(4, "upkeep") as side_by_side:
-        list(side_by_side.map(compact, TABLES))
-    _note(spark, lake)
+        changes = dict(filter(None, side_by_side.map(tend, TABLES)))
+    _note(spark, lake, now, changes)
 
 
-def _note(spark: SparkSession, lake: Lake) -> datetime:
-    now = datetime.now(UTC)
-    noted = f"'{_KEPT_UP_AT}' = '{now.isoformat(timespec='seconds')}'"
-    spark.sql(f"ALTER TABLE {lake.identifier(silver.PROGRESS)} SET TBLPROPERTIES ({noted})")
-    return now
+def _last(spark: SparkSession, lake: Lake) -> tuple[datetime, Mapping[str, int | None]] | None:
+    """When the last upkeep began, and the newest change of each table then; None where there was none."""
+    rows = lake.read(spark, STATE).where(f"history = '{HISTORY}'").toArrow().to_pylist()
+    return (rows[0]["done_at"], json.loads(rows[0]["memory"])) if rows else None
 
 
-def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta) -> None:
-    """Delete the polls of each cluster that are older than `retention` and were taken into history, oldest first.
+def _note(spark: SparkSession, lake: Lake, at: datetime, changes: Mapping[str, int | None]) -> None:
+    row = {"history": HISTORY, "cluster": "", "round": 0, "done_at": at, "memory": json.dumps(changes)}
+    replace_rows(spark, lake, STATE, [row], f"history = '{HISTORY}'")
 
-    A poll that is no key frame says only what changed since: its key frame stays as long as it does.
+
+def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:
+    """Drop days of polls that are older than `retention`, once they and all before them were taken into history."""
+    memory = "struct<seen: map<string, bigint>, waiting: array<string>>"
+    # Polls that wait are read again: none of theirs counts as taken.
+    first_to_wait = "split_part(array_min(waiting), '/', 2)::bigint"
+    is_taken = f"n <= seen[stream] AND coalesce(n < {first_to_wait}, true)"
+    # Polls of an older stream that come after those of the newest are never taken.
+    is_late = "stream < array_max(map_keys(seen)) AND coalesce(n > seen[stream], true)"
+    needed = f"record = 'poll' AND NOT coalesce({is_taken}, false) AND NOT coalesce({is_late}, false)"
+    states = _remembered(spark, lake, "silver", memory)
+    _drop_days(spark, lake, bronze.METADATA_POLLS, states, needed, retention=retention, now=now)
+
+
+def expire_group_log(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:
+    """Drop days of the coordinators' log that were read longer ago than `retention`, once they and all before them were
+    taken.
     """
-    taken = lake.read(spark, silver.PROGRESS).select("cluster", F.explode("seen").alias("stream", "taken"))
-    so_far = Window.partitionBy("cluster").orderBy("poll_id")
-    frame = F.last(F.when(F.col("key_frame"), F.col("poll_id")), ignorenulls=True).over(so_far)
-    is_free = (F.col("n") <= F.col("taken")) & (F.col("scheduled_at") < F.current_timestamp() - F.lit(retention))
-    cut = (
-        lake.read(spark, bronze.METADATA_POLLS)
-        .where("record = 'poll'")
-        .join(F.broadcast(taken), ["cluster", "stream"], "left")
-        .withColumn("needs", F.when(F.col("outcome") == "ok", frame).otherwise(F.col("poll_id")))
-        .groupBy("cluster")
-        .agg(
-            F.min(F.when(~F.coalesce(is_free, F.lit(False)), F.col("needs"))).alias("first_kept"),
-            F.min("poll_id").alias("first"),
-            F.max("poll_id").alias("last"),
-        )
-        .where("first_kept IS NULL OR first < first_kept")
-        .localCheckpoint()
-    )
-    if not cut.isEmpty():
-        gone = "t.poll_id < s.first_kept OR (s.first_kept IS NULL AND t.poll_id <= s.last)"
-        delete_matching(cut, lake, bronze.METADATA_POLLS, f"t.cluster = s.cluster AND ({gone})")
-        log.info("bronze polls older than %s are gone", retention)
+    era, taken = (f"places[string(log_partition)][{index}]" for index in (0, 1))
+    # Before a log was truncated it had offsets that it may not reach again for long.
+    is_of_era = f"{era} <= 0 OR read_at >= timestamp_micros({era})"
+    needed = f"{taken} IS NULL OR (coalesce(next_offset, offset + 1) > {taken} AND ({is_of_era}))"
+    states = _remembered(spark, lake, "rebalance_history", "struct<places: map<string, array<bigint>>>")
+    _drop_days(spark, lake, bronze.GROUP_LOG, states, needed, retention=retention, now=now)
 
 
-def expire_group_log(spark: SparkSession, lake: Lake, retention: timedelta) -> None:
-    """Delete the rows of the coordinators' log that were read longer ago than `retention` and were taken into history."""
-    if not (table_exists(spark, lake, bronze.GROUP_LOG) and table_exists(spark, lake, gold.GROUP_PROGRESS)):
+def _remembered(spark: SparkSession, lake: Lake, history: str, memory: str) -> DataFrame:
+    """`cluster`, and what the history remembers of it, in columns."""
+    states = lake.read(spark, STATE).where(f"history = '{history}'")
+    return states.select("cluster", F.from_json("memory", memory).alias("of")).select("cluster", "of.*")
+
+
+def droppable_days(days: Iterable[date], retention: timedelta, now: datetime, needed_from: date | None) -> date | None:
+    """The day before which days of bronze may go; None where none of `days`, those that it has, may.
+
+    Those may that have been over for `retention`, and lie before the day of the oldest row that some history still
+    needs.
+    """
+
+    def is_droppable(day: date) -> bool:
+        over_at = datetime.combine(day, time(), UTC) + timedelta(days=1, milliseconds=MAX_BATCH_MS)
+        return now - over_at >= retention and (needed_from is None or day < needed_from)
+
+    droppable = [day for day in days if is_droppable(day)]
+    return max(droppable) + timedelta(days=1) if droppable else None
+
+
+def _drop_days(
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    states: DataFrame,
+    needed: str,
+    *,
+    retention: timedelta,
+    now: datetime,
+) -> None:
+    """Drop days whole. Delta takes their files out of the table unread, which no append of another day conflicts with.
+
+    `needed`: whether a history still needs a row of `table`, by what `states` have of its cluster.
+    """
+    if not table_exists(spark, lake, table):
         return
-    done = lake.read(spark, gold.GROUP_PROGRESS).select(
-        "cluster",
-        F.explode("next_offsets").alias("log_partition", "done"),
-        (F.current_timestamp() - F.lit(retention)).alias("before"),
-    )
-    is_done = "coalesce(t.next_offset, t.offset + 1) <= s.done AND t.read_at < s.before"
-    delete_matching(
-        done, lake, bronze.GROUP_LOG, f"t.cluster = s.cluster AND t.log_partition = s.log_partition AND {is_done}"
-    )
+    rows = lake.read(spark, table)
+    days = [row.day for row in rows.where(_closed(now)).select("day").distinct().collect()]
+    old = droppable_days(days, retention, now, needed_from=None)
+    if old is None:
+        return
+    known = rows.where(F.col("day") < old).join(F.broadcast(states), "cluster", "left")
+    needed_from = known.where(needed).agg(F.min("day")).collect()[0][0]
+    cutoff = droppable_days(days, retention, now, needed_from)
+    if cutoff is not None:
+        spark.sql(f"DELETE FROM {lake.identifier(table)} WHERE day < DATE'{cutoff}'")
+        log.info("%s: days before %s are gone", table.full_name, cutoff)
+
+
+def _closed_part(table: Table, now: datetime) -> str | None:
+    """The part of a table that nobody writes to any more, as a condition on its partitions; None: all of it."""
+    if "day" in table.partition_by:
+        return _closed(now)
+    # Live rows are written whole again and again.
+    return f"NOT {table.live}" if table.live and table.live != "true" else None
+
+
+def _closed(now: datetime) -> str:
+    """The days of bronze that nothing is written to any more, as a condition on partitions alone."""
+    return f"day < DATE'{now.astimezone(UTC).date()}'"

@@ -1,320 +1,214 @@
 """Rebalances of one group, its members and events, as polls show them. Pure Python, a state at a time.
 
-Polls bound times, and what came and went between two of them is one rebalance. Epochs still count: each rise of a group epoch is a
-change that the coordinator saw. Classic groups tell no generation, and what they have only while Stable (ClassicGroup.describe):
-there a rebalance shows by its states, or by members, subscriptions or assignments that differ.
+Polls bound times, and what came and went between two of them is one rebalance. Epochs still count: each rise of a group
+epoch is a change that the coordinator saw. Classic groups tell no generation, and what they have only while Stable
+(ClassicGroup.describe): there a rebalance shows by its states, or by members, subscriptions or assignments that differ.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.rules.groups.classic import CONSUMER_PROTOCOL, COOPERATIVE_ASSIGNORS, EAGER_ASSIGNORS
-from jobs.rules.groups.epochs import MODES
-from jobs.rules.groups.moves import identity, restarts
-from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Row, Told
-from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Rebalance, Standing, State, gathered, to_ms
+from jobs.rules.groups import classic, epochs
+from jobs.rules.groups.moves import identity
+from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Told
+from jobs.rules.groups.state import CLASSIC, CLIENT, STREAMS, Member, Moment, Rebalance, Standing, gathered, skipped
 
-PREPARING, COMPLETING = "PreparingRebalance", "CompletingRebalance"
-REBALANCING = (PREPARING, COMPLETING)
+REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 STABLE = "Stable"
 AWAY = -2
-"""Epoch of a static member that left and is expected back: ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH."""
+"""Epoch of a static member that left and is expected back:
+ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH.
+"""
 
-ABSENT = "absent"
+GONE = "gone"
+EPOCHS = ("group_epoch", "target_epoch", "topology_epoch")
+DESCRIBED = ("group_type", "protocol_type", "state", *EPOCHS, "assignor", "members")
+"""The columns that a poll says of a group; silver has them of the state before, too."""
+
 NOBODY = Standing()
 """A group before it was made."""
 
-
-@dataclass
-class Polled:
-    """Rows of gold.rebalances, gold.rebalance_members and gold.group_events; members have `poll`, that of their rebalance."""
-
-    rebalances: list[Row] = field(default_factory=list)
-    members: list[Row] = field(default_factory=list)
-    events: list[Row] = field(default_factory=list)
-
-
-def polled(rows: Iterable[Mapping[str, Any]]) -> Polled:
-    """What the polls of a group tell. `rows`: its rows of silver.group_snapshots, times as aware datetimes, with `is_new`.
-
-    New are those that began since the last run or, where a rebalance goes on, since the poll that showed it first; of others only
-    the end is told. A rebalance that is not over is told as far as it is known.
-
-    Given by the job: ids, cluster, group, log_partition, unassigned, coordinator, and what moved it. Not told by polls: offsets, phases,
-    group_leader, since_previous_ms. Of a member's partitions the topic stands beside the topic id where it was told.
-    """
-    told = Polled()
-    going_on: _Begun | None = None
-    for row in sorted(rows, key=lambda row: str(row["first_poll"])):
-        if row["is_new"]:
-            going_on = _follow(row, going_on, told)
-        if row["ended_as"] == ABSENT:
-            _tell_deleted(row, going_on, told)
-            going_on = None
-    if going_on is not None:
-        _tell_rebalance(going_on, told)
-    return told
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _Bounds:
-    """What came after one poll and by another."""
+class Open:
+    """A rebalance that has not ended, and the group as last seen."""
 
-    poll: str
-    after: datetime | None
-    by: datetime
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """A group as one poll described it. `settled`: no rebalance goes on."""
-
-    standing: Standing
-    settled: bool
-    topics: Mapping[str, str]
-    """Topic ids -> names."""
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """A rebalance and the group as last seen. `before`: None where that is not known."""
-
-    began: _Bounds
-    before: Standing | None
+    rebalance: Rebalance
     now: Standing
-    prev_group_type: str | None = None
-    topics: Mapping[str, str] = field(default_factory=dict)
 
 
-def _follow(row: Mapping[str, Any], going_on: _Begun | None, told: Polled) -> _Begun | None:
-    """The rebalance that goes on after a state, if any."""
-    bounds = _Bounds(row["first_poll"], row["prev_sent_at"], row["first_seen_at"])
-    is_first = row["prev_state"] is None and row["prev_group_type"] is None
-    if is_first and row["prev_poll"] is not None:
-        _tell_event("created", bounds, told, group_type=_type(row), generation=row["group_epoch"])
-    converted_from = None if is_first or _type(row, "prev_") == _type(row) else _type(row, "prev_")
-    if converted_from is not None:
-        _tell_event(
-            "converted",
-            bounds,
-            told,
-            group_type=_type(row),
-            prev_group_type=converted_from,
-            generation=row["group_epoch"],
-        )
-    if going_on is not None and converted_from is not None:
-        _tell_rebalance(going_on, told, bounds, CONVERTED)
-        going_on = None
-    now, prev = _seen(row), _seen(row, "prev_")
+def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None, Told]:
+    """The rebalances that the polls of a group tell, and the one that is open after them.
+
+    `rows`: of silver.group_snapshots, in order, times as aware datetimes, that began or ended since the last ones;
+    those that began have `is_new`, of the others only the end is told. `open_`: the rebalance that was open before. One
+    that is not over is told as far as it is known.
+
+    Not told by polls: offsets, phases, group_leader, since_previous_ms. Of a member's partitions the topic is beside
+    the topic id where some poll told it.
+    """
+    told = Told()
+    for row in rows:
+        if row["is_new"]:
+            open_ = _follow(row, open_, told)
+        if row["end_reason"] == GONE:
+            _tell_deleted(row, open_, told)
+            open_ = None
+    if open_ is not None:
+        _tell(open_, told)
+    return open_, told
+
+
+def type_of(row: Row) -> str:
+    """Type of a group. Before 3.8 types are not told: there are only classic groups."""
+    return row["group_type"] or CLASSIC
+
+
+def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
+    """The rebalance that is open after a state, if any."""
+    at = Moment(row["valid_from"], row["prev_sent_at"], poll=row["first_poll"])
+    prev = {name: row[f"prev_{name}"] for name in DESCRIBED}
+    is_first = prev["state"] is None and prev["group_type"] is None
+    was_seen = row["prev_poll"] is not None
+    group = {"group_type": type_of(row), "generation": row["group_epoch"]}
+    converted_from = None
+    if is_first and was_seen:
+        told.event("created", at, **group)
+    elif not is_first and type_of(prev) != type_of(row):
+        converted_from = type_of(prev)
+        told.event("converted", at, prev_group_type=converted_from, **group)
+        if open_ is not None:
+            _tell(open_, told, End(CONVERTED, at))
+            open_ = None
+    now = _standing(row)
     if now is None:
-        return going_on
-    before = (NOBODY if row["prev_poll"] is not None else None) if is_first else prev and _at_rest(prev.standing)
-    if going_on is None:
-        if not _begins(before, now, converted=converted_from is not None):
+        return open_
+    is_settled = _is_settled(now, row["state"])
+    if open_ is None:
+        before = (NOBODY if was_seen else None) if is_first else _at_rest(_standing(prev))
+        if not _begins(before, now, is_settled=is_settled):
             if before is not None:
-                _tell_restarts(before, now.standing, bounds, told)
+                told.restarts(at, before.members, now)
             return None
-        if before is None:
-            bounds = replace(bounds, after=None)
-        going_on = _Begun(bounds, before, now.standing, converted_from, {**(prev.topics if prev else {})})
-    going_on = replace(going_on, now=now.standing, topics={**going_on.topics, **now.topics})
-    if not now.settled:
-        return going_on
-    _tell_rebalance(going_on, told, bounds, COMPLETED if now.standing.members else EMPTIED)
+        began = at if before is not None else replace(at, after=None)
+        open_ = Open(Rebalance(began, before, prev_group_type=converted_from, topics=_topics(prev)), now)
+    rebalance = replace(open_.rebalance, topics=open_.rebalance.topics | _topics(row))
+    open_ = Open(rebalance, now)
+    if not is_settled:
+        return open_
+    _tell(open_, told, End(COMPLETED if now.members else EMPTIED, at))
     return None
 
 
-def _begins(before: Standing | None, now: _Seen, *, converted: bool) -> bool:
-    """Whether a group rebalanced since `before`, in which no rebalance went on."""
+def _begins(before: Standing | None, now: Standing, *, is_settled: bool) -> bool:
+    """Whether a group rebalanced since `before`, in which no rebalance was open."""
     if before is None:
-        return not now.settled
+        return not is_settled
     if before is NOBODY:
-        return bool(now.standing.members) or not now.settled
-    if converted:
+        return bool(now.members) or not is_settled
+    if before.group_type != now.group_type:
         return True
-    if now.standing.group_type == CLASSIC:
-        return not now.settled or _asks_and_has(before) != _asks_and_has(now.standing)
-    return before.generation != now.standing.generation
+    if now.group_type == CLASSIC:
+        return not is_settled or _asks_and_has(before) != _asks_and_has(now)
+    return before.generation != now.generation
 
 
-def _asks_and_has(classic: Standing) -> tuple[Any, ...]:
-    """What of a classic group only a rebalance changes."""
-    members = {identity(each, member): (member.topics, member.has) for each, member in classic.members.items()}
-    return members, classic.assignor, classic.protocol_type
+def _asks_and_has(group: Standing) -> tuple[Any, ...]:
+    """The part of a classic group that only a rebalance changes."""
+    members = {identity(each, member): (member.topics, member.has) for each, member in group.members.items()}
+    return members, group.assignor, group.protocol_type
+
+
+def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:
+    """A group that is gone. Only one without members can be deleted, so those that were seen last had left before."""
+    at = Moment(row["valid_to"], row["last_seen_sent_at"], poll=row["superseded_poll"])
+    told.event("deleted", at, group_type=type_of(row))
+    last = _standing(row)
+    if open_ is None and last is not None and last.members:
+        open_ = Open(Rebalance(at, _at_rest(last), topics=_topics(row)), last)
+    if open_ is not None:
+        gone = Standing(group_type=open_.now.group_type, protocol_type=open_.now.protocol_type)
+        _tell(replace(open_, now=gone), told, End(DELETED, at))
+
+
+def _tell(open_: Open, told: Told, end: End | None = None) -> None:
+    now, between = open_.now, skipped(open_.rebalance.before, open_.now)
+    if between is not None and between < 0:
+        between = None  # Epochs fell: they were not counted on.
+    row = told.rebalance(replace(open_.rebalance, skipped_generations=between), now, end)
+    grew = row["partitions_added"] or row["partitions_lost"]
+    if row["reasons"] == ["same_members"] and now.group_type != CLASSIC and grew:
+        row["reasons"] = ["partitions_changed"]
 
 
 # --- what a row of silver says ---
 
 
-def _type(row: Mapping[str, Any], prefix: str = "") -> str:
-    """Before 3.8 types are not told: there are only classic groups."""
-    return row[f"{prefix}group_type"] or CLASSIC
-
-
-def _seen(row: Mapping[str, Any], prefix: str = "") -> _Seen | None:
-    """The group as the row describes it, or the row before (`prev_`); None where it may not be described."""
-    described = row[f"{prefix}members"]
-    if described is None:
+def _standing(row: Row) -> Standing | None:
+    """The group as the row describes it; None where it may not be described."""
+    if row["members"] is None:
         return None
-    type_, assignor, state = _type(row, prefix), row[f"{prefix}assignor"], row[f"{prefix}state"]
-    standing = Standing(
+    type_, protocol_type = type_of(row), row["protocol_type"]
+    mode = epochs.MODES.get(type_)
+    if type_ == CLASSIC and protocol_type == classic.CONSUMER_PROTOCOL:
+        mode = classic.MODES.get(row["assignor"])
+    return Standing(
         group_type=type_,
-        generation=row[f"{prefix}group_epoch"],
-        protocol_type=row[f"{prefix}protocol_type"],
-        assignor=assignor,
-        mode=_mode(type_, row[f"{prefix}protocol_type"], assignor),
-        target_epoch=row[f"{prefix}target_epoch"],
-        members={member["member_id"]: _member(type_, row[f"{prefix}topology_epoch"], member) for member in described},
+        generation=row["group_epoch"],
+        protocol_type=protocol_type,
+        assignor=row["assignor"],
+        mode=mode,
+        target_epoch=row["target_epoch"],
+        members={member["member_id"]: _member(type_, row["topology_epoch"], member) for member in row["members"]},
     )
-    named = [each for member in described for part in ("assigned", "target") for each in member[part] or ()]
-    topics = {each["topic_id"]: each["topic"] for each in named if each["topic_id"] and each["topic"]}
-    settled = state not in REBALANCING if type_ == CLASSIC else _has_converged(standing, state)
-    return _Seen(standing, settled, topics)
 
 
-def _mode(type_: str, protocol_type: str | None, assignor: str | None) -> str | None:
-    if type_ != CLASSIC:
-        return MODES.get(type_)
-    if protocol_type != CONSUMER_PROTOCOL:
-        return None
-    return "eager" if assignor in EAGER_ASSIGNORS else "cooperative" if assignor in COOPERATIVE_ASSIGNORS else None
-
-
-def _member(type_: str, topology_epoch: int | None, member: Mapping[str, Any]) -> Member:
-    if type_ == STREAMS:
-        has, to_have = member["active_tasks"], member["target_active_tasks"]
-    else:
-        has, to_have = member["assigned"], member["target"]
+def _member(type_: str, topology_epoch: int | None, member: Row) -> Member:
+    has, to_have = ("active_tasks", "target_active_tasks") if type_ == STREAMS else ("assigned", "target")
     return Member(
-        instance_id=member["instance_id"],
-        client_id=member["client_id"],
-        client_host=member["client_host"],
+        **{name: member[name] for name in CLIENT},
         topics=member["topics"],
         pattern=member["regex"],
         topology_epoch=topology_epoch,
-        has=None if has is None else gathered(has),
-        to_have=None if to_have is None else gathered(to_have),
+        has=None if member[has] is None else gathered(member[has]),
+        to_have=None if member[to_have] is None else gathered(member[to_have]),
         by_id=type_ not in (CLASSIC, STREAMS),
         epoch=member["epoch"],
     )
 
 
-def _has_converged(standing: Standing, state: str | None) -> bool:
-    """Whether every member that is there has reached the group's epoch; a static one that is away keeps none waiting.
+def _topics(row: Row) -> dict[str, str]:
+    """Topic ids -> names."""
+    named = [each for member in row["members"] or () for part in ("assigned", "target") for each in member[part] or ()]
+    return {each["topic_id"]: each["topic"] for each in named if each["topic_id"] and each["topic"]}
+
+
+def _is_settled(group: Standing, state: str | None) -> bool:
+    """Whether no rebalance is open: every member that is there has reached the group's epoch. A static one that is away
+    keeps none waiting.
 
     A share group is Stable with any member (ShareGroup.maybeUpdateState), so its epochs have to agree too.
     """
-    there = [member for member in standing.members.values() if member.epoch != AWAY]
-    if not standing.members:
+    if group.group_type == CLASSIC:
+        return state not in REBALANCING
+    if not group.members:
         return True
-    if {standing.target_epoch, *(member.epoch for member in there)} != {standing.generation}:
+    there = [member for member in group.members.values() if member.epoch != AWAY]
+    if {group.target_epoch, *(member.epoch for member in there)} != {group.generation}:
         return False
-    is_one_away = len(there) < len(standing.members)
+    is_one_away = len(there) < len(group.members)
     return state == STABLE or (is_one_away and all(member.has == member.to_have for member in there))
 
 
-def _at_rest(standing: Standing) -> Standing:
+def _at_rest(group: Standing | None) -> Standing | None:
     """A group between rebalances: a static member that has just come back has what it is to have."""
-    return replace(
-        standing,
-        members={
-            each: member if member.to_have is None else replace(member, has=member.to_have)
-            for each, member in standing.members.items()
-        },
-    )
-
-
-# --- rows of gold ---
-
-
-def _tell_rebalance(begun: _Begun, told: Polled, ended: _Bounds | None = None, ended_as: str | None = None) -> None:
-    began, before, now = begun.began, begun.before, begun.now
-    rebalance = Rebalance(
-        first_offset=0,
-        last_offset=0,
-        began_after=began.after and to_ms(began.after),
-        began_by=to_ms(began.by),
-        before=before,
-        prev_group_type=begun.prev_group_type,
-        incomplete=_hidden(before, now),
-    )
-    end = ended and ended_as and End(ended_as, ended.after and to_ms(ended.after), to_ms(ended.by))
-    rows = Told()
-    rows.rebalance(State(), rebalance, now, end or None)
-    ((key, row),) = rows.rebalances.items()
-    if row["reasons"] == ["same_members"] and now.group_type != CLASSIC and (row["added"] or row["lost"]):
-        row["reasons"] = ["partitions_changed"]
-    told.rebalances.append(
-        row
-        | dict.fromkeys(("log_partition", "first_offset", "last_offset", "phases"))
-        | {"poll": began.poll, "began_after": began.after, "began_by": began.by}
-        | (_ends(began, ended) if ended else {})
-    )
-    told.members += [
-        {
-            **{name: value for name, value in member.items() if name != "first_offset"},
-            "poll": began.poll,
-            "began_by": began.by,
-            "before": _named(member["before"], begun.topics),
-            "after": _named(member["after"], begun.topics),
-        }
-        for member in rows.members[key]
-    ]
-
-
-def _hidden(before: Standing | None, now: Standing) -> int | None:
-    """Epochs between the two that no poll showed as completed; None where they were not counted on."""
-    if before is None or before.generation is None or now.generation is None or now.generation <= before.generation:
+    if group is None:
         return None
-    return now.generation - before.generation - 1
-
-
-def _ends(began: _Bounds, ended: _Bounds) -> Row:
-    whole = timedelta(milliseconds=1)
-    return {
-        "ended_after": ended.after,
-        "ended_by": ended.by,
-        "duration_ms_min": max(0, (ended.after - began.by) // whole) if ended.after else 0,
-        "duration_ms_max": (ended.by - began.after) // whole if began.after else None,
+    members = {
+        each: member if member.to_have is None else replace(member, has=member.to_have)
+        for each, member in group.members.items()
     }
-
-
-def _named(parts: list[Row] | None, topics: Mapping[str, str]) -> list[Row] | None:
-    return parts and [{**each, "topic": each["topic"] or topics.get(each["topic_id"])} for each in parts]
-
-
-def _tell_event(event: str, bounds: _Bounds, told: Polled, **columns: Any) -> None:
-    told.events.append(
-        {"event": event, "began_after": bounds.after, "began_by": bounds.by, "poll": bounds.poll, **columns}
-    )
-
-
-def _tell_restarts(before: Standing, now: Standing, bounds: _Bounds, told: Polled) -> None:
-    for member_id, prev_member_id in restarts(before.members, now.members).items():
-        member = now.members[member_id]
-        _tell_event(
-            "static_restart",
-            bounds,
-            told,
-            group_type=now.group_type,
-            generation=now.generation,
-            member_id=member_id,
-            prev_member_id=prev_member_id,
-            instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-        )
-
-
-def _tell_deleted(row: Mapping[str, Any], going_on: _Begun | None, told: Polled) -> None:
-    """A group that is gone. Only one without members can be deleted, so those that were seen last had left before."""
-    bounds = _Bounds(row["superseded_poll"], row["last_seen_sent_at"], row["superseded_at"])
-    _tell_event("deleted", bounds, told, group_type=_type(row))
-    last = _seen(row)
-    if going_on is None and last is not None and last.standing.members:
-        going_on = _Begun(bounds, _at_rest(last.standing), last.standing, topics=last.topics)
-    if going_on is not None:
-        gone = Standing(group_type=going_on.now.group_type, protocol_type=going_on.now.protocol_type)
-        _tell_rebalance(replace(going_on, now=gone), told, bounds, DELETED)
+    return replace(group, members=members)

@@ -1,209 +1,242 @@
-"""What the fold tells: rows of gold.rebalances, gold.rebalance_members and gold.group_events, as far as the log alone knows them."""
+"""The rows that folds of groups make: of gold.rebalances_told, gold.rebalance_members_told and gold.group_events_told,
+as far as one source knows them.
+"""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobs.rules.groups.moves import Moves, by_identity, changes, moves
+from jobs.rules.groups.micros import to_micros
+from jobs.rules.groups.moves import MOVED, Change, Part, by_identity, changes, moves
 from jobs.rules.groups.reasons import reasons
-from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Partitions, Rebalance, Standing, State, from_ms, to_ms
+from jobs.rules.groups.state import (
+    CLASSIC,
+    CLIENT,
+    MILLISECOND,
+    STREAMS,
+    Member,
+    Moment,
+    Partitions,
+    Rebalance,
+    Standing,
+    numbered,
+)
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
 
 Row = dict[str, Any]
+Key = Any
+"""The input of a row's id: a tuple of the record, or the poll, that showed it."""
+
+EVENT = ("group_type", "prev_group_type", "generation", "member_id", "prev_member_id", *CLIENT, "detail")
+"""Columns of an event that are null where it has nothing to say."""
+
+ENDED = ("ended_after", "ended_before", "duration_ms_min", "duration_ms_max", "ended_leader_epoch", "end_reason")
 
 
 @dataclass(frozen=True)
 class End:
-    """How a rebalance ended, and the bounds of when, ms; `after` None where nothing bounds it.
+    """How a rebalance ended, and when."""
 
-    `leader_epoch`: that wrote the record which ended it, None where no one record did.
-    """
-
-    ended_as: str
-    after: int | None
-    by: int
-    leader_epoch: int | None = None
-
-    @classmethod
-    def with_record(cls, ended_as: str, row: Mapping[str, Any]) -> "End":
-        """It ended when this row of the log was written."""
-        at = to_ms(row["timestamp"])
-        return cls(ended_as, at, at, row["leader_epoch"])
+    end_reason: str
+    at: Moment
 
 
-@dataclass
+@dataclass(frozen=True)
 class Told:
-    """Rows by their keys; what is told again replaces what was told before."""
+    """Rows by their keys, members by that of their rebalance. What is told again replaces what was told before."""
 
-    rebalances: dict[tuple[int, int], Row] = field(default_factory=dict)
-    members: dict[tuple[int, int], list[Row]] = field(default_factory=dict)
-    events: dict[tuple[int, str | None, int], Row] = field(default_factory=dict)
+    rebalances: dict[Key, Row] = field(default_factory=dict)
+    members: dict[Key, list[Row]] = field(default_factory=dict)
+    events: dict[Key, Row] = field(default_factory=dict)
 
-    def rebalance(self, state: State, rebalance: Rebalance, after: Standing, end: End | None) -> None:
-        """Tell a rebalance and its members, whole. `after`: the group now, or when it ended."""
+    def __or__(self, later: "Told") -> "Told":
+        return Told(self.rebalances | later.rebalances, self.members | later.members, self.events | later.events)
+
+    def rebalance(
+        self, rebalance: Rebalance, after: Standing, end: End | None = None, last_offset: int | None = None
+    ) -> Row:
+        """Tell a rebalance and its members, whole; returns the row of the rebalance.
+
+        `after`: the group now, or when it ended. `last_offset`: of the last record so far, where it has not ended.
+        """
+        began = rebalance.began
         # Offsets go back where the log was truncated, so an offset alone is no key.
-        key = (rebalance.first_offset, rebalance.began_by)
+        key = (began.log_partition, began.offset, to_micros(began.by)) if began.poll is None else (began.poll,)
         rebalance = _with_passed_alone(rebalance, after)
-        end = end and _in_order(rebalance, end)
-        self.rebalances[key] = {"log_partition": state.log_partition} | _rebalance_row(rebalance, after, end)
-        self.members[key] = _member_rows(rebalance, after, end)
+        row = _rebalance_row(rebalance, after, end) | {"last_offset": end.at.offset if end else last_offset}
+        self.rebalances[key], self.members[key] = row, _member_rows(rebalance, after, _part(after, end))
+        return row
 
-    def event(self, event: str, row: Mapping[str, Any], began_after: int, began_by: int, **columns: Any) -> None:
-        """Tell what happened at a row of the log, between two times, ms: one event for each offset and instance id."""
-        told = {
+    def event(self, event: str, at: Moment, **columns: Any) -> None:
+        """Tell what happened: of the log one event for each record and instance id."""
+        row = dict.fromkeys(EVENT) | columns
+        by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
+        self.events[by_record if at.poll is None else (event, at.poll, row["instance_id"])] = row | {
             "event": event,
-            **dict.fromkeys(("group_type", "prev_group_type"), None),
-            "began_after": from_ms(min(began_after, began_by)),
-            "began_by": from_ms(began_by),
-            "log_partition": row["log_partition"],
-            "offset": row["offset"],
-            **dict.fromkeys(
-                ("generation", "member_id", "prev_member_id", "instance_id", "client_id", "client_host", "detail"), None
-            ),
-            **columns,
+            "began_after": at.after,
+            "began_before": at.by,
+            "log_partition": at.log_partition,
+            "offset": at.offset,
+            "poll": at.poll,
         }
-        self.events[told["offset"], told["instance_id"], began_by] = told
+
+    def restarts(self, at: Moment, before: Mapping[str, Member], now: Standing) -> None:
+        """Tell which static members are back under another id."""
+        for change in changes(before, now.members).values():
+            if change.name == "restarted" and change.after is not None:
+                self.event(
+                    "static_restart",
+                    at,
+                    group_type=now.group_type,
+                    generation=now.generation,
+                    member_id=change.member_id,
+                    prev_member_id=change.prev_member_id,
+                    **_client(change.after),
+                )
+
+
+def end_columns(began_after: Any, began_before: Any, end: End | None) -> Row:
+    """When and how a rebalance ended. A coordinator's clock may step back: nothing ends before it began."""
+    if end is None:
+        return dict.fromkeys(ENDED)
+    by, after = max(end.at.by, began_before), end.at.after
+    if after is not None:
+        after = by if after == end.at.by else min(after, by)
+    least = max(0, ((after or began_before) - began_before) // MILLISECOND)
+    most = None if began_after is None else (by - began_after) // MILLISECOND
+    return dict(zip(ENDED, (after, by, least, most, end.at.leader_epoch, end.end_reason), strict=True))
 
 
 def _with_passed_alone(rebalance: Rebalance, after: Standing) -> Rebalance:
-    """Without members that were there before, or are there under another id; one that restarted meanwhile passed once."""
-    there = by_identity(after.members).keys() | by_identity(rebalance.before.members if rebalance.before else {}).keys()
+    """Without members that were there before, or are there under another id. One that restarted passed once."""
+    before = rebalance.before.members if rebalance.before else {}
+    there = by_identity(after.members).keys() | by_identity(before).keys()
     passed = by_identity(rebalance.passed)
-    return replace(rebalance, passed={each: rebalance.passed[each] for who, each in passed.items() if who not in there})
+    return replace(rebalance, passed=dict(known for who, known in passed.items() if who not in there))
 
 
-def _in_order(rebalance: Rebalance, end: End) -> End:
-    """No end before the begin: a coordinator's clock may step back."""
-    by = max(end.by, rebalance.began_by)
-    if end.after is None:
-        return replace(end, by=by)
-    return replace(end, after=by if end.after == end.by else min(end.after, by), by=by)
+def _came_to_be(end: End | None) -> bool:
+    """Whether every member has what it was to have."""
+    return end is not None and end.end_reason in (COMPLETED, EMPTIED)
 
 
-def _part(after: Standing, end: End | None) -> Callable[[Member], Partitions | None]:
-    """What a member has after a rebalance, or is to have where that did not complete."""
-    if after.group_type == CLASSIC or (end is not None and end.ended_as in (COMPLETED, EMPTIED)):
+def _part(after: Standing, end: End | None) -> Part:
+    """The partitions that a member has after a rebalance, or is to have where that did not complete."""
+    if after.group_type == CLASSIC or _came_to_be(end):
         return lambda member: member.has
     return lambda member: member.has if member.to_have is None else member.to_have
 
 
-def _moves(rebalance: Rebalance, after: Standing, end: End | None) -> Moves | None:
-    if rebalance.before is None:
-        return None
-    completed = end is not None and end.ended_as in (COMPLETED, EMPTIED)
+def _moved(rebalance: Rebalance, after: Standing, end: End | None) -> Row:
     # Not decided yet: who gets what was given up, or the target.
-    if not completed and (after.group_type == CLASSIC or after.target_epoch != after.generation):
-        return None
-    return moves(rebalance.before.members, after.members, _part(after, end))
+    is_open = not _came_to_be(end) and (after.group_type == CLASSIC or after.target_epoch != after.generation)
+    moved = None
+    if rebalance.before is not None and not is_open:
+        moved = moves(rebalance.before.members, after.members, _part(after, end))
+    return moved or dict.fromkeys(MOVED)
 
 
 def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Row:
-    before = rebalance.before
-    went = [] if before is None else [change.name for change in changes(before.members, after.members).values()]
-    known = before is not None
-    moved = _moves(rebalance, after, end)
+    began, before = rebalance.began, rebalance.before
+    went = Counter(change.name for change in changes(before.members, after.members).values()) if before else Counter()
     passed = len(rebalance.passed)
     return {
         "group_type": after.group_type,
         "prev_group_type": rebalance.prev_group_type,
         "protocol_type": after.protocol_type,
         "generation": after.generation,
-        "prev_generation": before.generation if before else None,
-        "incomplete": rebalance.incomplete,
-        "first_offset": rebalance.first_offset,
-        "last_offset": rebalance.last_offset,
-        "began_after": from_ms(rebalance.began_after),
-        "began_by": from_ms(rebalance.began_by),
-        "ended_after": from_ms(end.after) if end else None,
-        "ended_by": from_ms(end.by) if end else None,
-        "duration_ms_min": max(0, (end.after or rebalance.began_by) - rebalance.began_by) if end else None,
-        "duration_ms_max": end.by - rebalance.began_after if end and rebalance.began_after is not None else None,
-        "ended_leader_epoch": end.leader_epoch if end else None,
-        "ended_as": end.ended_as if end else None,
+        "prev_generation": before and before.generation,
+        "skipped_generations": rebalance.skipped_generations,
+        "log_partition": began.log_partition,
+        "first_offset": began.offset,
+        "poll": began.poll,
+        "began_after": began.after,
+        "began_before": began.by,
+        **end_columns(began.after, began.by, end),
         "assignor": after.assignor,
         "mode": after.mode,
-        "phases": rebalance.phases,
+        "phases": rebalance.phases if began.poll is None else None,
         "group_leader": after.leader,
         "members": len(after.members),
-        "prev_members": len(before.members) if before else None,
-        "joined": went.count("joined") + passed if known else None,
-        "left": went.count("left") + passed if known else None,
-        "restarted": went.count("restarted") if known else None,
-        "kept": moved and moved.kept,
-        "moved": moved and moved.moved,
-        "added": moved and moved.added,
-        "lost": moved and moved.lost,
+        "prev_members": before and len(before.members),
+        "members_joined": before and went["joined"] + passed,
+        "members_left": before and went["left"] + passed,
+        "members_restarted": before and went["restarted"],
+        **_moved(rebalance, after, end),
         "subscribed": _subscribed(after),
-        "stickiness": moved and moved.stickiness,
-        "reasons": reasons(rebalance, before, after) if before else None,
+        "assigned": _assigned(rebalance, after, _part(after, end)),
+        "reasons": before and reasons(rebalance, before, after),
         "since_previous_ms": rebalance.since_previous_ms,
     }
 
 
 def _subscribed(group: Standing) -> list[str] | None:
-    """Topics that the members name; None where a pattern, a topology or another protocol than the consumer's says which."""
+    """Topics that the members name; None where a pattern, a topology or another protocol than the consumer's says
+    which.
+    """
     members = group.members.values()
     if group.group_type == STREAMS or any(member.topics is None or member.pattern is not None for member in members):
         return None
     return sorted({topic for member in members for topic in member.topics or ()})
 
 
-def _member_rows(rebalance: Rebalance, after: Standing, end: End | None) -> list[Row]:
-    part = _part(after, end)
+def _assigned(rebalance: Rebalance, after: Standing, part: Part) -> list[Row] | None:
+    """How many partitions of each topic somebody has; None where someone's are not known."""
+    every: set[tuple[bool, str, int]] = set()
+    for member in after.members.values():
+        partitions = part(member)
+        if partitions is None:
+            return None
+        every |= {(member.by_id, topic, number) for topic, number in numbered(partitions)}
+    counts = Counter((by_id, topic) for by_id, topic, _ in every)
+    return [
+        _topic(rebalance, topic, by_id=by_id) | {"partitions": count}
+        for (by_id, topic), count in sorted(counts.items())
+    ]
 
-    def row(member_id: str, member: Member, change: str, **columns: Any) -> Row:
-        return {
-            "first_offset": rebalance.first_offset,
-            "member_id": member_id,
-            "prev_member_id": None,
-            "instance_id": member.instance_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "change": change,
-            "before": [],
-            "after": [],
-            "began_by": from_ms(rebalance.began_by),
-            **columns,
-        }
 
-    if rebalance.before is None:
-        return [
-            row(each, member, "unknown", before=None, after=_shown(part(member), member))
-            for each, member in sorted(after.members.items())
-        ]
-    had = rebalance.before.members
-    rows = [row(each, member, "left") for each, member in rebalance.passed.items()]
-    for change in changes(had, after.members).values():
-        if change.after is None:
-            was = had[change.before or ""]
-            rows.append(row(change.before or "", was, change.name, before=_shown(was.has, was)))
-            continue
-        member = after.members[change.after]
-        was = had[change.before] if change.before is not None else Member(has={})
+def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Row:
+    """By topic name, or by id where the source names topics so."""
+    return {"topic": rebalance.topics.get(topic) if by_id else topic, "topic_id": topic if by_id else None}
+
+
+def _member_rows(rebalance: Rebalance, after: Standing, part: Part) -> list[Row]:
+    before = rebalance.before
+    went = [Change(each, replace(member, has={}), None, None) for each, member in rebalance.passed.items()]
+    if before is None:
+        went += [Change(None, None, *each) for each in after.members.items()]
+    else:
+        went += changes(before.members, after.members).values()
+    rows = []
+    for change in went:
+        was, is_now = change.before, change.after
+        had = None if before is None else _shown(rebalance, was, was.has) if was else []
         rows.append(
-            row(
-                change.after,
-                member,
-                change.name,
-                prev_member_id=change.before if change.name == "restarted" else None,
-                before=_shown(was.has, was),
-                after=_shown(part(member), member),
-            )
+            {
+                "member_id": change.member_id if is_now else change.prev_member_id,
+                "prev_member_id": change.prev_member_id if change.name == "restarted" else None,
+                **_client(is_now or was or Member()),
+                "change": change.name if before else "unknown",
+                "before": had,
+                "after": _shown(rebalance, is_now, part(is_now)) if is_now else [],
+                "began_before": rebalance.began.by,
+            }
         )
     return sorted(rows, key=lambda each: each["member_id"])
 
 
-def _shown(partitions: Partitions | None, member: Member) -> list[Row] | None:
-    """As in gold.rebalance_members: by topic name, or by id where the log names topics so."""
+def _client(member: Member) -> Row:
+    return {name: getattr(member, name) for name in CLIENT}
+
+
+def _shown(rebalance: Rebalance, member: Member, partitions: Partitions | None) -> list[Row] | None:
+    """As in gold.rebalance_members_told."""
     if partitions is None:
         return None
     return [
-        {
-            "topic": None if member.by_id else topic,
-            "topic_id": topic if member.by_id else None,
-            "partitions": sorted(numbers),
-        }
+        _topic(rebalance, topic, by_id=member.by_id) | {"partitions": sorted(numbers)}
         for topic, numbers in sorted(partitions.items())
         if numbers
     ]

@@ -1,9 +1,11 @@
-"""What is known of one group between two of its records, and how it is kept as JSON. Times are ms since the epoch."""
+"""The state of one group between two of its records, or two of its polls."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
+
+from jobs.rules import memory
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 
@@ -13,7 +15,8 @@ STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
 Kafka's coordinator.group.modern.MemberState and coordinator.group.streams.MemberState, which do not agree.
 """
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+_AS_NOW = "now"
 
 Partitions = dict[str, list[int]]
 """Topic name, topic id or subtopology -> partitions, sorted."""
@@ -25,9 +28,11 @@ def numbered(partitions: Partitions) -> set[tuple[str, int]]:
 
 
 def gathered(*parts: Iterable[Mapping[str, Any]] | None) -> Partitions:
-    """Lists of topics, or subtopologies, and partitions as one, by topic id, by topic where no id is told, or by subtopology.
+    """Lists of topics, or subtopologies, and partitions as one, by topic id, by topic where no id is told, or by
+    subtopology.
 
-    A topic may be there more than once: librdkafka's cooperative-sticky assignor writes one as often as it gave away some of it.
+    A topic may be there more than once: librdkafka's cooperative-sticky assignor writes one as often as it gave away
+    some of it.
     """
     every: dict[str, set[int]] = {}
     for part in parts:
@@ -37,14 +42,30 @@ def gathered(*parts: Iterable[Mapping[str, Any]] | None) -> Partitions:
     return {name: sorted(numbers) for name, numbers in every.items()}
 
 
-def to_ms(time: datetime) -> int:
-    """An aware datetime as ms since the epoch."""
-    return (time - EPOCH) // timedelta(milliseconds=1)
+@dataclass(frozen=True)
+class Moment:
+    """When something happened, after `after` (None: nothing bounds it) and by `by`; and the record, or the first poll,
+    that shows it.
+
+    `leader_epoch`: that wrote the record.
+    """
+
+    by: datetime
+    after: datetime | None = None
+    log_partition: int | None = None
+    offset: int | None = None
+    leader_epoch: int | None = None
+    poll: str | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Moment":
+        """When a record of the log was written: exact."""
+        at = row["timestamp"]
+        return cls(at, at, row["log_partition"], row["offset"], row["leader_epoch"])
 
 
-def from_ms(ms: int | None) -> datetime | None:
-    """The datetime, UTC; None stays None."""
-    return None if ms is None else EPOCH + timedelta(milliseconds=ms)
+CLIENT = ("instance_id", "client_id", "client_host")
+"""Who a member is, as every source says it."""
 
 
 @dataclass(frozen=True)
@@ -95,34 +116,35 @@ class Standing:
 
 @dataclass(frozen=True)
 class Rebalance:
-    """A rebalance that goes on, or that the rest of its last batch may yet reopen (`ended`).
+    """A rebalance that is open, or that the rest of its last batch may yet reopen (`ended`).
 
     `before`: the group before it, None where that is not known. `passed`: members that came and went meanwhile.
-    `withheld`: a classic group's partitions that were given up and that nobody has yet. `reached`: when its last generation completed.
-    `awaits_epoch`: of share groups, state of partitions is being made, and an epoch of its own will follow.
+    `withheld`: a classic group's partitions that were given up and that nobody has yet. `reached`: when its last
+    generation completed. `awaits_epoch`: of share groups, state of partitions is being made, and an epoch of its own
+    will follow. `topics`: names of topic ids, as far as polls tell them.
     """
 
-    first_offset: int
-    last_offset: int
-    began_after: int | None
-    began_by: int
+    began: Moment
     before: Standing | None = None
     since_previous_ms: int | None = None
     prev_group_type: str | None = None
-    incomplete: int | None = None
+    skipped_generations: int | None = None
     phases: int = 1
     passed: dict[str, Member] = field(default_factory=dict)
     withheld: Partitions = field(default_factory=dict)
-    reached: int | None = None
+    reached: datetime | None = None
     awaits_epoch: bool = False
     ended: bool = False
+    topics: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Gone:
-    """A group whose tombstone was the last that was read: deleted, unless the same batch goes on with it as another type."""
+    """A group whose tombstone, at `at`, was the last that was read: deleted, unless the same batch holds it as another
+    type, too.
+    """
 
-    offset: int
+    at: Moment
     standing: Standing
     known: bool
     rebalance: Rebalance | None = None
@@ -132,20 +154,21 @@ class Gone:
 class State:
     """All that is carried from record to record.
 
-    `known`: `now` is the whole group (or that it is gone), so the next rebalance has a before. `began`: `now` where the batch of the
-    last record began, or where a rebalance ended within it. `gap`: records may have been missed before the first of `now`.
-    `fresh`: every record of the group so far is of this batch. `leavers`: members that a conversion left behind.
+    `known`: `now` is the whole group (or that it is gone), so the next rebalance has a before. `began`: `now` where the
+    batch of the last record began, or where a rebalance ended within it. `gap`: records may have been missed before the
+    first of `now`. `fresh`: every record of the group so far is of this batch. `leavers`: members that a conversion
+    left behind. `truncated`: the last truncation.
     """
 
     log_partition: int | None = None
     last_offset: int | None = None
-    at: int | None = None
+    at: datetime | None = None
     known: bool = False
-    known_since: int | None = None
+    known_since: datetime | None = None
     gap: bool = False
     fresh: bool = False
     truncated: list[int] = field(default_factory=list)
-    last_end: int | None = None
+    last_end: datetime | None = None
     now: Standing = field(default_factory=Standing)
     began: Standing = field(default_factory=Standing)
     rebalance: Rebalance | None = None
@@ -154,67 +177,40 @@ class State:
     leavers: dict[str, Member] = field(default_factory=dict)
 
 
+def skipped(before: Standing | None, after: Standing) -> int | None:
+    """Generations between the two; None where they are not known."""
+    if before is None or before.generation is None or after.generation is None:
+        return None
+    return after.generation - before.generation - 1
+
+
+def total(count: int | None, more: int | None) -> int | None:
+    """The sum; None where one of the two is not known."""
+    return None if count is None or more is None else count + more
+
+
+def begun(state: State, before: Standing | None, after: Standing, began: Moment) -> Rebalance:
+    """A rebalance that begins."""
+    since = None if before is None or state.last_end is None else (began.by - state.last_end) // MILLISECOND
+    return Rebalance(
+        began,
+        before=before,
+        since_previous_ms=None if since is None else max(0, since),
+        prev_group_type=state.converted_from,
+        skipped_generations=skipped(before, after),
+    )
+
+
 def to_json(state: State) -> dict[str, Any]:
-    """The state as what json.dumps takes, without what has its default; `began` only where it differs from `now`."""
-    packed: dict[str, Any] = _packed(state)
-    packed.pop("began", None)
-    return packed if state.began == state.now else packed | {"began": _packed(state.began)}
+    """The state as what json.dumps takes. A group at rest is mostly as it `began`, and is kept once."""
+    made: dict[str, Any] = memory.to_json(state)
+    return made | {"began": _AS_NOW} if state.began == state.now else made
 
 
-def from_json(packed: Mapping[str, Any] | None) -> State:
-    """What to_json made; None is the state before any record."""
-    if packed is None:
-        return State()
-    now = _standing(packed.get("now", {}))
-    return State(
-        **{
-            **packed,
-            "now": now,
-            "began": _standing(packed["began"]) if "began" in packed else now,
-            "rebalance": _rebalance(packed.get("rebalance")),
-            "gone": _gone(packed.get("gone")),
-            "leavers": _members(packed.get("leavers", {})),
-        }
-    )
-
-
-def _packed(value: Any) -> Any:
-    if is_dataclass(value):
-        blank = type(value).__dataclass_fields__
-        return {
-            each.name: _packed(getattr(value, each.name))
-            for each in fields(value)
-            if not _is_default(blank[each.name], getattr(value, each.name))
-        }
-    if isinstance(value, dict):
-        return {key: _packed(item) for key, item in value.items()}
-    return value
-
-
-def _is_default(declared: Any, value: Any) -> bool:
-    if callable(declared.default_factory):
-        return bool(value == declared.default_factory())
-    return bool(value == declared.default)
-
-
-def _members(packed: Mapping[str, Any]) -> dict[str, Member]:
-    return {member_id: Member(**member) for member_id, member in packed.items()}
-
-
-def _standing(packed: Mapping[str, Any]) -> Standing:
-    return Standing(**{**packed, "members": _members(packed.get("members", {}))})
-
-
-def _rebalance(packed: Mapping[str, Any] | None) -> Rebalance | None:
-    if packed is None:
-        return None
-    before = _standing(packed["before"]) if "before" in packed else None
-    return Rebalance(**{**packed, "before": before, "passed": _members(packed.get("passed", {}))})
-
-
-def _gone(packed: Mapping[str, Any] | None) -> Gone | None:
-    if packed is None:
-        return None
-    return Gone(
-        **{**packed, "standing": _standing(packed["standing"]), "rebalance": _rebalance(packed.get("rebalance"))}
-    )
+def from_json(made: Mapping[str, Any] | None) -> State:
+    """Read the JSON that to_json wrote; None is the state before any record."""
+    made = made or {}
+    if made.get("began") == _AS_NOW:
+        made = {**made, "began": made.get("now", {})}
+    state: State = memory.from_json(State, made)
+    return state

@@ -1,0 +1,201 @@
+"""The one way in which a round writes a table: live rows are replaced, others appended, in one transaction.
+
+The rows that are live (`Table.live`) lie in files of their own, in parts. A commit overwrites the parts in which
+something changes, copies the rows there that did not change, and appends what is closed. Whole partitions of files are
+deleted without a look into them, and no MERGE has to find rows.
+
+Each commit carries the number of its round (`txnAppId`, `txnVersion`): Delta passes over one that it has already.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from delta import DeltaTable
+from delta import exceptions as delta
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import functions as F
+
+from schemas.internal import STATE
+from schemas.lake import Lake
+from schemas.table import Table
+
+log = logging.getLogger("kafka_metadata_history.commit")
+
+_T = TypeVar("_T")
+
+CONFLICTS = (
+    delta.ConcurrentWriteException,
+    delta.ConcurrentAppendException,
+    delta.ConcurrentDeleteReadException,
+    delta.ConcurrentDeleteDeleteException,
+    delta.ConcurrentTransactionException,
+    delta.MetadataChangedException,
+)
+TRIES = 5
+"""How often a commit that lost against another one is tried. Besides rounds only upkeep writes, and briefly."""
+_FREE_OVERWRITE = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+
+
+def can_replace(spark: SparkSession) -> bool:
+    """Let commits of this session append closed rows in the transaction that replaces live ones; whether the session
+    lets us.
+
+    Spark Connect servers and Unity Catalog may refuse the setting. Then a MERGE of the same rows takes the place of the
+    overwrite.
+    """
+    try:
+        spark.conf.set(_FREE_OVERWRITE, "false")
+    except PySparkException:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The rows that a round writes to one table.
+
+    `where`: a condition on the columns of its partitions; `rows` take the place of all live rows that fulfil it, or are
+    closed rows that are appended. None: rows are only appended. `writer`: where several jobs write the table, which of
+    them does: the rounds of each have rising numbers.
+    """
+
+    table: Table
+    rows: DataFrame
+    where: str | None = None
+    writer: str = ""
+
+    def write(self, lake: Lake, number: int, *, replacing: bool) -> None:
+        """Commit to Delta. `number`: of the round; one that the table has had is passed over."""
+        write = _of_round(self.rows, self.table, number, self.writer)
+        if self.where is None:
+            _retried(lambda: _save(write.mode("append"), lake, self.table))
+        elif replacing:
+            write = write.mode("overwrite").option("replaceWhere", f"{self.table.live} AND {self.where}")
+            _retried(lambda: _save(write, lake, self.table))
+        elif version_of(self.rows.sparkSession, lake, self.table, number) is None:
+            _retried(lambda: self._merge(lake, number))
+
+    def _merge(self, lake: Lake, number: int) -> None:
+        """Do what the overwrite does. The condition names the round, as metadata cannot."""
+        live = "true" if self.table.live == "true" else f"t.{self.table.live}"
+        replaced = f"{live} AND t.{self.where}"
+        same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in self.table.key)
+        # Of a column, so that the optimizer leaves it there: no cluster has such an alias.
+        same += f" AND NOT (s.cluster <=> '{_mark_of(number)}')"
+        names = self.table.column_names
+        update = ", ".join(f"t.`{name}` = s.`{name}`" for name in names if name not in self.table.key)
+        columns, values = (", ".join(f"{of}`{name}`" for name in names) for of in ("", "s."))
+        self.rows.sparkSession.sql(
+            f"MERGE INTO {lake.identifier(self.table)} t USING {{rows}} s ON {same} AND {replaced} "
+            f"WHEN MATCHED THEN UPDATE SET {update} WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values}) "
+            f"WHEN NOT MATCHED BY SOURCE AND {replaced} THEN DELETE",
+            rows=self.rows,
+        )
+
+
+class Writers:
+    """Commits the tables of a job's rounds, side by side."""
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self._lake, self._replacing = lake, can_replace(spark)
+        self._pool = ThreadPoolExecutor(4, "commits")
+
+    def submit(self, work: Callable[..., _T], *args: Any) -> "Future[_T]":
+        """Do something beside what else there is to do."""
+        return self._pool.submit(work, *args)
+
+    def write(self, commits: Iterable[Commit], number: int) -> None:
+        """Make all commits of a round; raises what the first of them raised that failed."""
+        written = [self._pool.submit(each.write, self._lake, number, replacing=self._replacing) for each in commits]
+        for each in written:
+            each.result()
+
+
+def commit_of_states(spark: SparkSession, histories: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> Commit:
+    """The commit that puts `rows` in the place of all rows of internal.state of these histories."""
+    names = ", ".join(f"'{history}'" for history in sorted(histories))
+    return Commit(STATE, frame(spark, STATE, rows), f"history IN ({names})", writer=names)
+
+
+def metadata_of(number: int) -> str:
+    """The user metadata of a round's commits."""
+    return f"round {number}"
+
+
+def _mark_of(number: int) -> str:
+    return f" {metadata_of(number)}."
+
+
+def newest_version(spark: SparkSession, lake: Lake, table: Table) -> int:
+    """The newest version of a table."""
+    return int(spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0].version)
+
+
+def version_of(spark: SparkSession, lake: Lake, table: Table, number: int) -> int | None:
+    """The version of a table that a round has written; None where it has not."""
+    commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)}")
+    mark = F.coalesce(F.col("operationParameters")["predicate"], F.lit("")).contains(_mark_of(number))
+    of_round = commits.where((F.col("userMetadata") == metadata_of(number)) | mark)
+    found: int | None = of_round.agg(F.min("version")).collect()[0][0]
+    return found
+
+
+def append_rows(
+    spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]], number: int | None = None
+) -> None:
+    """Append rows that are here already, in one commit. A `number` that the table has had is passed over."""
+    new = frame(spark, table, rows)
+    writer = new.write.format("delta") if number is None else _of_round(new, table, number)
+    _save(writer.mode("append"), lake, table)
+
+
+def replace_rows(spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]], where: str) -> None:
+    """Put rows that are here already in the place of those that fulfil `where`, a condition on columns
+    of partitions.
+    """
+    writer = frame(spark, table, rows).write.format("delta").mode("overwrite").option("replaceWhere", where)
+    _retried(lambda: _save(writer, lake, table))
+
+
+def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: Column) -> None:
+    """Delete the rows that fulfil `where`; done twice, it changes nothing."""
+    rows = DeltaTable.forName if lake.root is None else DeltaTable.forPath
+    of = lake.identifier(table) if lake.root is None else lake.path(table)
+    _retried(lambda: rows(spark, of).delete(where))
+
+
+def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """Rows that are here already, with the columns of a table that writers give values for."""
+    columns = [column for column in table.columns if column.generated_as is None]
+    ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    return spark.createDataFrame([tuple(row.get(column.name) for column in columns) for row in rows], ddl).coalesce(1)
+
+
+def _of_round(rows: DataFrame, table: Table, number: int, of: str = "") -> DataFrameWriter:
+    writer = rows.write.format("delta").option("userMetadata", metadata_of(number))
+    return writer.option("txnAppId", f"round {table.full_name} {of}".rstrip()).option("txnVersion", str(number))
+
+
+def _save(write: DataFrameWriter, lake: Lake, table: Table) -> None:
+    if lake.root is not None:
+        write.save(lake.path(table))
+    else:
+        write.saveAsTable(lake.identifier(table))
+
+
+def _retried(write: Callable[[], None]) -> None:
+    for tried in range(1, TRIES + 1):
+        try:
+            write()
+        except CONFLICTS as error:
+            if tried == TRIES:
+                raise
+            log.info("a commit is tried again: %s", str(error).splitlines()[0])
+            time.sleep(0.1 * tried)
+        else:
+            return

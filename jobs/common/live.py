@@ -1,0 +1,103 @@
+"""Live rows, those that a later round may still replace: kept in memory from round to round, since only rounds change
+them.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from jobs.common.stage import arrow_schema, as_stored
+from schemas.table import PART, Table
+
+PARTS = 16
+"""Into how many parts the live rows of a table are cut, by the hash of an id. A round rewrites those with news."""
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""If more live rows than this are in memory after a round, the next round reads them again."""
+
+
+def part_of(id_: str) -> int:
+    """The part in which live rows with this id lie."""
+    return zlib.crc32(id_.encode()) % PARTS
+
+
+def in_parts(parts: Iterable[int]) -> str:
+    """The condition that a row lies in one of these parts."""
+    return f"{PART} IN ({', '.join(map(str, sorted(set(parts)))) or 'NULL'})"
+
+
+class LiveRows:
+    """The live rows of tables. `read`: a table -> its rows, as they were before the round that is made."""
+
+    def __init__(self, read: Callable[[Table], DataFrame]) -> None:
+        self._read = read
+        self._rows: dict[Table, pa.Table] = {}
+        self._parts: dict[Table, set[int]] = {}
+
+    def of(self, tables: Iterable[Table], parts: Iterable[int]) -> dict[Table, pa.Table]:
+        """The live rows of these parts. Parts that no round has asked for are read, table beside table."""
+        parts, tables = set(parts), list(tables)
+        missing = [(table, more) for table in tables if (more := parts - self._parts.get(table, set()))]
+        with ThreadPoolExecutor(4, "live") as side_by_side:
+            list(side_by_side.map(lambda each: self._load(*each), missing))
+        return {table: of_parts(self._known(table), parts) for table in tables}
+
+    def _load(self, table: Table, parts: set[int]) -> None:
+        rows = as_stored(self._read(table).where(f"{table.live} AND {in_parts(parts)}"), table)
+        self._rows[table] = pa.concat_tables([self._known(table), rows])
+        self._parts.setdefault(table, set()).update(parts)
+
+    def _known(self, table: Table) -> pa.Table:
+        return self._rows[table] if table in self._rows else arrow_schema(table).empty_table()
+
+    def put(self, table: Table, parts: set[int], rows: pa.Table) -> None:
+        """Say which rows lie in these parts from now on."""
+        others = of_parts(self._known(table), self._parts[table] - parts)
+        self._rows[table] = pa.concat_tables([others, rows.filter(is_live(table, rows))]).combine_chunks()
+        if sum(each.nbytes for each in self._rows.values()) > KEPT_BYTES:
+            self.forget()
+
+    def forget(self, table: Table | None = None) -> None:
+        """Read a table again, or all, when a round asks for it."""
+        for each in [table] if table else list(self._rows):
+            self._rows.pop(each, None)
+            self._parts.pop(each, None)
+
+
+def of_parts(rows: pa.Table, parts: Iterable[int]) -> pa.Table:
+    """The rows that lie in these parts."""
+    return rows.filter(pc.is_in(rows[PART], pa.array(sorted(parts), pa.int32())))
+
+
+def is_live(table: Table, rows: pa.Table) -> pa.ChunkedArray:
+    """Whether each row is live: `Table.live`, by the columns that writers give."""
+    if table.live == "true":
+        return pa.chunked_array([pa.repeat(True, len(rows))])
+    for column in table.columns:
+        if column.name == table.live and column.generated_as is not None:
+            return pc.is_null(rows[column.generated_as.removesuffix(" IS NULL")])
+    return rows[table.live]
+
+
+def replaced(table: Table, live: pa.Table, changed: pa.Table, by: str) -> pa.Table:
+    """Live rows without those that `changed` rows replace, and the changed rows, each in its part.
+
+    `by`: the column by whose hash rows are cut into parts.
+    """
+    keys = list(table.replaced_by or table.key)
+    numbered = live.select(keys).append_column("_row", pa.array(range(len(live)), pa.int64()))
+    kept = numbered.join(changed.select(keys), keys, join_type="left anti")["_row"]
+    there = changed if table.none_without is None else changed.filter(pc.is_valid(changed[table.none_without]))
+    place = there.schema.get_field_index(PART)
+    part = pc.if_else(is_live(table, there), parts_of(there[by]), pa.scalar(None, pa.int32()))
+    return pa.concat_tables([live.take(kept.sort()), there.set_column(place, PART, part)])
+
+
+def parts_of(ids: pa.ChunkedArray) -> pa.Array:
+    """The part of each id."""
+    encoded = ids.combine_chunks().dictionary_encode()
+    return pa.array(map(part_of, encoded.dictionary.to_pylist()), pa.int32()).take(encoded.indices)

@@ -1,0 +1,97 @@
+"""The maker of a history: it plans a round of news, folds it, commits its tables side by side and notes it as done."""
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.common.cli import Job
+from jobs.common.commit import Commit, Writers
+from jobs.common.config import Config
+from jobs.common.live import LiveRows, in_parts, parts_of, replaced
+from jobs.common.rounds import Rounds, Step, read_before
+from jobs.common.stage import frame_of
+from jobs.rules.takes import NOTED_AFTER
+from schemas.lake import ensure_lake
+from schemas.table import Table
+
+log = logging.getLogger("kafka_metadata_history.rounds")
+
+LOOK_EVERY_S = 1.0
+"""How often a job that runs alone looks for what is new."""
+
+
+class Maker(ABC):
+    """Makes histories in rounds. When it starts, it finishes those that an earlier run has planned.
+
+    `by`: the column by whose hash live rows of its tables are cut into parts.
+    """
+
+    by: ClassVar[str]
+
+    def __init__(self, spark: SparkSession, config: Config, histories: Sequence[str]) -> None:
+        self._spark, self._lake, self._config = spark, config.lake, config
+        self._writers = Writers(spark, config.lake)
+        self._live = LiveRows(partial(config.lake.read, spark))
+        self._rounds = Rounds(spark, config.lake, histories)
+        for step in self._rounds.to_finish:
+            log.info("round %d was planned and not done: it is made again", step.round)
+            self._finish(step, LiveRows(partial(self._read, number=step.round)))
+
+    @abstractmethod
+    def round(self, now: datetime) -> bool:
+        """Make one round of what is new; whether there was anything to write."""
+
+    @abstractmethod
+    def _finish(self, step: Step, live: LiveRows) -> None:
+        """Fold and commit again what an earlier run has planned and not done. `live`: of before the round."""
+
+    def catch_up(self, *, whole: bool = False) -> None:
+        """Make rounds until nothing is new. `whole`: news that say nothing are noted too."""
+        while self.round(datetime.now(UTC)):
+            pass
+        if whole:
+            self.round(datetime.now(UTC) + NOTED_AFTER)
+
+    def _read(self, table: Table, number: int | None = None) -> DataFrame:
+        """A table as it is now, or was before a round."""
+        return read_before(self._spark, self._lake, table, number)
+
+    def _write(self, step: Step, made: Mapping[Table, pa.Table], live: LiveRows, others: Iterable[Commit]) -> None:
+        """Commit changed rows of tables, and `others`, side by side, and say that the round is done.
+
+        Each changed row takes the place of the live row with its key, or is appended.
+        """
+        commits, kept = list(others), []
+        for table, changed in made.items():
+            if table.live is None:
+                commits.append(Commit(table, frame_of(self._spark, changed)))
+                continue
+            parts = set(parts_of(changed[self.by]).to_pylist())
+            rows = replaced(table, live.of([table], parts)[table], changed, self.by)
+            commits.append(Commit(table, frame_of(self._spark, rows), in_parts(parts)))
+            kept.append((table, parts, rows))
+        self._writers.write(commits, step.round)
+        self._rounds.done(step)
+        for table, parts, rows in kept:
+            live.put(table, parts, rows)
+
+
+def job_of(maker: Callable[[SparkSession, Config], Maker]) -> Job:
+    """A job that makes histories alone: until nothing is new, or on and on."""
+
+    def run(spark: SparkSession, config: Config, once: bool) -> None:
+        ensure_lake(spark, config.lake)
+        history = maker(spark, config)
+        history.catch_up(whole=once)
+        while not once:
+            time.sleep(LOOK_EVERY_S)
+            history.catch_up()
+
+    return run

@@ -1,0 +1,148 @@
+"""Rounds: planned, folded, committed, done. Killed anywhere and run again, they give the same tables.
+
+internal.rounds has a row for each step, under numbers without holes that all jobs of a lake share. Delta takes a number
+once, so two jobs cannot plan the same round. Each history has one writer at a time: a job that starts says so, and
+takes over; the one before finds the row when it plans next, and ends.
+
+A round is folded from the tables as they were before it. Whoever plans one has opened them before the plan is written.
+Each commit names its round, so a planned round that is not done is folded again from the versions before those commits.
+"""
+
+import json
+import secrets
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.common.commit import CONFLICTS, append_rows, version_of
+from schemas.internal import ROUNDS
+from schemas.lake import Lake, LakeError
+from schemas.table import Table
+
+Takes = dict[str, Any]
+"""The polls, offsets and thresholds that a round takes, fit for JSON."""
+
+
+class OvertakenError(LakeError):
+    """Raised when another run has taken over a history that this one was making. One line."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A row of internal.rounds."""
+
+    round: int
+    step: str
+    histories: frozenset[str]
+    writer: str
+    takes: Takes = field(default_factory=dict)
+
+
+def unfinished(steps: Iterable[Step], histories: Collection[str]) -> list[Step]:
+    """The planned rounds of these histories that are not done, in order, but for those whose writer had been overtaken
+    by then.
+
+    A writer that has been overtaken looks at the steps before its plan, and commits nothing.
+    """
+    done: set[int] = set()
+    last_started: dict[str, str] = {}
+    planned: list[Step] = []
+    for each in sorted(steps, key=lambda each: each.round):
+        if each.step == "done":
+            done.add(each.round)
+        elif each.step == "started":
+            last_started |= dict.fromkeys(each.histories, each.writer)
+        elif all(last_started.get(history, each.writer) == each.writer for history in each.histories):
+            planned.append(each)
+    return [each for each in planned if each.round not in done and each.histories.intersection(histories)]
+
+
+def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:
+    """The step by which another writer has taken over one of `histories`, among those after the writer's own last."""
+    return next(
+        (
+            each
+            for each in steps
+            if each.step == "started" and each.writer != writer and each.histories.intersection(histories)
+        ),
+        None,
+    )
+
+
+class Rounds:
+    """The rounds of one job, which is the writer of `histories` from now on.
+
+    `to_finish`: rounds that an earlier run has planned and not done.
+    """
+
+    def __init__(self, spark: SparkSession, lake: Lake, histories: Sequence[str]) -> None:
+        self._spark, self._lake = spark, lake
+        self.histories = frozenset(histories)
+        self.writer = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        self._last = self._read().agg(F.max("round")).collect()[0][0] or 0
+        self._last, _ = self._number(Step(0, "started", self.histories, self.writer))
+        # Nobody else may commit what is planned from now on, but those who planned before this job said that it starts
+        # may. Rounds that are done are left out by Spark: there are as many as the lake is old.
+        done = self._read().where("step = 'done'").select("round")
+        self.to_finish = unfinished(_steps(self._read().join(done, "round", "left_anti")), self.histories)
+
+    def plan(self, takes: Takes) -> Step:
+        """Say what a new round takes. Raises OvertakenError where another job makes one of the histories now."""
+        step = Step(0, "planned", self.histories, self.writer, takes)
+        before, (self._last, steps) = self._last, self._number(step)
+        since = [each for each in steps if before < each.round < self._last]
+        if (other := overtaken_by(since, self.writer, self.histories)) is not None:
+            raise OvertakenError(
+                f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of {self._lake} now; "
+                "nothing is lost, this one ends"
+            )
+        return replace(step, round=self._last)
+
+    def done(self, step: Step) -> None:
+        """Say that a planned round is in the tables."""
+        self._append(replace(step, step="done", takes={}))
+
+    def _number(self, step: Step) -> tuple[int, list[Step]]:
+        """Append the step under the next number that nobody has; returns the number, and the steps since this job's
+        last.
+        """
+        number = self._last + 1
+        while True:
+            with suppress(*CONFLICTS):  # Somebody else was first.
+                self._append(replace(step, round=number), number)
+            steps = _steps(self._read().where(F.col("round") > self._last))
+            if any((each.round, each.writer) == (number, self.writer) for each in steps):
+                return number, steps
+            number = max((each.round for each in steps), default=number - 1) + 1
+
+    def _append(self, step: Step, number: int | None = None) -> None:
+        row = {
+            "round": step.round,
+            "step": step.step,
+            "histories": sorted(step.histories),
+            "writer": step.writer,
+            "at": datetime.now(UTC),
+            "takes": json.dumps(step.takes, separators=(",", ":")) if step.takes else None,
+        }
+        append_rows(self._spark, self._lake, ROUNDS, [row], number)
+
+    def _read(self) -> DataFrame:
+        return self._lake.read(self._spark, ROUNDS)
+
+
+def _steps(rows: DataFrame) -> list[Step]:
+    return [
+        Step(row.round, row.step, frozenset(row.histories), row.writer, json.loads(row.takes or "{}"))
+        for row in rows.select("round", "step", "histories", "writer", "takes").collect()
+    ]
+
+
+def read_before(spark: SparkSession, lake: Lake, table: Table, number: int | None) -> DataFrame:
+    """The rows of a table as they were before a round; None: as they are now."""
+    version = None if number is None else version_of(spark, lake, table, number)
+    return lake.read(spark, table) if version is None else lake.read_version(spark, table, version - 1)

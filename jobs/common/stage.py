@@ -1,0 +1,162 @@
+"""The one stage in which history is made: what is new and what is live of each cluster are brought together and folded.
+
+Rows of several tables travel side by side, each in a column of its table: an array of one struct, and null in rows of
+others. Without the array Arrow would carry a place for each column of each table in each row.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, reduce
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from jobs.common.session import session_for
+from schemas.table import Table
+
+Row = dict[str, object]
+Fold = Callable[[str, Mapping[str, pa.Table], Mapping[str, pa.Table]], Mapping[str, Sequence[Row]]]
+"""Makes rows by table of a key's news and live rows, both by the full names of their tables."""
+
+TABLE = "_table"
+BATCH = 10_000
+"""Rows that are handed back at a time."""
+
+
+def ddl(table: Table, names: Iterable[str] = ()) -> str:
+    """Columns as DDL: those that writers give values for, or `names`."""
+    types = {column.name: column.type for column in table.columns}
+    return ", ".join(f"`{name}` {types[name]}" for name in names or table.column_names)
+
+
+@cache
+def arrow_schema(table: Table, names: tuple[str, ...] = ()) -> pa.Schema:
+    """The same columns in Arrow. Asks Spark, so once a table."""
+    columns = cast("StructType", StructType.fromDDL(ddl(table)))
+    schema = to_arrow_schema(columns, timezone="UTC")
+    return pa.schema([schema.field(name) for name in names or table.column_names])
+
+
+def struct_of(table: Table, names: tuple[str, ...] = ()) -> pa.StructType:
+    """The same columns as one type."""
+    return pa.struct(list(arrow_schema(table, names)))
+
+
+def column_of(table: Table) -> str:
+    """The column in which packed rows of a table travel. A dot in its name would have to be quoted everywhere."""
+    return table.full_name.replace(".", "__")
+
+
+def packed_ddl(table: Table, names: Iterable[str] = ()) -> str:
+    """That column as DDL."""
+    return f"`{column_of(table)}` array<struct<{ddl(table, names)}>>"
+
+
+# --- in Spark ---
+
+
+def packed(rows: DataFrame, table: Table, key: Sequence[str] = ("cluster",)) -> DataFrame:
+    """`rows` of a table as one column beside the key."""
+    return rows.select(*key, F.array(F.struct(*table.column_names)).alias(column_of(table)))
+
+
+def side_by_side(parts: Iterable[DataFrame]) -> DataFrame:
+    """Packed rows of several tables as one frame."""
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+
+def unpacked(rows: DataFrame, table: Table, *key: str) -> DataFrame:
+    """The rows of one table out of rows that lie side by side, beside columns of the key that they do not have."""
+    if column_of(table) not in rows.columns:
+        return rows.sparkSession.createDataFrame([], ddl(table))
+    of_table = rows.where(F.col(column_of(table)).isNotNull())
+    return of_table.select(*key, F.col(column_of(table))[0].alias("_row")).select(*key, "_row.*")
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows that are here, in one task. PySpark loses what follows an empty chunk (tried with 4.2.0)."""
+    return session_for(spark, len(rows)).createDataFrame(rows.combine_chunks()).coalesce(1)
+
+
+def as_stored(rows: DataFrame, table: Table) -> pa.Table:
+    """The rows of a table, with the columns that writers give values for."""
+    return rows.select(*table.column_names).toArrow().cast(arrow_schema(table))
+
+
+# --- in Arrow ---
+
+
+def packed_in_arrow(
+    rows: Mapping[Table, pa.Table], key: str, of: Callable[[Table, pa.Table], pa.ChunkedArray]
+) -> pa.Table:
+    """Rows of several tables side by side. `of`: the value of the column `key` for each row of a table."""
+    columns = {column_of(table): struct_of(table) for table in rows}
+    return pa.concat_tables(
+        side_by_side_in_arrow({key: of(table, of_table)}, column_of(table), _structs(table, of_table), columns)
+        for table, of_table in rows.items()
+    )
+
+
+def side_by_side_in_arrow(
+    key: Mapping[str, object], column: str, structs: pa.StructArray, columns: Mapping[str, pa.StructType]
+) -> pa.Table:
+    """Rows of one table packed in `column`, beside the other `columns`, which are null. `key`: a value for all, or an
+    array.
+    """
+    size = len(structs)
+    arrays = {name: pa.repeat(pa.scalar(of), size) if isinstance(of, str) else of for name, of in key.items()}
+    for name, type_ in columns.items():
+        one_each = pa.array(np.arange(size + 1, dtype=np.int32))
+        arrays[name] = (
+            pa.ListArray.from_arrays(one_each, structs) if name == column else pa.nulls(size, pa.list_(type_))
+        )
+    return pa.table(arrays)
+
+
+def _structs(table: Table, rows: pa.Table) -> pa.StructArray:
+    structs = rows.select(table.column_names).to_struct_array()
+    return structs.combine_chunks() if structs.num_chunks else pa.array([], struct_of(table))
+
+
+def tables_of(rows: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each table, of packed ones, by the table's name."""
+    found = {}
+    for column in rows.schema:
+        if pa.types.is_list(column.type):
+            structs = rows[column.name].combine_chunks().flatten()
+            found[column.name.replace("__", ".", 1)] = pa.Table.from_struct_array(structs)
+    return found
+
+
+# --- the stage ---
+
+
+def folded(
+    news: DataFrame, live: DataFrame, tables: Sequence[Table], fold: Fold, key: str = "cluster"
+) -> dict[Table, pa.Table]:
+    """The rows that `fold` makes of each key's news and live rows, packed both, by table."""
+    types = {column_of(table): struct_of(table) for table in tables}
+    empty = {key: pa.string(), TABLE: pa.string()} | {name: pa.list_(type_) for name, type_ in types.items()}
+    schema = f"`{key}` string, `{TABLE}` string, {', '.join(map(packed_ddl, tables))}"
+
+    def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
+        name = values[0].as_py()
+        parts = [pa.schema(list(empty.items())).empty_table()]
+        for table, of_table in fold(name, tables_of(news), tables_of(live)).items():
+            column = table.replace(".", "__")
+            for since in range(0, len(of_table), BATCH):
+                structs = pa.array(of_table[since : since + BATCH], types[column])
+                parts.append(side_by_side_in_arrow({key: name, TABLE: table}, column, structs, types))
+        return pa.concat_tables(parts)
+
+    made = news.groupBy(key).cogroup(live.groupBy(key)).applyInArrow(of_group, schema).toArrow()
+    return {
+        table: tables_of(made.filter(pc.equal(made[TABLE], table.full_name)))[table.full_name].cast(arrow_schema(table))
+        for table in tables
+        if table.full_name in made[TABLE].unique().to_pylist()
+    }

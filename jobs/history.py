@@ -1,0 +1,553 @@
+"""Polls become history, round by round: bronze -> silver -> gold of ISRs and leaders.
+
+A round folds the news of each cluster (jobs/rules/round.py) in the one stage (jobs/common/stage.py), and commits tables
+side by side.
+"""
+
+import gc
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.common import large
+from jobs.common.cli import Again, Job
+from jobs.common.commit import Commit, commit_of_states, delete_rows, newest_version, version_of
+from jobs.common.config import Config, Thresholds
+from jobs.common.live import PARTS, LiveRows, in_parts, part_of
+from jobs.common.maker import Maker, job_of
+from jobs.common.rounds import Step
+from jobs.common.session import COMPILED_FROM, session_for
+from jobs.common.stage import arrow_schema, as_stored, folded, frame_of, packed, packed_in_arrow, side_by_side
+from jobs.rules import round as rules
+from jobs.rules.coordinators import LOG_TOPIC
+from jobs.rules.gold.causes import LOOK_AHEAD, LOOK_AHEAD_POLLS
+from jobs.rules.gold.needed import needed
+from jobs.rules.gold.news import TIMES
+from jobs.rules.round import GOLD, SILVER, Plan, Taken
+from jobs.rules.silver.acceptance import claims
+from jobs.rules.silver.compare import Part, narrow
+from jobs.rules.silver.state import Row, State
+from jobs.rules.takes import Take, is_due, take
+from schemas import gold, silver
+from schemas.bronze import METADATA_POLLS, TOPIC_COLUMNS
+from schemas.internal import STATE
+from schemas.lake import LakeError, ensure_lake
+from schemas.table import PART, Table
+
+HISTORIES = {SILVER: silver.TABLES, "isr_shrink": gold.ISR_TABLES, "leader_churn": gold.LEADER_TABLES}
+"""History -> the tables that it writes."""
+
+HEADER = (
+    *("cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id", "scheduled_at", "received_at"),
+    *("digest", "enriched", "enrichment_digests", "partition_count"),
+)
+"""The columns of a header that tell whether a poll has news."""
+
+_OF_RECORD = ("poll_id", "record", "topic", "chunk")
+_OF_TOPIC = tuple(column.name for column in TOPIC_COLUMNS)
+_PARTITIONS = silver.PARTITION_SNAPSHOTS
+_TOPICS = (silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.BROKER_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS)
+"""The tables that records of topics, and the header beside them, may change."""
+
+
+class History(Maker):
+    """The histories of polls that one job makes, and how far they are."""
+
+    by = "cluster_id"
+
+    def __init__(self, spark: SparkSession, config: Config, histories: Iterable[str] = HISTORIES) -> None:
+        wanted = set(histories)
+        self._histories = [history for history in HISTORIES if history in wanted]
+        self._headers: dict[str, dict[str, Row]] = {}
+        self._looked: dict[str, int] = {}
+        self._parsed: dict[str, tuple[str, State]] = {}
+        super().__init__(spark, config, self._histories)
+        self._states = self._read_states()
+
+    def _finish(self, step: Step, live: LiveRows) -> None:
+        # Whoever takes over a part of the histories finishes the round of all of them.
+        own, self._histories = self._histories, [history for history in HISTORIES if history in step.histories]
+        if "again" in step.takes:
+            self._states = self._read_states()
+            self._forget(step)
+        else:
+            self._states = self._read_states(step.round) | {
+                (SILVER, cluster): dict.fromkeys(STATE.column_names)
+                | row
+                | {"done_at": datetime.fromisoformat(row["done_at"])}
+                for cluster, row in step.takes["silver"].items()
+            }
+            takes = [Take(cluster, **taken) for cluster, taken in step.takes["clusters"].items()]
+            self._make(takes, step.takes, lambda: step, live, step.round)
+        self._histories = own
+
+    def round(self, now: datetime) -> bool:
+        """Make one round of what is new; whether there was anything to write."""
+        takes = self._new_polls(now) if SILVER in self._histories else self._new_silver()
+        if not takes:
+            return False
+        plan: dict[str, Any] = {
+            "at": now.isoformat(),
+            "thresholds": self._config.thresholds.to_json(),
+            "clusters": {each.cluster: _plain(each) for each in takes},
+            "silver": {} if SILVER in self._histories else self._done_silver(takes),
+        }
+        # A fold writes nothing, so the plan need not be there before it.
+        planned = self._writers.submit(self._rounds.plan, plan)
+        self._make(takes, plan, planned.result, self._live)
+        for each in takes:
+            waiting = self._silver_state(each.cluster).waiting
+            for poll_id in each.polls.keys() - set(waiting):
+                del self._headers[each.cluster][poll_id]
+        return True
+
+    def again(self, cluster: str) -> None:
+        """Take a cluster out of the histories: the next rounds make them again, from bronze, or gold from silver.
+
+        Raises LakeError for a cluster without history, and where bronze has no longer what silver began with.
+        """
+        if not any((history, cluster) in self._states for history in self._histories):
+            raise LakeError(f"{self._lake} has no history of a cluster {cluster!r}; see the aliases in internal.state")
+        if SILVER in self._histories:
+            self._check_whole(cluster)
+        self._forget(self._rounds.plan({"again": cluster}))
+
+    def _check_whole(self, cluster: str) -> None:
+        """Raise LakeError unless bronze has the poll that silver of the cluster begins with."""
+        of_cluster = F.col("cluster") == cluster
+        states = self._lake.read(self._spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
+        first, since = states.agg(F.min("first_poll"), F.min("valid_from").cast("string")).collect()[0]
+        polls = self._lake.read(self._spark, METADATA_POLLS).where(of_cluster & (F.col("record") == "poll"))
+        if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
+            raise LakeError(
+                f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls of then: computed again, "
+                "silver would begin later; nothing was changed. Gold can be computed again: isr_shrink, leader_churn"
+            )
+
+    def _forget(self, step: Step) -> None:
+        """Take a cluster out of the histories of a step, and say that it is done."""
+        cluster = step.takes["again"]
+        for history in sorted(step.histories):
+            for table in HISTORIES[history]:
+                delete_rows(self._spark, self._lake, table, F.col("cluster") == cluster)
+        left = {key: row for key, row in self._states.items() if key[0] not in step.histories or key[1] != cluster}
+        self._writers.write([self._commit_of_states(left)], step.round)
+        self._rounds.done(step)
+        self._states, self._looked = left, {}
+        self._headers.pop(cluster, None)
+        self._live.forget()
+
+    # --- what is new ---
+
+    def _new_polls(self, now: datetime) -> list[Take]:
+        """Takes of the clusters whose polls have to become history now."""
+        for header in self._new_headers():
+            self._headers.setdefault(header["cluster"], {})[header["poll_id"]] = header
+        claimed = self._claimed_ids()
+        found = [
+            Take(cluster, row["cluster_id"], {}, (), row["parts"] or 1)
+            for (history, cluster), row in self._states.items()
+            if history == SILVER and self._lacks_gold(cluster)
+        ]
+        for cluster, by_id in self._headers.items():
+            if not by_id or self._lacks_gold(cluster):
+                continue
+            state, row = self._silver_state(cluster), self._states.get((SILVER, cluster))
+            headers = [by_id[poll_id] for poll_id in sorted(by_id)]
+            parts = (row["parts"] if row else None) or 1
+            each = take(
+                cluster, state, parts, headers, claimed_id=claimed.get(cluster), most_polls=self._config.polls_per_round
+            )
+            deadlines = [told["deadline"] for (_, of), told in self._states.items() if of == cluster]
+            if is_due(each, state, headers, deadlines, now):
+                found.append(each)
+        return found
+
+    def _lacks_gold(self, cluster: str) -> bool:
+        """Whether some history of gold has nothing of silver yet. It is made before more of silver is."""
+        done = self._states.get((SILVER, cluster), {}).get("done_poll")
+        return done is not None and any((history, cluster) not in self._states for history in self._histories)
+
+    def _new_headers(self) -> list[Row]:
+        """Headers of polls that no round has taken, or that wait; those that this job has not seen."""
+        rows = self._lake.read(self._spark, METADATA_POLLS).where("record = 'poll'")
+        if self._looked:
+            beyond = " OR ".join(f"(stream = '{stream}' AND n > {n})" for stream, n in self._looked.items())
+            rows = rows.where(F.expr(beyond) | ~F.col("stream").isin(list(self._looked)))
+        elif taken := [place for state in self._states.items() for place in _taken_so_far(state)]:
+            so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint, _newest string")
+            rows = rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
+            self._looked = {stream: n for _, stream, n, _ in sorted(taken, key=lambda row: row[2])}
+        found = rows.select(*HEADER).toArrow().to_pylist(maps_as_pydicts="strict")
+        for header in found:
+            self._looked[header["stream"]] = max(header["n"], self._looked.get(header["stream"], -1))
+        return [header for header in found if not self._is_past(header)]
+
+    def _is_past(self, header: Row) -> bool:
+        """Whether the poll was taken, or is of an older stream than one that was: polls in that order would not be
+        history.
+        """
+        state = self._silver_state(header["cluster"])
+        if not state.seen or header["poll_id"] in state.waiting:
+            return False
+        stream, n = header["stream"], header["n"]
+        return bool(stream < max(state.seen) or n <= state.seen.get(stream, -1))
+
+    def _new_silver(self) -> list[Take]:
+        """Takes of gold, where another job makes silver."""
+        self._states = self._read_states()
+        found = []
+        for (history, cluster), row in self._states.items():
+            if history != SILVER or row["done_poll"] is None:
+                continue
+            told = [self._states.get((each, cluster)) for each in self._histories]
+            is_new = any((row["changed_poll"] or "") > ((each and each["done_poll"]) or "") for each in told)
+            is_due = any(each and each["deadline"] and each["deadline"] < row["done_at"] for each in told)
+            if is_new or is_due:
+                found.append(Take(cluster, row["cluster_id"], {}, (), row["parts"]))
+        return found
+
+    def _claimed_ids(self) -> dict[str, str]:
+        """Alias -> the cluster id that it stands for."""
+        known = [
+            (cluster, row["cluster_id"], "")
+            for (history, cluster), row in self._states.items()
+            if history == SILVER and row["cluster_id"] is not None
+        ]
+        answered = [
+            (cluster, header["cluster_id"], poll_id)
+            for cluster, headers in self._headers.items()
+            for poll_id, header in headers.items()
+            if header["outcome"] == "ok" and header["cluster_id"] is not None
+        ]
+        return claims([*known, *answered])
+
+    def _silver_state(self, cluster: str) -> State:
+        row = self._states.get((SILVER, cluster))
+        if row is None:
+            return State()
+        text, state = self._parsed.get(cluster, ("", State()))
+        if text != row["memory"]:
+            text, state = row["memory"], State.from_json(json.loads(row["memory"]))
+            self._parsed[cluster] = text, state
+        return state
+
+    def _done_silver(self, takes: Iterable[Take]) -> dict[str, Row]:
+        """How far silver was, fit for JSON: another job may write more of it while gold is made."""
+        names = ("history", "cluster", "cluster_id", "done_poll", "changed_poll", "parts")
+        rows = [self._states[SILVER, each.cluster] for each in takes]
+        return {
+            row["cluster"]: {name: row[name] for name in names} | {"done_at": row["done_at"].isoformat()}
+            for row in rows
+        }
+
+    # --- a round ---
+
+    def _make(
+        self,
+        takes: Sequence[Take],
+        plan: Mapping[str, Any],
+        planned: Callable[[], Step],
+        live: LiveRows,
+        number: int | None = None,
+    ) -> None:
+        """Fold what a round takes, commit its tables side by side, and say that it is done.
+
+        `planned`: waits until the round is planned. `live`: as it was before the round, `number` where that was planned
+        by an earlier run.
+        """
+        partitions = None
+        if any(each.is_large for each in takes) and _PARTITIONS in self._tables_read(takes):
+            # By their version, since Delta's frames show later commits when they are read again.
+            written = number and version_of(self._spark, self._lake, _PARTITIONS, number)
+            version = written - 1 if written else newest_version(self._spark, self._lake, _PARTITIONS)
+            compiling = session_for(self._spark, COMPILED_FROM)
+            partitions = self._lake.read_version(compiling, _PARTITIONS, version).where("is_current")
+            live.forget(_PARTITIONS)
+        made, first = self._folded(takes, plan, live, partitions, number)
+        step = planned()
+        states = [row | {"round": step.round} for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()]
+        now = self._states | {(row["history"], row["cluster"]): row for row in states}
+        others = [self._commit_of_states(now)]
+        if partitions is not None:
+            others += self._commit_in_parts(made.pop(_PARTITIONS, None), first, partitions, takes)
+        self._write(step, made, live, others)
+        self._states = now
+
+    def _behind(self, takes: Sequence[Take], number: int | None) -> tuple[list[DataFrame], Mapping[str, large.Times]]:
+        """Rows of silver that gold has not had yet, and partitions of topics whose settings it has not had, packed; for
+        how many partitions one of these rows stands, by alias and key.
+        """
+        done = {each.cluster: self._gold_behind(each.cluster) for each in takes}
+        if not (later := [(cluster, poll) for cluster, poll in done.items() if poll is not None]):
+            return [], {}
+        since = F.broadcast(self._spark.createDataFrame(later, "cluster string, _done string"))
+        is_later = F.expr("first_poll > _done OR superseded_poll > _done")
+        read = {table: self._read(table, number).join(since, "cluster") for table in silver.SNAPSHOTS}
+        partitions = read.pop(silver.PARTITION_SNAPSHOTS)
+        behind = [packed(rows.where(is_later), table) for table, rows in read.items()]
+        min_isr = F.max(F.greatest("min_insync_replicas", "prev_min_insync_replicas")).alias("_min_isr")
+        settings = read[silver.TOPIC_CONFIGS].where(is_later).groupBy("cluster", "topic").agg(min_isr)
+        partitions = partitions.join(F.broadcast(settings), ["cluster", "topic"], "left")
+        partitions = partitions.where(is_later | (F.col("is_current") & (F.size("isr") <= F.col("_min_isr"))))
+        times: Mapping[str, large.Times] = {}
+        if never := [each.cluster for each in takes if each.is_large and done[each.cluster] == ""]:
+            partitions, times = large.summed(partitions, never)
+        return [*behind, packed(partitions, silver.PARTITION_SNAPSHOTS)], times
+
+    def _tables_read(self, takes: Iterable[Take]) -> list[Table]:
+        """The tables of which live rows are read."""
+        tables: list[Table] = []
+        records = {record for each in takes for record in each.records}
+        if SILVER in self._histories:
+            # Where settings change, gold looks at the partitions as they are.
+            is_read = not records.isdisjoint({"topic", "configs"}) or any(
+                self._silver_state(each.cluster).missing or self._is_cut_anew(each) for each in takes
+            )
+            tables += _TOPICS if is_read else ()
+            tables += [silver.ENRICHMENTS[record] for record in sorted(records & silver.ENRICHMENTS.keys())]
+        return tables + [
+            table for history in self._histories if history in GOLD for table in HISTORIES[history] if table.live
+        ]
+
+    def _gold_behind(self, cluster: str) -> str | None:
+        """Up to which poll gold is done, where silver has rows of later ones; None where it has none."""
+        row = self._states.get((SILVER, cluster))
+        told = [self._states.get((history, cluster)) for history in self._histories if history in GOLD]
+        done = min(((each and each["done_poll"]) or "" for each in told), default="")
+        return done if told and row is not None and (row["changed_poll"] or "") > done else None
+
+    def _folded(
+        self,
+        takes: Sequence[Take],
+        plan: Mapping[str, Any],
+        live: LiveRows,
+        partitions: DataFrame | None,
+        number: int | None,
+    ) -> tuple[dict[Table, pa.Table], DataFrame | None]:
+        """The rows that the fold makes of each cluster, by table; and live rows of partitions that are made without it.
+
+        `partitions`: where there are large clusters, all live rows of partitions.
+        """
+        clusters = {each.cluster: each for each in takes}
+        aliases = pa.array(clusters)
+        tables = [table for table in self._tables_read(takes) if partitions is None or table is not _PARTITIONS]
+        parts = {part_of(each.claimed_id) for each in takes if each.claimed_id is not None}
+        brought = {
+            table: rows.filter(pc.is_in(rows["cluster"], aliases)) for table, rows in live.of(tables, parts).items()
+        }
+        states = [row for (_, cluster), row in sorted(self._states.items()) if cluster in clusters]
+        brought[STATE] = pa.Table.from_pylist(states, arrow_schema(STATE))
+        sides = [frame_of(self._spark, packed_in_arrow(brought, "cluster", lambda _, rows: rows["cluster"]))]
+        many = COMPILED_FROM if partitions is not None else sum(map(len, brought.values()))
+        said, first = self._said(session_for(self._spark, many), takes), None
+        if partitions is not None:
+            of_silver = {each.cluster: self._silver_state(each.cluster) for each in takes}
+            narrowed = large.narrowed(said, sides[0], partitions, clusters=takes, states=of_silver, cuts=self._cuts())
+            said, first = narrowed.said, narrowed.first
+            sides = [narrowed.live, packed(narrowed.partitions, _PARTITIONS)]
+        behind, times = self._behind(takes, number)
+        held = Plan(
+            frozenset(self._histories),
+            Thresholds.from_json(plan["thresholds"]),
+            datetime.fromisoformat(plan["at"]),
+        )
+        written = [*(table for history in self._histories for table in HISTORIES[history]), STATE]
+        small = {each.cluster for each in takes if not each.is_large and self._gold_behind(each.cluster) is None}
+        fold = partial(_fold, clusters, held, times=times, narrowed=small)
+        made = folded(packed(said, METADATA_POLLS), side_by_side([*sides, *behind]), written, fold)
+        if first is not None and len(led := _coordinators(first)):
+            made[silver.COORDINATORS] = pa.concat_tables([led, *filter(None, [made.get(silver.COORDINATORS)])])
+        return made, first
+
+    def _said(self, spark: SparkSession, takes: Sequence[Take]) -> DataFrame:
+        """The rows of bronze that the round reads."""
+        polls = [(each.cluster, poll_id, list(records)) for each in takes for poll_id, records in each.polls.items()]
+        wanted = spark.createDataFrame(polls, "cluster string, poll_id string, _records array<string>")
+        rows = self._lake.read(spark, METADATA_POLLS)
+        if not polls:
+            return rows.where("false")
+        numbers = [int(poll_id.rpartition("/")[2]) for _, poll_id, _ in polls]
+        days = sorted({day for each in takes for day in each.days})
+        return (
+            rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))
+            .join(F.broadcast(wanted), ["cluster", "poll_id"])
+            .where("record = 'poll' OR array_contains(_records, record)")
+        )
+
+    def _commit_in_parts(
+        self, changed: pa.Table | None, first: DataFrame | None, live: DataFrame, takes: Sequence[Take]
+    ) -> list[Commit]:
+        """The commit of silver.partition_snapshots where live rows of large clusters lie there in parts of their
+        own, too many for one task. `live`: all live rows. `first`: new ones, whose keys no live row has.
+        """
+        rows = frame_of(self._spark, arrow_schema(_PARTITIONS).empty_table() if changed is None else changed)
+        of_large = {
+            self._states[SILVER, cluster]["cluster_id"]: cut for cluster, cut in self._cuts().items() if cut > 1
+        }
+        part = large.part_of_partitions(
+            of_large | {str(each.claimed_id): each.parts for each in takes if each.is_large}
+        )
+        parts = {row[0] for row in rows.select(part).distinct().collect()}
+        for each in takes:
+            if each.first_poll or self._is_cut_anew(each):
+                parts |= {part_of(str(each.claimed_id)), *range(PARTS, PARTS + each.parts)}
+        if not parts:
+            return []
+        key = list(_PARTITIONS.key)
+        kept = live.where(in_parts(parts)).join(F.broadcast(rows.select(*key)), key, "left_anti")
+        whole = [kept, rows] if first is None else [kept, rows, first]
+        placed = reduce(DataFrame.unionByName, (each.select(*_PARTITIONS.column_names) for each in whole))
+        placed = placed.withColumn(PART, F.when(F.col("valid_to").isNull(), part))
+        return [Commit(_PARTITIONS, placed.repartition(PART), in_parts(parts))]
+
+    def _cuts(self) -> dict[str, int]:
+        """Into how many parts the topics of each cluster are cut, where its live rows lie, by alias."""
+        return {cluster: row["parts"] or 1 for (history, cluster), row in self._states.items() if history == SILVER}
+
+    def _commit_of_states(self, states: Mapping[tuple[str, str], Row]) -> Commit:
+        rows = [row for (history, _), row in sorted(states.items()) if history in self._histories]
+        return commit_of_states(self._spark, self._histories, rows)
+
+    def _is_cut_anew(self, take: Take) -> bool:
+        """Whether the topics of a cluster were cut into fewer parts before, where its live rows still lie."""
+        return self._cuts().get(take.cluster, take.parts) != take.parts
+
+    def _read_states(self, number: int | None = None) -> dict[tuple[str, str], Row]:
+        """The rows of internal.state, by history and alias."""
+        rows = self._read(STATE, number).select(*STATE.column_names).toArrow().to_pylist()
+        return {(row["history"], row["cluster"]): row for row in rows}
+
+
+def _fold(
+    takes: Mapping[str, Take],
+    plan: Plan,
+    cluster: str,
+    news: Mapping[str, pa.Table],
+    live: Mapping[str, pa.Table],
+    *,
+    times: Mapping[str, large.Times],
+    narrowed: Collection[str],
+) -> Mapping[str, Sequence[Row]]:
+    """The fold of one cluster, from and to packed rows, new ones and live ones; runs on executors.
+
+    `narrowed`: the clusters of which the fold need not see what is as before.
+    """
+    gc.disable()  # It would look through all rows again and again, and there is nothing to find.
+    try:
+        each = takes[cluster]
+        live = dict(live)
+        of_state = live.pop(STATE.full_name, None)
+        states = {} if of_state is None else {row["history"]: row for row in of_state.to_pylist()}
+        if cluster in narrowed and SILVER in plan.histories:
+            news, live = _narrowed(each, states.get(SILVER), news, live)
+        live = needed(live, _topics(news, live))
+        brought = {name: of_table.to_pylist(maps_as_pydicts="strict") for name, of_table in live.items()}
+        said = [row for of_table in news.values() for row in _said_rows(of_table)]
+        if counted := times.get(cluster):
+            for row in brought[silver.PARTITION_SNAPSHOTS.full_name]:
+                row[TIMES] = counted.get((row["topic"], row["partition"], row["first_poll"]), 1)
+        is_first = each.first_poll is not None
+        return rules.fold(Taken(cluster, each.claimed_id, each.parts, said, brought, states, is_first), plan)
+    finally:
+        gc.enable()
+
+
+def _narrowed(
+    take: Take, silver_state: Row | None, news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]
+) -> tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]]:
+    """News and live rows without the topics and partitions that each answer shows as the last accepted one did.
+
+    Where settings may have changed, gold looks at partitions that did not.
+    """
+    said = news[METADATA_POLLS.full_name]
+    read = [poll_id for poll_id, records in take.polls.items() if "topic" in records]
+    topics, partitions = (live.get(table.full_name) for table in (silver.TOPIC_SNAPSHOTS, _PARTITIONS))
+    if silver_state is None or not read or topics is None or partitions is None:
+        return news, live
+    is_topic = pc.equal(said["record"], "topic")
+    is_read = pc.and_(pc.equal(said["record"], "poll"), pc.is_in(said["poll_id"], pa.array(read)))
+    headers = said.select(["poll_id", "is_key_frame", "api_version"]).filter(is_read)
+    of_topics = said.select([*_OF_RECORD, *_OF_TOPIC]).filter(is_topic)
+    state = State.from_json(json.loads(silver_state["memory"]))
+    part = narrow(state, headers, Part(of_topics, topics, partitions))
+    kept = partitions if "configs" in take.records else part.partitions
+    return (
+        {METADATA_POLLS.full_name: said.filter(pc.invert(is_topic)), "topics": part.said},
+        {**live, silver.TOPIC_SNAPSHOTS.full_name: part.topics, _PARTITIONS.full_name: kept},
+    )
+
+
+def _topics(news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]) -> pa.Array:
+    """The topics that may change, or whose partitions are brought."""
+    columns = [rows["topic"] for rows in news.values()]
+    if (partitions := live.get(_PARTITIONS.full_name)) is not None:
+        columns.append(partitions["topic"])
+    return pc.unique(pa.chunked_array([chunk for each in columns for chunk in each.chunks], pa.string()))
+
+
+def _said_rows(said: pa.Table) -> Iterator[Row]:
+    """Rows of bronze, headers whole, others with the columns that records of their kind have."""
+    for record in said["record"].unique().to_pylist():
+        rows = said.filter(pc.equal(said["record"], record))
+        if record != "poll":
+            rows = rows.select([*_OF_RECORD, *(_OF_TOPIC if record == "topic" else [record])])
+        yield from rows.to_pylist(maps_as_pydicts="strict")
+
+
+def _coordinators(first: DataFrame) -> pa.Table:
+    """Rows of silver.coordinators, of partitions that are made without the fold."""
+    is_known = {"poll": "first_poll", "began_after": "prev_sent_at", "began_before": "valid_from"}
+    rows = first.where(F.col("topic") == LOG_TOPIC).withColumnRenamed("partition", "log_partition")
+    rows = rows.withColumns({name: F.col(of) for name, of in is_known.items()} | {"is_move": F.lit(False)})
+    until = F.greatest(F.lit(LOOK_AHEAD // timedelta(milliseconds=1)), LOOK_AHEAD_POLLS * F.col("interval_ms"))
+    rows = rows.withColumn("followed_until", F.timestamp_micros(F.unix_micros("valid_from") + 1000 * until))
+    return as_stored(rows, silver.COORDINATORS)
+
+
+def _taken_so_far(state: tuple[tuple[str, str], Row]) -> list[tuple[str, str, int, str]]:
+    """cluster, stream, the last poll of it that need not be read again, and the newest stream; of a row of
+    internal.state.
+    """
+    (history, cluster), row = state
+    if history != SILVER:
+        return []
+    of = State.from_json(json.loads(row["memory"]))
+    again = {poll_id.rpartition("/")[0]: int(poll_id.rpartition("/")[2]) for poll_id in reversed(of.waiting)}
+    return [(cluster, stream, min(n, again.get(stream, n + 1) - 1), max(of.seen)) for stream, n in of.seen.items()]
+
+
+def _plain(take: Take) -> dict[str, Any]:
+    """A take as JSON has it."""
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in vars(take).items()
+        if name != "cluster"
+    }
+
+
+# --- jobs ---
+
+
+def making(*histories: str) -> Job:
+    """A job that makes these histories of polls, alone."""
+    return job_of(lambda spark, config: History(spark, config, histories))
+
+
+def making_again(*histories: str) -> Again:
+    """Computes these histories of a cluster again."""
+
+    def run(spark: SparkSession, config: Config, cluster: str) -> None:
+        ensure_lake(spark, config.lake)
+        history = History(spark, config, histories)
+        history.again(cluster)
+        history.catch_up(whole=True)
+
+    return run

@@ -1,0 +1,97 @@
+"""The leaders between one row of silver.partition_snapshots and the state before it.
+
+KRaft raises the leader epoch by one for each record that sets a leader (PartitionChangeBuilder), so the difference of
+two epochs counts what happened between two polls. From metadata.version 3.6-IV0 on an ISR that shrinks raises it no
+more (KAFKA-15021), which makes the count exact.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from jobs.rules.gold.known import Levels
+from jobs.rules.gold.news import Row
+
+NO_LEADER = -1
+LISTENER_NOT_FOUND = 72
+"""Error with which a broker shows leader -1 though there is one, on a listener that it does not have."""
+
+EXACT_FROM_LEVEL = 12
+"""Feature level of metadata.version 3.6-IV0."""
+
+EXACT, UPPER_BOUND, UNRELIABLE = "exact", "upper_bound", "unreliable"
+
+
+def epoch_semantics(row: Row, levels: Levels) -> str:
+    """How the difference of two leader epochs counts elections: exact | upper_bound | unreliable.
+
+    A cancelled reassignment raises the epoch and may leave the same replicas in another order, so any other list of
+    replicas makes it a bound.
+    """
+    raised = raised_by(row)
+    if raised is None or raised < 0 or (raised == 0 and row["leader"] != row["prev_leader"]):
+        return UNRELIABLE
+    is_exact_level = levels.lower is not None and levels.lower >= EXACT_FROM_LEVEL
+    return EXACT if is_exact_level and row["replicas"] == row["prev_replicas"] else UPPER_BOUND
+
+
+def raised_by(row: Row) -> int | None:
+    """By how much the leader epoch rose; None where an epoch is not known."""
+    before, now = row["prev_leader_epoch"], row["leader_epoch"]
+    return None if before is None or now is None else now - before
+
+
+def hides_leader(row: Row) -> bool:
+    """Whether this answer, or the one before, came from a broker without the leader's listener: -1 tells nothing."""
+    return LISTENER_NOT_FOUND in (row["error_code"], row["prev_error_code"])
+
+
+def has_moved(row: Row) -> bool:
+    """Whether another broker, or none, leads than in the state before. Not of the first state of a partition."""
+    return row["prev_leader"] not in (None, row["leader"]) and not hides_leader(row)
+
+
+def was_leaderless(row: Row) -> bool:
+    """Whether nobody led in the state before."""
+    return bool(row["prev_leader"] == NO_LEADER and row["prev_error_code"] != LISTENER_NOT_FOUND)
+
+
+def is_elected(row: Row) -> bool:
+    """Whether another broker leads than in the state before."""
+    return row["leader"] not in (NO_LEADER, row["prev_leader"])
+
+
+def has_lost(row: Row) -> bool:
+    """Whether the leader before lost the partition, though it is a replica still."""
+    return has_moved(row) and row["prev_leader"] != NO_LEADER and row["prev_leader"] in row["replicas"]
+
+
+def is_preferred(row: Row) -> bool:
+    """Whether the leader is the preferred replica, or was before a reassignment that came between the polls."""
+    return row["leader"] in (preferred(row["replicas"]), preferred(row["prev_replicas"]))
+
+
+def came_back(row: Row) -> bool:
+    """Whether the preferred replica lost the partition and got it back: it leads as before, two or more epochs later.
+
+    Only a broker that failed loses what it is preferred for. Where epochs are upper bounds, shrinks may have raised
+    them too.
+    """
+    leader = row["leader"]
+    as_before = leader == row["prev_leader"] == preferred(row["replicas"]) == preferred(row["prev_replicas"])
+    return as_before and (raised_by(row) or 0) >= 2
+
+
+def preferred(replicas: Sequence[int] | None) -> int | None:
+    """The preferred one of a list of replicas; None where there is none."""
+    return replicas[0] if replicas else None
+
+
+def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
+    """The brokers that lost a leadership as only one that failed does, by states that began with one poll.
+
+    Preferred replicas are elected, and reassignments done, with the old leader alive.
+    """
+    return {
+        row["prev_leader"]
+        for row in rows
+        if (has_lost(row) and not is_preferred(row)) or (came_back(row) and epoch_semantics(row, levels) == EXACT)
+    }

@@ -1,0 +1,161 @@
+"""Changes of leaders: how many there were, why, and whether they were clean; and what each broker leads.
+
+A fold of one cluster: rows of gold.leader_changes, which never change again, and of gold.leader_balance.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from jobs.rules.gold.balance import LEADER_BALANCE, leader_balance
+from jobs.rules.gold.bounds import Bounds, at_least_ms, event, ms
+from jobs.rules.gold.elections import (
+    EXACT,
+    LISTENER_NOT_FOUND,
+    NO_LEADER,
+    UPPER_BOUND,
+    came_back,
+    epoch_semantics,
+    has_lost,
+    has_moved,
+    hides_leader,
+    is_elected,
+    is_preferred,
+    raised_by,
+    was_leaderless,
+)
+from jobs.rules.gold.known import Known, Levels
+from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, Folded, Memory, News, Poll, Row
+from jobs.rules.memory import to_json
+
+LEADER_CHANGES = "gold.leader_changes"
+_SEEN = ("prev_leader", "leader", "prev_leader_epoch", "leader_epoch", "replicas", "prev_isr", "isr")
+
+Elr = Mapping[str, Sequence[int]]
+"""Eligible and last known leaders of a partition, by column of silver.partition_elr."""
+
+
+def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _thresholds: object = None) -> Folded:
+    """Rows of gold.leader_changes and gold.leader_balance, without updated_at, that the news of one cluster make.
+
+    `live`: the current rows of gold.leader_balance, one a broker.
+    """
+    known = Known.from_memory(memory)
+    changes: list[Row] = []
+    polls = news.polls()
+    for poll in polls:
+        known.levels = known.levels.at(poll)
+        changes += leader_changes(poll, known)
+        # An answer tells of leaders that were elected later.
+        known.follow(poll, PARTITION_ELR)
+    balance = leader_balance(polls, live.get(LEADER_BALANCE, ()))
+    return Folded(to_json(known), {LEADER_CHANGES: changes, LEADER_BALANCE: balance})
+
+
+def leader_changes(poll: Poll, known: Known) -> list[Row]:
+    """Rows of gold.leader_changes that began with a poll. `known`: levels at it, ELR as answered before it."""
+    before = {(row["topic"], row["partition"]): row for row in poll.over[PARTITIONS]}
+    seen = [row for row in poll.began[PARTITIONS] if has_moved(row) or (raised_by(row) or 0) > 0]
+    failed = may_have_failed(seen)
+    return [_change(row, before[row["topic"], row["partition"]], failed, known) for row in seen]
+
+
+def _change(row: Row, before: Row, failed: set[int], known: Known) -> Row:
+    elr = known.elr.get((row["topic"], row["partition"]))
+    semantics = epoch_semantics(row, known.levels)
+    counts = changes_counted(row, semantics)
+    at_most_one = counts["changes_max"] in (0, 1)
+    return {
+        **event(row, Bounds.of_begin(row)),
+        **{name: row[name] for name in _SEEN},
+        **counts,
+        "epoch_semantics": semantics,
+        "reason": reason(row, failed, at_most_one=at_most_one),
+        "unclean": unclean(row, known.levels, elr),
+        "is_last_known_leader": is_last_known_leader(row, elr),
+        **leaderless(row, before, at_most_one=at_most_one),
+    }
+
+
+def changes_counted(row: Row, semantics: str) -> dict[str, int | None]:
+    """How often the leader changed, by what the difference of the epochs counts: bounds, and how often unseen."""
+    visible, raised = int(has_moved(row)), raised_by(row) or 0
+    if semantics == EXACT:
+        # One step, and the same leader: no leader changed, it was a reassignment that was not seen.
+        none_changed = raised == 1 and row["leader"] == row["prev_leader"] and not hides_leader(row)
+        exact = 0 if none_changed else raised
+        return {"changes_min": exact, "changes_max": exact, "changes_hidden": exact - visible}
+    return {"changes_min": visible, "changes_max": raised if semantics == UPPER_BOUND else None, "changes_hidden": None}
+
+
+def leaderless(row: Row, before: Row, *, at_most_one: bool) -> dict[str, int | None]:
+    """leaderless_ms_min and leaderless_ms_max, bounds of the time without a leader that the change ended.
+
+    `before`: the state that it superseded. `at_most_one`: no more than one change came between the polls.
+    """
+    if was_leaderless(row):
+        shortest = at_least_ms(before["valid_from"], row["prev_sent_at"])
+        longest = ms(before["prev_sent_at"], row["valid_from"])
+    else:
+        # With changes between the polls it may have been without a leader for all of the time.
+        shortest, longest = 0, 0 if at_most_one else ms(row["prev_sent_at"], row["valid_from"])
+    return {"leaderless_ms_min": shortest, "leaderless_ms_max": longest}
+
+
+def may_have_failed(rows: Iterable[Row]) -> set[int]:
+    """The brokers that may have failed, by all the changes of one poll.
+
+    KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
+    (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So whatever a broker lost in the same
+    poll counts: only one that failed loses what it leads to another than the preferred replica.
+    """
+    return {
+        row["prev_leader"]
+        for row in rows
+        if came_back(row) or (has_lost(row) and not (is_preferred(row) and row["prev_leader"] in row["isr"]))
+    }
+
+
+def reason(row: Row, failed: set[int], *, at_most_one: bool) -> str:
+    """Why the leader changed, inferred: preferred | failover | reassignment | recovery | offline | unknown.
+
+    `failed`: see may_have_failed. What such a broker lost to preferred replicas it may have lost by its failure, or to
+    an election before or after: that is not known. One that an election has brought back leads what it is preferred for
+    as before, in a later epoch. `at_most_one`: no more than one change came between the polls.
+    """
+    leader, prev_leader = row["leader"], row["prev_leader"]
+    if leader == prev_leader or hides_leader(row):
+        return "unknown"
+    if leader == NO_LEADER:
+        return "offline"
+    if prev_leader == NO_LEADER:
+        return "recovery"
+    if prev_leader not in row["replicas"]:
+        return "unknown" if prev_leader in failed or (is_preferred(row) and not at_most_one) else "reassignment"
+    if not is_preferred(row):
+        return "failover"
+    return "unknown" if prev_leader in failed else "preferred"
+
+
+def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
+    """Whether the new leader was out of sync: no | suspected | proven, None where it cannot be told.
+
+    Without ELR nothing joins the ISR of a partition that has no leader, so one step from there to a broker outside of
+    it is proof. With ELR that ISR is empty, and clean elections come from a list that Metadata does not show:
+    `elr`, as last answered before the change.
+    """
+    if row["error_code"] == LISTENER_NOT_FOUND:
+        return None
+    if not is_elected(row) or row["leader"] in row["prev_isr"]:
+        return "no"
+    if levels.elr_version == 0:
+        return "proven" if was_leaderless(row) and raised_by(row) == 1 else "suspected"
+    if elr is None:
+        return None
+    return "no" if row["leader"] in elr["elr"] else "suspected"
+
+
+def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
+    """Whether the election was of the last known leader, kept with the ELR (KIP-966); None without that enrichment."""
+    if elr is None:
+        return None
+    from_none = is_elected(row) and row["prev_leader"] == NO_LEADER and not hides_leader(row)
+    return from_none and row["leader"] in elr["last_known_elr"] and row["leader"] not in elr["elr"]

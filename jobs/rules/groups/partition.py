@@ -1,0 +1,16 @@
+"""Which partition of __consumer_offsets keeps a group."""
+
+
+def log_partition(group_id: str, partitions: int) -> int:
+    """The partition, of so many: Utils.abs(groupId.hashCode()) % partitions, as Kafka's
+    GroupCoordinatorService.partitionFor.
+
+    Java's String.hashCode goes over UTF-16 units and wraps around at 32 bits; Utils.abs makes 0 of the one number that
+    has no positive.
+    """
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    hashed = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + 256 * high + low) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed & 0x80000000 else hashed
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

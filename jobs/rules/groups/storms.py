@@ -1,0 +1,115 @@
+"""Groups that rebalance again and again, and clients that join again and again.
+
+Within `window` means less than `window` apart, as for brokers that flap. Two begins hang together when some window
+holds both and `least` of them or more. A chain is all that hangs together so.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from jobs.rules.groups.micros import to_micros
+from jobs.rules.groups.rows import Told
+
+STORM, CRASH_LOOP = "storm", "crash_loop"
+
+Time = tuple[int, str]
+"""When a rebalance had begun, microseconds since the epoch, and its id."""
+
+Who = tuple[str, str | None, str | None]
+"""STORM or CRASH_LOOP; and of a crash loop client id and host."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Begins that hang together. `first`: id of the first one."""
+
+    first: str
+    began: int
+    last: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The memory of begins in order: the last least - 1 of them, and the chain that may still become longer.
+
+    `since`: how many begins came after the last one of the chain.
+    """
+
+    recent: Sequence[Time] = ()
+    chain: Chain | None = None
+    since: int = 0
+
+
+Stormed = tuple[Who, Chain]
+
+
+def chained(chains: Chains, times: Iterable[Time], least: int, window: int) -> tuple[Chains, list[Chain]]:
+    """Add begins, in order, none earlier than those before; returns also the chains that are over. `window`:
+    microseconds.
+    """
+    over: list[Chain] = []
+    for time in times:
+        recent = chains.recent[-(least - 1) :]
+        chain, since = chains.chain, chains.since
+        if len(recent) == least - 1 and time[0] - recent[0][0] < window:
+            if chain is None:
+                chain = Chain(recent[0][1], recent[0][0], time[0], least)
+            else:
+                chain = replace(chain, last=time[0], count=chain.count + since + 1)
+            since = 0
+        elif chain is not None:
+            since += 1
+            if since == least - 1:  # No window holds what comes next and one of the chain.
+                over.append(chain)
+                chain, since = None, 0
+        chains = Chains((*recent, time)[-(least - 1) :], chain, since)
+    return chains, over
+
+
+def stormed(
+    kept: Mapping[Who, Chains], settled: Told, live: Told, limits: Mapping[str, tuple[int, int]]
+) -> tuple[dict[Who, Chains], list[Stormed], list[Stormed]]:
+    """The memory after more rebalances, the chains that are over, and those that may still change.
+
+    Only of `settled` ones something is remembered; the `live` ones may be taken back. `limits`: by kind, as `chained`
+    takes them.
+    """
+    chains, over = _with(kept, _begins(settled), limits)
+    newest = max((to_micros(row["began_before"]) for row in settled.rebalances.values()), default=0)
+    for who, each in list(chains.items()):
+        if each.recent[-1][0] + limits[who[0]][1] <= newest:
+            del chains[who]
+            over += [(who, each.chain)] if each.chain else []
+    for_now, may_change = _with(chains, _begins(live), limits)
+    may_change += [(who, each.chain) for who, each in for_now.items() if each.chain]
+    return chains, over, may_change
+
+
+def _with(
+    kept: Mapping[Who, Chains], times: Mapping[Who, list[Time]], limits: Mapping[str, tuple[int, int]]
+) -> tuple[dict[Who, Chains], list[Stormed]]:
+    chains, over = dict(kept), []
+    for who, of_one in times.items():
+        chains[who], ended = chained(chains.get(who, Chains()), of_one, *limits[who[0]])
+        over += [(who, chain) for chain in ended]
+    return chains, over
+
+
+def _begins(told: Told) -> dict[Who, list[Time]]:
+    """The begins of rebalances, and of those in which a client joined; in order.
+
+    Members of one client that join in the same rebalance are one time: an application starts several at once. Who joins
+    one that is open may not be a member of it after all.
+    """
+    times: dict[Who, list[Time]] = {}
+    by_time = sorted(told.rebalances.items(), key=lambda each: (each[1]["began_before"], each[1]["first_offset"] or 0))
+    for id_, row in by_time:
+        begin = to_micros(row["began_before"]), id_
+        times.setdefault((STORM, None, None), []).append(begin)
+        if row["ended_before"] is not None:
+            members = told.members[id_]
+            joined = {(each["client_id"], each["client_host"]) for each in members if each["change"] == "joined"}
+            for client_id, client_host in sorted(who for who in joined if None not in who):
+                times.setdefault((CRASH_LOOP, client_id, client_host), []).append(begin)
+    return times

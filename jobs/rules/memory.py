@@ -1,0 +1,63 @@
+"""The memory of folds from round to round, as JSON: dataclasses, by the types of their fields."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+
+def to_json(value: Any) -> Any:
+    """A dataclass, or a value of one, as JSON can carry it. A dict whose keys are no text becomes pairs, in order.
+
+    Fields that have their default are left out.
+    """
+    if is_dataclass(value):
+        kind: Any = type(value)
+        items = ((name, getattr(value, name), default) for name, default in _defaults(kind).items())
+        return {name: to_json(item) for name, item, default in items if item != default}
+    match value:
+        case bytes():
+            return value.hex()
+        case datetime():
+            return value.isoformat()
+        case tuple() | list():
+            return [to_json(each) for each in value]
+        case Mapping() if all(isinstance(key, str) for key in value):
+            return {key: to_json(of_key) for key, of_key in value.items()}
+        case Mapping():
+            return [[to_json(key), to_json(value[key])] for key in sorted(value)]
+    return value
+
+
+def from_json(kind: Any, value: Any) -> Any:
+    """The value of type `kind` that `to_json` was called with."""
+    if value is None:
+        return None
+    if isinstance(kind, type) and is_dataclass(kind):
+        types = _types(kind)
+        return kind(**{name: from_json(types[name], item) for name, item in value.items()})
+    if kind is bytes:
+        return bytes.fromhex(value)
+    if kind is datetime:
+        return datetime.fromisoformat(value)
+    origin, of = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return tuple(value)
+    if origin in (dict, Mapping):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return {from_json(of[0], key): from_json(of[1], of_key) for key, of_key in pairs}
+    # Of `X | None`: X.
+    return from_json(of[0], value) if type(None) in of else value
+
+
+@cache
+def _types(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+@cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    return {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory() for each in fields(kind)
+    }

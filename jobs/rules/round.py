@@ -1,0 +1,148 @@
+"""A round of one cluster: its polls become silver, and what is settled of silver becomes gold.
+
+Each history is a fold of its own (jobs/rules/silver, jobs/rules/gold). Here rows are handed from one to the next.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from jobs.rules.coordinators import LOG_TOPIC, coordinators
+from jobs.rules.gold import isr_shrink, leaders
+from jobs.rules.gold.news import Folded, News, Row
+from jobs.rules.silver import fold as silver_fold
+from jobs.rules.silver.state import State
+from schemas import gold, internal
+from schemas.silver import COORDINATORS, PARTITION_SNAPSHOTS, SNAPSHOTS
+
+SILVER = "silver"
+STATE = internal.STATE.full_name
+PARTITIONS = PARTITION_SNAPSHOTS.full_name
+
+Rows = Mapping[str, Sequence[Row]]
+"""Rows by table."""
+
+GOLD: Mapping[str, Callable[[Row | None, Rows, News, Any], Folded]] = {
+    "isr_shrink": isr_shrink.fold,
+    "leader_churn": leaders.fold,
+}
+"""History of gold -> its fold, from what it remembers, its live rows, the news and the thresholds."""
+
+_STAMPED = {table.full_name for table in gold.TABLES if "updated_at" in table.column_names}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The input of one cluster's round.
+
+    `said`: rows of bronze, headers among them. `live`: rows by table that may change, and rows of silver that gold has
+    not had yet. `states`: rows of internal.state by history. `claimed_id`: the cluster id that the alias stands for.
+    `parts`: into how many the cluster's topics are cut. `is_first`: the partitions of a large cluster's first answer
+    are not brought (silver/first.py); the next round makes gold of them.
+    """
+
+    cluster: str
+    claimed_id: str | None
+    parts: int
+    said: Sequence[Row]
+    live: Rows
+    states: Mapping[str, Row]
+    is_first: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of all clusters of a round. `at`: when it was planned."""
+
+    histories: frozenset[str]
+    thresholds: Any
+    at: datetime
+
+
+def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
+    """The rows that a round makes of one cluster, by table; those of internal.state among them."""
+    rows: dict[str, list[Row]] = {}
+    states: list[Row] = []
+    silver = taken.states.get(SILVER)
+    if SILVER in plan.histories:
+        rows, silver = _silver(taken)
+        states.append(silver)
+    if silver is not None and silver["done_poll"] is not None and not taken.is_first:
+        of_silver = _rows_of_silver(taken.live, rows)
+        for history in GOLD.keys() & plan.histories:
+            folded = _gold(history, taken, of_silver, silver, plan)
+            for table, made in folded.rows.items():
+                rows[table] = [row | {"updated_at": plan.at} if table in _STAMPED else row for row in made]
+            told = {"done_poll": silver["done_poll"], "done_at": silver["done_at"], "deadline": folded.deadline}
+            states.append(_state(history, taken, silver["cluster_id"], folded.memory, **told))
+    return rows | {STATE: states}
+
+
+def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
+    """Rows of silver, and its row of internal.state."""
+    before = taken.states.get(SILVER)
+    headers = sorted((row for row in taken.said if row["record"] == "poll"), key=lambda row: row["poll_id"])
+    others = (row for row in taken.said if row["record"] != "poll")
+    live = {
+        table.full_name: [row for row in taken.live.get(table.full_name, ()) if row["valid_to"] is None]
+        for table in SNAPSHOTS
+    }
+    known = None if before is None else State.from_json(json.loads(before["memory"]))
+    folded = silver_fold(known, live, headers, others, taken.claimed_id)
+    of_log = {(row["partition"], row["first_poll"]) for row in live[PARTITIONS] if row["topic"] == LOG_TOPIC}
+    led = coordinators(folded.rows.get(PARTITIONS, ()), of_log)
+
+    changed = [row for of_table in folded.rows.values() for row in of_table if "first_poll" in row]
+    polls = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
+    changed_poll = max(filter(None, [*polls, before and before["changed_poll"]]), default=None)
+    state = folded.state
+    last, settled = state.last, state.settled
+    row = _state(
+        SILVER,
+        taken,
+        state.cluster_id,
+        state.to_json(),
+        done_poll=settled and settled.id,
+        done_at=settled and settled.at,
+        changed_poll=changed_poll,
+        last_poll=last and last.id,
+        last_seen_at=last and last.at,
+        interval_ms=last and last.interval_ms,
+        before_seen_at=state.before and state.before.at,
+        missing=sorted(state.missing),
+        parts=taken.parts,
+        last_due_at=state.last_poll_at,
+        refused_polls=state.refused_polls,
+        stale_polls=len(state.waiting),
+    )
+    return folded.rows | {COORDINATORS.full_name: led}, row
+
+
+def _gold(history: str, taken: Taken, of_silver: Rows, silver: Row, plan: Plan) -> Folded:
+    """Fold into a history of gold the rows of silver that are settled and new to it."""
+    before = taken.states.get(history, {"done_poll": None, "memory": "null"})
+    news = News.of(of_silver, before["done_poll"], silver["done_poll"], silver["done_at"])
+    return GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
+
+
+def _state(history: str, taken: Taken, cluster_id: str | None, memory: Row, **told: Any) -> Row:
+    """A row of internal.state."""
+    return {
+        **dict.fromkeys(internal.STATE.column_names),
+        "history": history,
+        "cluster": taken.cluster,
+        "cluster_id": cluster_id,
+        "memory": json.dumps(memory, separators=(",", ":")),
+        **told,
+    }
+
+
+def _rows_of_silver(live: Rows, changed: Rows) -> dict[str, list[Row]]:
+    """Rows of snapshots by table: those that were there, and in their place those that the round changed."""
+    rows = {}
+    for table in SNAPSHOTS:
+        both = (*live.get(table.full_name, ()), *changed.get(table.full_name, ()))
+        rows[table.full_name] = list({tuple(row[name] for name in table.key): row for row in both}.values())
+    return rows

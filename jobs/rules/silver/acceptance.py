@@ -1,0 +1,61 @@
+"""Which answers are believed, and when.
+
+A failed poll says nothing. An answer of another cluster than the alias stands for is refused. An answer with one lower
+leader epoch under the same topic id comes from a lagging broker. The whole of it is stale, since all its topics come
+from one image. It waits, and is believed once `BELIEVED_AFTER_POLLS` such answers and `BELIEVED_AFTER` have gone by
+with no better one between them. The first better one discards those that waited.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import accumulate
+
+from jobs.rules.silver.answers import Answer, is_another
+from jobs.rules.silver.state import Header
+from jobs.rules.silver.topic_lives import TopicLives
+
+BELIEVED_AFTER_POLLS = 5
+BELIEVED_AFTER = timedelta(seconds=60)
+
+ANSWERED, FAILED, REFUSED = "answered", "failed", "refused"
+
+
+def outcome(header: Header, cluster_id: str | None) -> str:
+    """What became of a poll. `cluster_id`: what the alias stands for; None while it has none.
+
+    An answer that does not tell a cluster id (Metadata before v2) is taken for the same cluster's.
+    """
+    if header["outcome"] != "ok":
+        return FAILED
+    return REFUSED if cluster_id is None or header["cluster_id"] not in {None, cluster_id} else ANSWERED
+
+
+def is_stale(answer: Answer, lives: TopicLives) -> bool:
+    """Whether one epoch in the answer is lower than the last that was told, under the same topic id."""
+    for topic, said in answer.topics.items():
+        known = lives.topics.open.get((topic,))
+        if known is None or said.absence or is_another(said.state, known):
+            continue
+        for number, partition in said.partitions.items():
+            row, epoch = lives.partitions.open.get((topic, number)), partition["leader_epoch"]
+            if row and None not in (row["leader_epoch"], epoch) and epoch < row["leader_epoch"]:
+                return True
+    return False
+
+
+def are_believed(received: Sequence[datetime], accepted_at: datetime) -> bool:
+    """Whether stale answers received at these times, in order of polling, are enough. Clocks may have stepped back."""
+    times = list(accumulate([accepted_at, *received], max))[1:]
+    return len(times) >= BELIEVED_AFTER_POLLS and times[-1] - times[0] >= BELIEVED_AFTER
+
+
+def claims(pairs: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """Alias -> the cluster id that it stands for, one to one. `pairs`: alias, an id that it showed, since which poll.
+
+    Whoever shows an id first has it, and the first id that an alias can have is its own for good.
+    """
+    found: dict[str, str] = {}
+    for alias, cluster_id, _ in sorted(pairs, key=lambda pair: (pair[2], pair[0])):
+        if alias not in found and cluster_id not in found.values():
+            found[alias] = cluster_id
+    return found

@@ -1,0 +1,107 @@
+"""The things that answers list: brokers, and those of each kind of enrichment, over that kind's own line of polls.
+
+An answer to a kind says all there is of it, so what it does not list has ended. Between two answers to one kind nothing
+is known of it, and what was said last holds.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jobs.rules.silver.answers import GONE, NOT_POLLED, in_order
+from jobs.rules.silver.intervals import Intervals, Key
+from jobs.rules.silver.state import Header, Place, Row
+from jobs.rules.silver.topic_lives import asked_for
+
+ANSWERED = "ok"
+FAILED = "failed"
+"""How the error of a group begins that could not be described this time."""
+
+_GROUP_STATE = (
+    *("group_type", "protocol_type", "state", "group_epoch", "target_epoch", "topology_epoch", "assignor", "members"),
+)
+_BY_TOPIC = {"configs", "reassignments", "elr"}
+_ONE_A_ROW = {"configs", "quorum"}
+
+
+def take(kind: str, rows: Iterable[Mapping[str, Any]], topic_filter: str | None, now: Place, known: Intervals) -> None:
+    """Bring the things of one kind up to an answer. `rows`: all that bronze has of it.
+
+    Brokers are a kind, too: the header lists them.
+    """
+    listed: set[Key] = set()
+    for row in rows:
+        for said in [row[kind]] if kind in _ONE_A_ROW else row[kind] or ():
+            key, state, is_whole = _thing(kind, row, said)
+            listed.add(key)
+            known.show(key, state, now, whole=is_whole)
+    ended = [key for key in known.open if key not in listed]
+    asked = asked_for(topic_filter, {key[0] for key in ended}) if kind in _BY_TOPIC else set()
+    for key in ended:
+        known.end(key, NOT_POLLED if kind in _BY_TOPIC and key[0] not in asked else GONE, now)
+
+
+def min_isr_of_changed(
+    polls: Iterable[str], rows: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]]
+) -> dict[str, int]:
+    """The topics whose settings some of `polls` may tell otherwise -> the highest min.insync.replicas of those known
+    and told.
+
+    `rows`: of bronze, record 'configs', all of these polls. `live`: current rows of silver.topic_configs. Where no
+    min.insync.replicas is known or told the topic is left out: its partitions are looked at by no rule.
+    """
+    known = {row["topic"]: row for row in live}
+    unlisted = {poll_id: set(known) for poll_id in polls}
+    told: list[tuple[str, int | None]] = []
+    for row in rows:
+        topic, state = row["topic"], _settings(row["configs"])
+        unlisted[row["poll_id"]].discard(topic)
+        before = known.get(topic, {})
+        if any(before.get(name) != value for name, value in state.items()):
+            told += [(topic, each.get("min_insync_replicas")) for each in (state, before)]
+    told += [(topic, known[topic]["min_insync_replicas"]) for topics in unlisted.values() for topic in topics]
+    highest: dict[str, int] = {}
+    for topic, min_isr in told:
+        if min_isr is not None:
+            highest[topic] = max(min_isr, highest.get(topic, min_isr))
+    return highest
+
+
+def answered_kinds(header: Header) -> dict[str, bytes | None]:
+    """The kinds that were answered with this poll, and the digests of those answers."""
+    digests, outcomes = dict(header["enrichment_digests"] or ()), dict(header["enriched"] or ())
+    return {kind: digests.get(kind) for kind, outcome in outcomes.items() if outcome == ANSWERED}
+
+
+def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:
+    """Key and state of one thing that a row of bronze lists, and whether None in the state is told."""
+    match kind:
+        case "configs":
+            return (row["topic"],), _settings(said), False
+        case "quorum":
+            state = {"controller_id": said["leader_id"], "quorum_epoch": said["leader_epoch"]}
+            return (), state | {"voters": in_order(said["voters"])}, False
+        case "reassignments":
+            state = {f"{what}_replicas": in_order(said[what]) for what in ("adding", "removing")}
+            return (row["topic"], said["partition"]), state, False
+        case "elr":
+            state = {name: in_order(said[name]) for name in ("elr", "last_known_elr")}
+            return (row["topic"], said["partition"]), state, False
+        case "groups":
+            # A group's state is one value, told or not as a whole: a classic group that was another type has no epoch
+            # any more.
+            is_told = not (said.get("error") or "").startswith(FAILED)
+            return (said["group_id"],), {name: said[name] if is_told else None for name in _GROUP_STATE}, is_told
+        case _:
+            # "No rack" is a state; Metadata v0 not saying is none.
+            is_told = kind == "brokers" and (row["api_version"] or 0) >= 1
+            return (said["broker_id"],), {name: said[name] for name in ("host", "port", "rack")}, is_told
+
+
+def _settings(configs: Mapping[str, str | None] | None) -> Row:
+    told = dict(configs or ())
+    min_isr = told.get("min.insync.replicas") or ""
+    unclean = (told.get("unclean.leader.election.enable") or "").lower()
+    return {
+        "min_insync_replicas": int(min_isr) if min_isr.isdecimal() else None,
+        "unclean_leader_election_enable": {"true": True, "false": False}.get(unclean),
+    }

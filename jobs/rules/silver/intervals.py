@@ -1,0 +1,49 @@
+"""From what polls show to intervals: slowly changing dimension, type 2. A row is one distinct state of one thing."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jobs.rules.silver.state import Place, Row
+from schemas.table import Table
+
+Key = tuple[Any, ...]
+
+
+class Intervals:
+    """The rows of one interval table of one cluster: those that are open, by key, and those that a round changed.
+
+    `cluster` holds the columns that say which cluster it is. A key is a tuple of the table's key columns between these
+    and first_poll. Rows are never changed, they are replaced.
+    """
+
+    def __init__(self, table: Table, cluster: Row, live: Iterable[Mapping[str, Any]]) -> None:
+        self._cluster = cluster
+        self._key = table.key[1:-1]
+        names = table.column_names
+        self._prev = [(f"prev_{name}", name) for name in names if f"prev_{name}" in names]
+        self.open: dict[Key, Mapping[str, Any]] = {tuple(row[name] for name in self._key): row for row in live}
+        self._changed: dict[tuple[Key, str], Row] = {}
+
+    @property
+    def changed(self) -> list[Row]:
+        """Rows that are new or have ended."""
+        return list(self._changed.values())
+
+    def show(self, key: Key, said: Row, place: Place, *, whole: bool = False) -> None:
+        """The thing was there in this state. None in it leaves the value before, unless it is told as a `whole`."""
+        row = self.open.get(key)
+        if row is not None:
+            other = {name: value for name, value in said.items() if row[name] != value and (whole or value is not None)}
+            if not other:
+                return
+            said = {name: row[name] for name in said} | other
+            self.end(key, None, place)
+        prev = {prev_name: row and row[name] for prev_name, name in self._prev}
+        began = {**self._cluster, **dict(zip(self._key, key, strict=True)), **said, **prev, **place.began}
+        self.open[key] = self._changed[key, place.poll.id] = began
+
+    def end(self, key: Key, reason: str | None, place: Place) -> None:
+        """The open state had ended by this poll. `reason`: why the thing ended; None when another state follows."""
+        ended = {**self.open.pop(key), **place.ended, "end_reason": reason}
+        ended.pop("is_current", None)
+        self._changed[key, ended["first_poll"]] = ended

@@ -1,0 +1,117 @@
+"""The memory of silver of one cluster from round to round, beside its live rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from jobs.rules import memory
+from schemas.silver import INTERVAL_ENDS
+
+Row = dict[str, Any]
+"""One row of a table, by column names: lists for arrays, aware datetimes, None for null."""
+
+Header = Mapping[str, Any]
+"""A row of bronze with record 'poll'."""
+
+
+@dataclass(frozen=True)
+class Poll:
+    """An accepted poll. Its times are made non-decreasing by cluster."""
+
+    id: str
+    at: datetime
+    sent_at: datetime
+    interval_ms: int
+
+
+@dataclass(frozen=True)
+class Answered(Poll):
+    """The last accepted poll in which a kind of enrichment was answered, and the digest of that answer."""
+
+    digest: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A poll and the one before it in its line of polls; and what rows say that began or ended there."""
+
+    poll: Poll
+    before: Poll | None
+
+    @cached_property
+    def began(self) -> Row:
+        """The columns of when of a row that begins here."""
+        return {
+            "first_poll": self.poll.id,
+            "valid_from": self.poll.at,
+            "prev_poll": self.before and self.before.id,
+            "prev_sent_at": self.before and self.before.sent_at,
+            "interval_ms": self.poll.interval_ms,
+            **dict.fromkeys(INTERVAL_ENDS),
+        }
+
+    @cached_property
+    def ended(self) -> Row:
+        """The columns of when of a row that has ended by this poll. Nothing can at the first poll of a line."""
+        if self.before is None:
+            raise ValueError(f"nothing can have ended by the first poll {self.poll.id}")
+        return {
+            "last_poll": self.before.id,
+            "last_seen_at": self.before.at,
+            "last_seen_sent_at": self.before.sent_at,
+            "superseded_poll": self.poll.id,
+            "valid_to": self.poll.at,
+        }
+
+
+@dataclass(frozen=True)
+class State:
+    """How far the polls of one cluster have become history.
+
+    `last` and `before` are the last two accepted polls. `missing` are the topics that `last` did not show though the
+    one before did, with the reason that they end for unless the next one shows them. `digest` is the header's at
+    `last`; `topic_digests` are those of the topics that it showed, each with its version, `enriched` the last
+    answers by kind. The counts and `error_kinds` are of polls since `last` and before the first of `waiting`, the ids
+    of polls that wait. `seen` is the last n that was taken of each stream, `last_poll_at` when the last poll was due.
+    """
+
+    cluster_id: str | None = None
+    last: Poll | None = None
+    before: Poll | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    digest: bytes | None = None
+    topic_digests: Mapping[str, str] = field(default_factory=dict)
+    enriched: Mapping[str, Answered] = field(default_factory=dict)
+    failed_polls: int = 0
+    refused_polls: int = 0
+    error_kinds: tuple[str, ...] = ()
+    seen: Mapping[str, int] = field(default_factory=dict)
+    late_polls: int = 0
+    waiting: tuple[str, ...] = ()
+    last_poll_at: datetime | None = None
+
+    @property
+    def settled(self) -> Poll | None:
+        """Nothing up to this poll will change any more."""
+        return self.before if self.missing else self.last
+
+    @property
+    def reread_from(self) -> str | None:
+        """The first poll that the next round needs again from bronze; None when nothing waits.
+
+        The poll before it in its batch is `last`, or it is a key frame: so no earlier poll is needed to understand it.
+        """
+        return self.waiting[0] if self.waiting else None
+
+    def to_json(self) -> Row:
+        """The state as JSON can carry it."""
+        plain: Row = memory.to_json(self)
+        return plain
+
+    @staticmethod
+    def from_json(plain: Mapping[str, Any]) -> "State":
+        """The state that `to_json` was called on."""
+        state: State = memory.from_json(State, plain)
+        return state

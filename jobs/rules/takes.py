@@ -1,0 +1,91 @@
+"""The takes of a round: which polls of each cluster, and which of their records have to be read.
+
+A cluster in which nothing happens is not in a round: its polls are noted with its next news, or after a minute.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from jobs.rules.silver.acceptance import ANSWERED, outcome
+from jobs.rules.silver.fold import records_to_read
+from jobs.rules.silver.state import Header, State
+
+NOTED_AFTER = timedelta(minutes=1)
+"""Polls that say nothing new are noted once they have waited for so long."""
+
+PARTITIONS_A_PART = 20_000
+PARTITIONS_A_ROUND = 3_000_000
+"""Partitions that the answers which a round opens may list in all, of one cluster, where more than one poll waits."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """The polls that a round takes of a cluster.
+
+    `polls`: poll id -> the kinds of records to read beside its header. `parts`: into how many parts its topics are cut.
+    `first_poll`: the first answer of a large cluster, the last of the polls; each partition begins with it.
+    """
+
+    cluster: str
+    claimed_id: str | None
+    polls: Mapping[str, Sequence[str]]
+    days: Sequence[str]
+    parts: int
+    first_poll: str | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether no one task may hold all partitions of the cluster."""
+        return self.parts > 1
+
+    @property
+    def records(self) -> set[str]:
+        """The kinds of records that the round reads."""
+        return {record for records in self.polls.values() for record in records}
+
+
+def take(
+    cluster: str, state: State, parts: int, headers: Sequence[Header], *, claimed_id: str | None, most_polls: int
+) -> Take:
+    """Take the first of the polls. `headers`: in order, those that no round has taken or that wait in `state`."""
+    wanted = records_to_read(state, headers, claimed_id)
+    largest = max((header["partition_count"] or 0 for header in headers), default=0)
+    while largest > parts * PARTITIONS_A_PART:
+        parts *= 2  # so that it changes seldom
+    polls: dict[str, list[str]] = {}
+    days: set[str] = set()
+    first_poll = None
+    opened = fresh = 0
+    for header in headers:
+        poll_id = header["poll_id"]
+        records = sorted(wanted.get(poll_id, ()))
+        if poll_id not in state.waiting:
+            opened += (header["partition_count"] or 0) if records else 0
+            if fresh and (fresh == most_polls or opened > PARTITIONS_A_ROUND):
+                break
+            fresh += 1
+        polls[poll_id] = records
+        days.add(str(header["day"]))
+        if parts > 1 and state.last is None and outcome(header, state.cluster_id or claimed_id) == ANSWERED:
+            first_poll = poll_id
+            break
+    return Take(cluster, claimed_id, polls, sorted(days), parts, first_poll)
+
+
+def is_due(
+    taken: Take, state: State, headers: Sequence[Header], deadlines: Iterable[datetime | None], now: datetime
+) -> bool:
+    """Whether a cluster has to be in the next round: it has news, something is to be decided, or its polls have waited.
+
+    Answers that wait are no news: the next poll decides about them.
+    """
+    fresh = [header for header in headers if header["poll_id"] not in state.waiting]
+    id_ = state.cluster_id or taken.claimed_id
+    answered = [header["received_at"] for header in fresh if outcome(header, id_) == ANSWERED]
+    return (
+        any(taken.polls.get(header["poll_id"]) for header in fresh)
+        or bool(answered and (state.missing or state.waiting))
+        or any(deadline is not None and deadline < at for deadline in deadlines for at in answered)
+        or now - min((header["scheduled_at"] for header in fresh), default=now) > NOTED_AFTER
+    )
