@@ -37,7 +37,9 @@ class Authority:
         file.write_bytes(_pem(self.certificate))
 
     def write_server_keystore(self, host: str, file: Path) -> None:
-        """A new key and its certificate for the one DNS name `host` (PEM, as Kafka's ssl.keystore.type=PEM reads it)."""
+        """A new key and its certificate for the one DNS name `host` (PEM, as Kafka's
+        ssl.keystore.type=PEM reads it).
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
             _builder(_common_name(host), issuer=self.certificate.subject, key=key)

@@ -76,13 +76,14 @@ class SaslSsl:
 class LocalCluster:
     """A real Kafka of several processes on this machine; a context manager.
 
-    Node ids are 1..`brokers`; `controllers` makes that many controller-only nodes with the ids after those, None makes each
-    broker a controller too. `racks` are given to the brokers in turn. `kafka_version` is any in the package repository,
-    `metadata_version` (such as "3.5-IV2") and `features` (such as {"eligible.leader.replicas.version": 0}) any that it has.
-    `properties` are extra broker properties. `sasl_ssl` opens a second listener.
+    Node ids are 1..`brokers`; `controllers` makes that many controller-only nodes with the ids after those, None makes
+    each broker a controller too. `racks` are given to the brokers in turn. `kafka_version` is any in the package
+    repository, `metadata_version` (such as "3.5-IV2") and `features` (such as {"eligible.leader.replicas.version": 0})
+    any that it has. `properties` are extra broker properties. `sasl_ssl` opens a second listener.
 
-    All data are in a temporary folder and go with the cluster; when this process ends in whatever way, so do the brokers.
-    Only with a `detached` folder of its own does the cluster live on, until `LocalCluster.attach(folder).down()`.
+    All data are in a temporary folder and go with the cluster; when this process ends in whatever way, so do the
+    brokers. Only with a `detached` folder of its own does the cluster live on, until
+    `LocalCluster.attach(folder).down()`.
 
     Raises LocalClusterError, with the end of the log when a broker does not start.
     """
@@ -123,7 +124,8 @@ class LocalCluster:
         cluster.cluster_id = state["cluster_id"]
         cluster.nodes = {node["node_id"]: Node(**node) for node in state["nodes"]}
         cluster._users = state["users"]
-        # By what they run, not by recorded ids: whoever started a node may have been killed before it could write that down.
+        # By what they run, not by recorded ids: whoever started a node may have been killed before it could write that
+        # down.
         for node_id in cluster.nodes:
             process = NodeProcess.found(*cluster._main(node_id))
             if process is not None:
@@ -157,7 +159,9 @@ class LocalCluster:
         return SaslSsl(self._servers(SASL_SSL, SASL_SSL_HOST), self._folder / "ca.pem", self._users)
 
     def up(self) -> None:
-        """Make and start the cluster, and wait until each broker knows all. A port that was taken meanwhile: once more."""
+        """Make and start the cluster, and wait until each broker knows all. A port that was taken
+        meanwhile: once more.
+        """
         kafka_jars(self.kafka_version)
         try:
             try:
@@ -366,7 +370,9 @@ class LocalCluster:
         return self._node_folder(node_id) / "server.properties"
 
     def _make_folder(self) -> None:
-        """Make the folder of a detached cluster with the state in it: it is never there without, whenever we are killed."""
+        """Make the folder of a detached cluster with the state in it: it is never there without, whenever we are
+        killed.
+        """
         state = {
             "kafka_version": self.kafka_version,
             "cluster_id": self.cluster_id,
@@ -391,7 +397,9 @@ def _knows(node: Node, brokers: frozenset[int]) -> bool:
 
 
 def _last_lines(log: str) -> str:
-    """The last warnings and errors with their stack traces: a broker that fails says much at INFO while it shuts down."""
+    """The last warnings and errors with their stack traces: a broker that fails says much at INFO while
+    it shuts down.
+    """
     lines = log.splitlines()
     telling = [line for line in lines if " INFO " not in line]
     return "\n".join((telling or lines)[-LOG_LINES:])

@@ -29,7 +29,9 @@ _JVM = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 _METADATA = b"CGMDv2:"
-"""What rd_kafka_consumer_group_metadata_write begins with; the generation follows, four bytes of this machine's order."""
+"""What rd_kafka_consumer_group_metadata_write begins with; the generation follows, four bytes of this
+machine's order.
+"""
 
 Commands = Callable[[], list[str] | None]
 """The topics to subscribe to from now on; None while nothing is asked."""
@@ -133,7 +135,8 @@ def share(settings: dict[str, Any], journal: Journal, commands: Commands, runnin
                     consumer.subscribe(_java_list(jvm, topics))
                 consumer.poll(jvm.java.time.Duration.ofMillis(int(POLL_SECONDS * 1000)))
         finally:
-            # It leaves its group by this. Closing first ends its sessions with all brokers, and waits for those that are down.
+            # It leaves its group by this. Closing first ends its sessions with all brokers, and waits for those that
+            # are down.
             consumer.unsubscribe()
             consumer.close(jvm.java.time.Duration.ofSeconds(CLOSE_SECONDS))
 

@@ -1,4 +1,6 @@
-"""Real members of groups, each a process of its own, that a test starts, crashes, pauses and stops, and that tell their callbacks."""
+"""Real members of groups, each a process of its own, that a test starts, crashes, pauses and stops, and that tell their
+callbacks.
+"""
 
 import itertools
 import json
@@ -168,8 +170,8 @@ class Members:
         """Start a member; it joins when its client has come up.
 
         `protocol` is classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071). `assignor` is the client's for
-        classic (range, roundrobin, cooperative-sticky) and the server's for consumer (uniform, range). `instance_id` makes
-        it static. `config` is the client's own, and wins.
+        classic (range, roundrobin, cooperative-sticky) and the server's for consumer (uniform, range). `instance_id`
+        makes it static. `config` is the client's own, and wins.
         """
         files = self._folder / f"{next(self._numbers)}-{client_id}"
         files.mkdir()

@@ -9,8 +9,8 @@ from local_cluster.errors import LocalClusterError
 
 HOST = "127.0.0.1"
 
-# Below the range that Linux and macOS give to outgoing connections (32768 and 49152 upwards): a client's connection must
-# never sit on the port of a broker that is down for a while.
+# Below the range that Linux and macOS give to outgoing connections (32768 and 49152 upwards): a client's connection
+# must never sit on the port of a broker that is down for a while.
 PORTS = range(15_000, 32_000)
 
 

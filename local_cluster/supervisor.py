@@ -3,8 +3,8 @@
 `python supervisor.py PARENT_PID FOLDER COMMAND...`
 
 A broker must not outlive its test, not even one that is killed with SIGKILL. So this small process stands between: it
-watches its parent, and when that is gone it kills the command (SIGKILL, which also ends a paused one) and removes FOLDER;
-started as the leader of its session, as it should be, it kills whatever the command had started too.
+watches its parent, and when that is gone it kills the command (SIGKILL, which also ends a paused one) and removes
+FOLDER; started as the leader of its session, as it should be, it kills whatever the command had started too.
 (PR_SET_PDEATHSIG alone would not do: it fires when the *thread* that started the child ends.) Runs on the standard
 library alone, and prints the command's process id.
 """

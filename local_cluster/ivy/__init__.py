@@ -15,10 +15,12 @@ from local_cluster.java import java_command
 
 JARS = Path(__file__).resolve().parents[2] / ".jars"
 
-# Maven's packaging "bundle" (OSGi; snappy-java and others) is a plain jar too. Sources and javadoc have types of their own.
+# Maven's packaging "bundle" (OSGi; snappy-java and others) is a plain jar too. Sources and javadoc have types of their
+# own.
 JAR_TYPES = ("jar", "bundle")
 
-# `:: org.apache.kafka#kafka_2.13;9.9.9: not found` and `:: ^ see resolution messages`, or `[FAILED     ] ...` of a download.
+# `:: org.apache.kafka#kafka_2.13;9.9.9: not found` and `:: ^ see resolution messages`, or `[FAILED     ] ...` of a
+# download.
 _UNRESOLVED = re.compile(r"^\s*:: (?P<what>\S+#\S+;.+?)\s*(::)?$", re.MULTILINE)
 _NO_ACCESS = re.compile(r"Server access error at url \S+ \((?P<why>.+)\)")
 
