@@ -1,4 +1,5 @@
-"""``python -m truth [--long]``: do things to clusters, poll them meanwhile, and print how history agrees with their logs.
+"""``python -m truth [--long]``: do things to clusters, poll them meanwhile, and print how history agrees with their
+logs.
 
 Exit status 1 when it does not.
 """

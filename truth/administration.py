@@ -41,7 +41,9 @@ class NewTopic:
 
 
 class Administration:
-    """Asks brokers that run and are not paused; what is asked of the cluster raises AdministrationError when it is refused."""
+    """Asks brokers that run and are not paused; what is asked of the cluster raises AdministrationError when it is
+    refused.
+    """
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -113,7 +115,10 @@ class Administration:
         for topic in now.topics.values():
             for number, partition in topic.partitions.items():
                 if partition.leader < 0 or set(partition.isrs) != set(partition.replicas):
-                    return f"{topic.topic}-{number} led by {partition.leader}, in sync {partition.isrs} of {partition.replicas}"
+                    return (
+                        f"{topic.topic}-{number} led by {partition.leader}, in sync {partition.isrs} of "
+                        f"{partition.replicas}"
+                    )
         return " ".join(map(str, self.reassignments()))
 
     def _servers(self) -> str:

@@ -40,7 +40,9 @@ class Step:
 
     wait: float
     action: str
-    """stop | kill | pause | resume | start | reassign | cancel | elect_preferred | elect_unclean | delete | create | grow."""
+    """stop | kill | pause | resume | start | reassign | cancel | elect_preferred | elect_unclean | delete | create |
+    grow.
+    """
     brokers: tuple[int, ...] = ()
     """Those that it is done to, all at once."""
     topics: tuple[NewTopic, ...] = ()

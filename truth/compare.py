@@ -38,7 +38,8 @@ class StateScore:
         left_out = ", ".join(f"{why} {count}" for why, count in sorted(self.left_out.items())) or "none"
         return (
             f"{self.claims} claims: {len(self.wrong)} wrong, {len(self.offline_wrong)} of replicas offline, "
-            f"{len(self.missing)} missing, {len(self.late)} late{_most(self.late)}; {len(self.trail)} trailed, at most {trail:.3f} s; left out: {left_out}"
+            f"{len(self.missing)} missing, {len(self.late)} late{_most(self.late)}; {len(self.trail)} trailed, at "
+            f"most {trail:.3f} s; left out: {left_out}"
         )
 
 

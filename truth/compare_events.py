@@ -47,9 +47,9 @@ class LeaderChange:
     """exact | upper_bound."""
     reason: str | None
     unclean: str | None
-    """none | suspected | proven; null where it cannot be told."""
+    """no | suspected | proven; null where it cannot be told."""
     began_after: datetime
-    began_by: datetime
+    began_before: datetime
 
     @property
     def key(self) -> PartitionKey:
@@ -69,7 +69,7 @@ class IsrChange:
     """left | rejoined | joined."""
     cause: str | None
     began_after: datetime
-    began_by: datetime
+    began_before: datetime
 
     @property
     def key(self) -> PartitionKey:
@@ -105,7 +105,7 @@ class EventScore:
     slack: list[int] = field(default_factory=list)
     """changes_max - changes_min of each row."""
     widths: list[timedelta] = field(default_factory=list)
-    """began_by - began_after of each row."""
+    """began_before - began_after of each row."""
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -168,7 +168,8 @@ HEADINGS = (
 def compare_leader_changes(
     rows: Sequence[LeaderChange], seen: Iterable[Seen], watch: Watch, truth: Truth
 ) -> EventScore:
-    """Each transition of the log is in the range of epochs of one row, within its bounds; each row holds what the log has.
+    """Each transition of the log is in the range of epochs of one row, within its bounds; each row holds what the log
+    has.
 
     `seen`, the states in silver, tell when each partition was watched first and last.
     """
@@ -182,7 +183,7 @@ def compare_leader_changes(
             continue
         score.given += 1
         score.slack.append(row.changes_max - row.changes_min)
-        score.widths.append(row.began_by - row.began_after)
+        score.widths.append(row.began_before - row.began_after)
         said = ((row.prev_leader_epoch, row.prev_leader), (row.leader_epoch, row.leader))
         if any(leaders.get((row.key, epoch)) != leader for epoch, leader in said):
             score.extra.append(str(row))
@@ -243,14 +244,16 @@ def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], t
 
 
 def _judge_unclean(row: LeaderChange, transitions: Sequence[Transition], truth: Truth, score: EventScore) -> None:
-    """Proven must be true. None must be, where the poll before showed an ISR without the new leader, and nothing is hidden."""
+    """`proven` must be true. `no` must be too, where the poll before showed an ISR without the new leader, and nothing
+    is hidden.
+    """
     unclean = any(transition.unclean for transition in transitions)
     if unclean:
         score.unclean[row.unclean or "unknown"] += 1
     elif row.unclean == "proven":
         score.misjudged.append(f"{row} was clean")
     before = at_time(truth.partitions[row.key], row.began_after)
-    if unclean and row.unclean == "none" and len(transitions) == 1 and before and row.leader not in before.isr:
+    if unclean and row.unclean == "no" and len(transitions) == 1 and before and row.leader not in before.isr:
         score.misjudged.append(f"{row} was unclean")
 
 
@@ -284,9 +287,9 @@ def compare_isr_changes(rows: Sequence[IsrChange], watch: Watch, truth: Truth, *
 
 def _judge_isr_change(row: IsrChange, turns: Sequence[Stretch], tolerance: timedelta, score: EventScore) -> None:
     score.given += 1
-    score.widths.append(row.began_by - row.began_after)
+    score.widths.append(row.began_before - row.began_after)
     events = _events(row, turns)
-    if not any(turn.since <= row.began_by for turn in events):
+    if not any(turn.since <= row.began_before for turn in events):
         score.extra.append(str(row))
     elif not any(_within(row, turn.since, tolerance) for turn in events):
         score.outside.append(str(row))
@@ -303,8 +306,9 @@ def _events(row: IsrChange, turns: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _shown(turns: Sequence[Stretch], watch: Watch, score: EventScore) -> Iterator[list[Stretch]]:
-    """The departures and arrivals that polls had to show: from one stretch that a poll lies in to the next that one does,
-    if the broker was in the ISR in one of them and out in the other. Any of the stretches between may be the one seen.
+    """The departures and arrivals that polls had to show: from one stretch that a poll lies in to the next that one
+    does, if the broker was in the ISR in one of them and out in the other. Any of the stretches between may be the one
+    seen.
     """
     sure = [index for index, turn in enumerate(turns) if watch.certainly_within(turn.since, turn.until)]
     for before, after in pairwise(sure):
@@ -333,11 +337,11 @@ def _judge_cause(
     held = [turn for turn in _events(row, turns) if _within(row, turn.since, tolerance)]
     if row.change != LEFT or row.cause is None or len(held) != 1:
         return
-    states = during(truth.partitions[row.key], row.began_after - tolerance, row.began_by)
+    states = during(truth.partitions[row.key], row.began_after - tolerance, row.began_before)
     removed = any(row.broker_id not in state.replicas for state in states)
-    width = row.began_by - row.began_after
-    went = broker_goes(truth, row.broker_id, row.began_after, row.began_by + look_ahead - width)
-    might_have = broker_goes(truth, row.broker_id, row.began_after - width, row.began_by + look_ahead + width)
+    width = row.began_before - row.began_after
+    went = broker_goes(truth, row.broker_id, row.began_after, row.began_before + look_ahead - width)
+    might_have = broker_goes(truth, row.broker_id, row.began_after - width, row.began_before + look_ahead + width)
     if removed or went == might_have:
         score.decided += 1
         true = [cause for cause, is_true in ((REASSIGNMENT, removed), (BROKER_DOWN, went)) if is_true]
@@ -353,7 +357,7 @@ def _judge_bounds(row: LeaderChange, transition: Transition, tolerance: timedelt
 
 
 def _within(row: LeaderChange | IsrChange, at: datetime, tolerance: timedelta) -> bool:
-    return row.began_after - tolerance <= at <= row.began_by
+    return row.began_after - tolerance <= at <= row.began_before
 
 
 _Row = LeaderChange | IsrChange
@@ -364,7 +368,7 @@ def _left_out(rows: Sequence[_Row], watch: Watch) -> Mapping[_Row, str]:
     why = {poll.sent_at: poll.left_out for poll in watch.polls} | {
         poll.received_at: poll.left_out for poll in watch.polls
     }
-    found = {row: why.get(row.began_after) or why.get(row.began_by) for row in rows}
+    found = {row: why.get(row.began_after) or why.get(row.began_before) for row in rows}
     return {row: reason for row, reason in found.items() if reason is not None}
 
 
@@ -395,6 +399,7 @@ def _unwatched(
 def _said(transition: Transition) -> str:
     before, after = transition.before, transition.after
     return (
-        f"{after.topic}-{after.partition} from {before.leader}@{before.leader_epoch} to {after.leader}@{after.leader_epoch} "
+        f"{after.topic}-{after.partition} from {before.leader}@{before.leader_epoch} to "
+        f"{after.leader}@{after.leader_epoch} "
         f"at {after.at:%H:%M:%S.%f} ({transition.reason}{', unclean' if transition.unclean else ''})"
     )

@@ -20,7 +20,7 @@ _POLL_COLUMNS = (
     "record",
     "topic",
     "outcome",
-    "key_frame",
+    "is_key_frame",
     "sent_at",
     "received_at",
     "interval_ms",

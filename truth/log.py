@@ -1,7 +1,7 @@
 """The truth: what the controllers wrote to `__cluster_metadata`, read with Kafka's own DumpLogSegments.
 
-The records' meaning is Kafka's (org.apache.kafka.metadata.PartitionRegistration): a PartitionRecord begins a partition at
-its leader epoch, a PartitionChangeRecord with a `leader` adds one to it, and fields that it lacks stay as they were.
+The records' meaning is Kafka's (org.apache.kafka.metadata.PartitionRegistration): a PartitionRecord begins a partition
+at its leader epoch, a PartitionChangeRecord with a `leader` adds one to it, and fields that it lacks stay as they were.
 """
 
 import json

@@ -72,7 +72,7 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
         header = next(row for row in by_poll[poll_id] if row["record"] == "poll")
         if header["outcome"] != "ok":
             continue
-        if header["key_frame"]:
+        if header["is_key_frame"]:
             topics = {}
         _take(topics, [row for row in by_poll[poll_id] if row["record"] == "topic"])
         epochs = {key: epoch for partitions in topics.values() for key, epoch in partitions.items()}

@@ -1,4 +1,6 @@
-"""Events read off silver in the plainest way: what follows what. The least that gold has to know, written apart from it."""
+"""Events read off silver in the plainest way: what follows what. The least that gold has to know, written apart from
+it.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,7 +12,7 @@ from truth.observed import Poll, Seen, Watch
 def leader_changes(rows: Sequence[Seen], watch: Watch, *, shrinks_raise: bool) -> list[LeaderChange]:
     """A row for each change of epoch or leader, with the bounds that the rule book gives; nothing of certainty."""
     changes = []
-    for before, after, (began_after, began_by) in _turns(rows, watch):
+    for before, after, (began_after, began_before) in _turns(rows, watch):
         difference = after.leader_epoch - before.leader_epoch
         moved = before.leader != after.leader
         if not difference and not moved:
@@ -33,7 +35,7 @@ def leader_changes(rows: Sequence[Seen], watch: Watch, *, shrinks_raise: bool) -
                 reason=None,
                 unclean="suspected",
                 began_after=began_after.sent_at,
-                began_by=began_by.received_at,
+                began_before=began_before.received_at,
             )
         )
     return changes
@@ -50,9 +52,9 @@ def isr_changes(rows: Sequence[Seen], watch: Watch) -> list[IsrChange]:
             change=LEFT if broker_id in before.isr else "joined",
             cause=None,
             began_after=began_after.sent_at,
-            began_by=began_by.received_at,
+            began_before=began_before.received_at,
         )
-        for before, after, (began_after, began_by) in _turns(rows, watch)
+        for before, after, (began_after, began_before) in _turns(rows, watch)
         for broker_id in sorted(set(before.isr) ^ set(after.isr))
     ]
 

@@ -69,8 +69,9 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
     return Verdict(
         setup=run.setup.name,
         interval=interval,
-        polls=f"{len(polls)} good polls, {lake.failed_polls(spark, where)} failed; {len(polls) - len(watch.polls)} answers "
-        f"were older than what was known; left out since their broker was paused {left_out.count('paused')}, started "
+        polls=f"{len(polls)} good polls, {lake.failed_polls(spark, where)} failed; {len(polls) - len(watch.polls)} "
+        "answers were older than what was known; left out since their broker was paused "
+        f"{left_out.count('paused')}, started "
         f"{left_out.count('started')}",
         states=compare_states(seen, watch, run.truth),
         brokers=compare_brokers(lake.brokers(spark, where), watch, run.truth),
@@ -89,7 +90,9 @@ def _judge_gold(
     where = run.lakes[interval].lake
     leaders = lake.rows_of(spark, where, gold.LEADER_CHANGES, LeaderChange)
     # What was out when the partition was seen first did not leave then.
-    isr = lake.rows_of(spark, where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'absent'")
+    isr = lake.rows_of(
+        spark, where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'initially_out'"
+    )
     return {
         gold.LEADER_CHANGES.full_name: compare_leader_changes(leaders, seen, watch, run.truth),
         gold.ISR_CHANGES.full_name: compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),

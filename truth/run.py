@@ -10,9 +10,11 @@ import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs import isr_shrink, leader_churn, poll_metadata, snapshot_history
+from jobs import poll_metadata
 from jobs.common.config import Config, load
+from jobs.history import History
 from local_cluster import LocalCluster
+from schemas.lake import TABLES, ensure_tables
 from truth.administration import Administration
 from truth.chaos import PROPERTIES, Entry, plan, play, topics
 from truth.log import WHOLE_LOG, Truth, TruthError, read_truth
@@ -70,7 +72,8 @@ def run(
     """Start a cluster, poll it on each interval into a lake of its own, do what the seed plans, and make history of it,
     silver and gold.
 
-    The polling goes on until the cluster has settled. Everything that was started has ended when this returns or raises.
+    The polling goes on until the cluster has settled. Everything that was started has ended when this returns or
+    raises.
     """
     properties = {**PROPERTIES, **WHOLE_LOG}
     with LocalCluster(
@@ -104,9 +107,8 @@ def run(
         say(f"settled; {traffic.delivered} records were delivered, {traffic.refused} not")
         truth = read_truth(cluster)
     for config in configs.values():
-        snapshot_history.start(spark, config, once=True).awaitTermination()
-        for job in (isr_shrink, leader_churn):
-            job.run(spark, config, True)
+        ensure_tables(spark, config.lake, TABLES)
+        History(spark, config).catch_up(whole=True)
     return Run(setup, configs, journal, truth)
 
 

@@ -18,7 +18,9 @@ def local_session(slots: int) -> SparkSession:
     lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
     settings = dict(line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#"))
     settings |= {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC",
+        "spark.driver.extraJavaOptions": (
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC"
+        ),
         "spark.driver.memory": "2g",
         # Polling is stopped in the middle of a batch, which Spark says much about.
         "spark.log.level": "OFF",

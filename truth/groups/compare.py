@@ -1,4 +1,6 @@
-"""History held against what happened: every rebalance once, with the right members, reasons, moves and phases, in time, and nothing else."""
+"""History held against what happened: every rebalance once, with the right members, reasons, moves and phases, in time,
+and nothing else.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +17,9 @@ from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBAL
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
 LOOK_AHEAD: Final = timedelta(seconds=15)
-"""What begins so soon after the first poll that showed a move followed it; two of the intervals of these polls are less."""
+"""What begins so soon after the first poll that showed a move followed it; two of the intervals of these polls are
+less.
+"""
 
 ByGeneration = defaultdict[int, set[TopicPartition]]
 
@@ -57,12 +61,12 @@ def compare(happened: Sequence[Happened], history: History, moves: Sequence[Move
     events = [event for event in history.events if event.group_id == group]
     score = Score(len(happened), len(rows), sum(len(row.people) for row in rows), len(events))
     score.faults += [
-        f"nothing was done then: {row}" for row in rows if not any(_within(row.began_by, one) for one in happened)
+        f"nothing was done then: {row}" for row in rows if not any(_within(row.began_before, one) for one in happened)
     ]
     score.faults += _chain(rows)
     generation = 0
     for one in happened:
-        mine = [row for row in rows if _within(row.began_by, one)]
+        mine = [row for row in rows if _within(row.began_before, one)]
         expected = rounds(one, generation) if one.kind.group_type == "classic" else None
         generation = max([generation, *(each.generation for each in expected or ())])
         score.faults += [f"{one}: {fault}" for fault in _step(one, mine, expected)]
@@ -76,8 +80,8 @@ def compare(happened: Sequence[Happened], history: History, moves: Sequence[Move
 def rounds(one: Happened, generation: int) -> list[Round]:
     """The rebalances of a classic group that its members' callbacks tell of a step; `generation` is the one before it.
 
-    Each generation is called back to each member, the last of an emptied group to nobody. A cooperative one in which a member
-    gave up what another has in the next is a phase of the same rebalance.
+    Each generation is called back to each member, the last of an emptied group to nobody. A cooperative one in which a
+    member gave up what another has in the next is a phase of the same rebalance.
     """
     calls = [(call.client_id, call.told) for call in one.calls if call.told.generation is not None]
     new = sorted({told.generation for _, told in calls if told.what == "assigned" and told.generation > generation})
@@ -116,11 +120,11 @@ def _step(one: Happened, rows: Sequence[Rebalance], expected: Sequence[Round] | 
     yield from _times(one, rows)
     overtaken = _overtaken(one)
     for row in rows:
-        if overtaken is not None and (row.incomplete or 0) > overtaken:
-            yield f"{row.incomplete} incomplete, where one thing was done: {row}"
+        if overtaken is not None and (row.skipped_generations or 0) > overtaken:
+            yield f"{row.skipped_generations} skipped generations, where one thing was done: {row}"
         wanted = "emptied" if row is rows[-1] and not one.after else "completed"
-        if row.ended_as != wanted:
-            yield f"ended as {row.ended_as} and not {wanted}: {row}"
+        if row.end_reason != wanted:
+            yield f"ended as {row.end_reason} and not {wanted}: {row}"
 
 
 def _counts(one: Happened, expected: Sequence[Round] | None) -> tuple[int, int]:
@@ -143,7 +147,8 @@ def _overtaken(one: Happened) -> int | None:
         {partition for holder in holders.values() for partition in holder.partitions}
         for holders in (one.before, one.after)
     )
-    # A share group has an epoch more once new partitions have their state, whether its members have reached the one before or not.
+    # A share group has an epoch more once new partitions have their state, whether its members have reached the one
+    # before or not.
     return 1 if one.kind.protocol == "share" and has - had else 0
 
 
@@ -190,7 +195,10 @@ def _holders(when: str, holders: Holders, people: Mapping[str, MemberRow]) -> It
         row = people[member_id]
         has = row.before if when == "before" else row.after
         if has != holder.partitions:
-            yield f"{member_id} has {sorted(holder.partitions)} {when} it, in history {has if has is None else sorted(has)}"
+            yield (
+                f"{member_id} has {sorted(holder.partitions)} {when} it, in history "
+                f"{has if has is None else sorted(has)}"
+            )
         if row.instance_id != holder.instance_id:
             yield f"{member_id} is {holder.instance_id}, in history {row.instance_id}"
         if row.client_id is None or not row.client_id.startswith(holder.client_id):
@@ -199,15 +207,19 @@ def _holders(when: str, holders: Holders, people: Mapping[str, MemberRow]) -> It
 
 def _times(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
     for row in rows:
-        if row.ended_by is None:
+        if row.ended_before is None:
             yield f"still goes on: {row}"
             continue
-        if not _within(row.ended_by, one) or row.ended_by < row.began_by:
+        if not _within(row.ended_before, one) or row.ended_before < row.began_before:
             yield f"ended out of time: {row}, the step at {one.settled_at:%H:%M:%S.%f}"
         if one.kind.group_type == "classic":
             for call in one.calls:
                 told = call.told
-                if told.what == "assigned" and told.generation == row.generation and told.at < row.ended_by - TOLERANCE:
+                if (
+                    told.what == "assigned"
+                    and told.generation == row.generation
+                    and told.at < row.ended_before - TOLERANCE
+                ):
                     yield f"{call.client_id} was called back at {told.at:%H:%M:%S.%f}, before the end: {row}"
 
 
@@ -216,9 +228,9 @@ def _chain(rows: Sequence[Rebalance]) -> Iterator[str]:
     for before, after in pairwise(rows):
         if after.prev_generation != before.generation:
             yield f"{after} does not follow {before}"
-        if before.ended_by is None:
+        if before.ended_before is None:
             continue
-        since = round((after.began_by - before.ended_by) / timedelta(milliseconds=1))
+        since = round((after.began_before - before.ended_before) / timedelta(milliseconds=1))
         if after.since_previous_ms is None or abs(after.since_previous_ms - since) > 1:
             yield f"{after}: {after.since_previous_ms} ms since the one before, which ended {since} ms before"
 
@@ -235,17 +247,16 @@ def _row(row: Rebalance, one: Happened) -> Iterator[str]:
         yield f"assignor {row.assignor} and not {kind.assignor}"
     between = (row.generation or 0) - (row.prev_generation or 0) - (row.phases or 0)
     # A share group has an epoch more where partitions first get their state; the one before it may have completed.
-    if row.incomplete is None or not (0 if kind.protocol == "share" else between) <= row.incomplete <= between:
-        yield f"{row.incomplete} incomplete and not {between}"
-    told = {
-        name: getattr(row, name)
-        for name in ("members", "prev_members", "joined", "left", "restarted", "kept", "moved", "added", "lost")
-    }
+    if (
+        row.skipped_generations is None
+        or not (0 if kind.protocol == "share" else between) <= row.skipped_generations <= between
+    ):
+        yield f"{row.skipped_generations} skipped generations and not {between}"
     wanted = figures(row.people)
-    if wrong := {name: told[name] for name in wanted if told[name] != wanted[name]}:
+    if wrong := {name: getattr(row, name) for name in wanted if getattr(row, name) != wanted[name]}:
         yield f"its members make {wanted}, it says {wrong}"
-    before = wanted["kept"] + wanted["moved"] + wanted["lost"]
-    stickiness = wanted["kept"] / before if before else None
+    before = wanted["partitions_kept"] + wanted["partitions_moved"] + wanted["partitions_lost"]
+    stickiness = wanted["partitions_kept"] / before if before else None
     if row.stickiness != stickiness and (
         stickiness is None or row.stickiness is None or abs(stickiness - row.stickiness) > 1e-9
     ):
@@ -262,13 +273,13 @@ def figures(people: Sequence[MemberRow]) -> dict[str, int]:
     return {
         "members": len(changes) - changes.count("left"),
         "prev_members": len(changes) - changes.count("joined"),
-        "joined": changes.count("joined"),
-        "left": changes.count("left"),
-        "restarted": changes.count("restarted"),
-        "kept": len(kept),
-        "moved": len(had & has - kept),
-        "added": len(has - had),
-        "lost": len(had - has),
+        "members_joined": changes.count("joined"),
+        "members_left": changes.count("left"),
+        "members_restarted": changes.count("restarted"),
+        "partitions_kept": len(kept),
+        "partitions_moved": len(had & has - kept),
+        "partitions_added": len(has - had),
+        "partitions_lost": len(had - has),
     }
 
 
@@ -288,7 +299,7 @@ def _events(happened: Sequence[Happened], events: Sequence[GroupEvent]) -> Itera
             if event.event == "created"
             else next(one for one in happened if event.prev_member_id in one.restarted)
         )
-        if not _within(event.began_by, of):
+        if not _within(event.began_before, of):
             yield f"out of time: {event}, of {of}"
         if event.event == "static_restart" and event.instance_id != of.before[event.prev_member_id or ""].instance_id:
             yield f"another instance: {event}"
@@ -303,7 +314,7 @@ def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], 
         found = [
             event
             for event in left
-            if event.began_by >= move.began_at and (event.began_after is None or event.began_after <= move.ended_at)
+            if event.began_before >= move.began_at and (event.began_after is None or event.began_after <= move.ended_at)
         ]
         left = [event for event in left if event not in found]
         if found:
@@ -314,21 +325,25 @@ def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], 
     yield from (f"{group}: its coordinator did not move: {event}" for event in left)
     for row in rows:
         followed = [_followed(row, move, found) for move, found in shown]
-        if True in followed and not row.followed_move:
+        if True in followed and not row.followed_coordinator_move:
             yield f"followed a move of the coordinator: {row}"
-        if row.followed_move and all(each is False for each in followed):
+        if row.followed_coordinator_move and all(each is False for each in followed):
             yield f"followed no move of the coordinator: {row}"
-        if row.followed_move and row.move_id not in {event.id for _, found in shown for event in found}:
-            yield f"followed another move of the coordinator than {row.move_id}: {row}"
+        if row.followed_coordinator_move and row.coordinator_move_id not in {
+            event.id for _, found in shown for event in found
+        }:
+            yield f"followed another move of the coordinator than {row.coordinator_move_id}: {row}"
 
 
 def _followed(row: Rebalance, move: Move, events: Sequence[GroupEvent]) -> bool | None:
-    """Whether a rebalance followed a move, which `events` tell; None where it ended while the broker was being stopped."""
-    if row.ended_by is not None and row.ended_by < move.began_at - TOLERANCE:
+    """Whether a rebalance followed a move, which `events` tell; None where it ended while the broker was
+    being stopped.
+    """
+    if row.ended_before is not None and row.ended_before < move.began_at - TOLERANCE:
         return False
-    if row.began_by > max(event.began_by for event in events) + LOOK_AHEAD:
+    if row.began_before > max(event.began_before for event in events) + LOOK_AHEAD:
         return False
-    return True if row.ended_by is None or row.ended_by > move.ended_at + TOLERANCE else None
+    return True if row.ended_before is None or row.ended_before > move.ended_at + TOLERANCE else None
 
 
 def _within(moment: datetime, one: Happened) -> bool:

@@ -1,4 +1,6 @@
-"""How the coordinators describe groups to Kafka's own clients: when a group is quiet, and what its members have then."""
+"""How the coordinators describe groups to Kafka's own clients: when a group is quiet, and what its
+members have then.
+"""
 
 import time
 from collections.abc import Iterator
@@ -95,7 +97,8 @@ def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | 
     asked = ask(groups).describedGroups().get(group)
     while not asked.isDone():  # default.api.timeout.ms ends it
         time.sleep(_ASK_SECONDS)
-    # Nothing is to be raised: pyspark looks every gateway's exceptions up in Spark's own JVM, where they are something else.
+    # Nothing is to be raised: pyspark looks every gateway's exceptions up in Spark's own JVM, where they are something
+    # else.
     if asked.isCompletedExceptionally():
         return None
     found = asked.get()
@@ -107,7 +110,9 @@ def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | 
 
 
 def _java_state(kind: Kind, found: Any) -> str:
-    """Kafka's word, but for share groups: they are stable to it while somebody is there, here once all are at the group's epoch."""
+    """Kafka's word, but for share groups: they are stable to it while somebody is there, here once all are at the
+    group's epoch.
+    """
     state = str(found.groupState().toString()).lower()
     if kind.protocol == "share" and state == STABLE:
         epochs = {found.targetAssignmentEpoch(), *(member.memberEpoch() for member in found.members())}

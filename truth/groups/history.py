@@ -1,4 +1,6 @@
-"""What history says of groups, as the comparison reads it: rows of gold.rebalances with their members, and gold.group_events."""
+"""What history says of groups, as the comparison reads it: rows of gold.rebalances with their members, and
+gold.group_events.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,34 +35,35 @@ class Rebalance:
     group_type: str
     generation: int | None
     prev_generation: int | None
-    incomplete: int | None
-    began_by: datetime
-    ended_by: datetime | None
-    ended_as: str | None
+    skipped_generations: int | None
+    began_before: datetime
+    ended_before: datetime | None
+    end_reason: str | None
     assignor: str | None
     mode: str | None
     phases: int | None
     members: int
     prev_members: int | None
-    joined: int | None
-    left: int | None
-    restarted: int | None
-    kept: int | None
-    moved: int | None
-    added: int | None
-    lost: int | None
+    members_joined: int | None
+    members_left: int | None
+    members_restarted: int | None
+    partitions_kept: int | None
+    partitions_moved: int | None
+    partitions_added: int | None
+    partitions_lost: int | None
     stickiness: float | None
     reasons: tuple[str, ...] | None
     since_previous_ms: int | None
     people: tuple[MemberRow, ...]
-    followed_move: bool | None = None
-    move_id: str | None = None
+    followed_coordinator_move: bool | None = None
+    coordinator_move_id: str | None = None
     """Of an event."""
 
     def __str__(self) -> str:
-        ended = f"{self.ended_by:%H:%M:%S.%f} {self.ended_as}" if self.ended_by else "goes on"
+        ended = f"{self.ended_before:%H:%M:%S.%f} {self.end_reason}" if self.ended_before else "goes on"
         reasons = ", ".join(self.reasons or ())
-        return f"{self.group_id} {self.prev_generation} to {self.generation} ({self.began_by:%H:%M:%S.%f} to {ended}; {reasons})"
+        began = f"{self.began_before:%H:%M:%S.%f}"
+        return f"{self.group_id} {self.prev_generation} to {self.generation} ({began} to {ended}; {reasons})"
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class GroupEvent:
     group_id: str
     event: str
     began_after: datetime | None
-    began_by: datetime
+    began_before: datetime
     member_id: str | None = None
     prev_member_id: str | None = None
     instance_id: str | None = None
@@ -80,7 +83,8 @@ class GroupEvent:
     detail: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.group_id} {self.event} at {self.began_by:%H:%M:%S.%f} {self.instance_id or ''} {self.detail or ''}".rstrip()
+        told = f"{self.instance_id or ''} {self.detail or ''}"
+        return f"{self.group_id} {self.event} at {self.began_before:%H:%M:%S.%f} {told}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,8 @@ def history_of(
         fields = _fields(MemberRow, row) | {when: _partitions(row[when], topics) for when in ("before", "after")}
         people[row["rebalance_id"]].append(MemberRow(**fields))
     return History(
-        sorted((_rebalance(row, people[row["rebalance_id"]]) for row in rebalances), key=lambda row: row.began_by),
-        sorted((GroupEvent(**_fields(GroupEvent, row)) for row in events), key=lambda row: row.began_by),
+        sorted((_rebalance(row, people[row["rebalance_id"]]) for row in rebalances), key=lambda row: row.began_before),
+        sorted((GroupEvent(**_fields(GroupEvent, row)) for row in events), key=lambda row: row.began_before),
     )
 
 

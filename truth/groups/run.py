@@ -1,4 +1,6 @@
-"""One run: groups to which things are done while the cluster is polled, and the history that the jobs make of their log."""
+"""One run: groups to which things are done while the cluster is polled, and the history that the jobs make of their
+log.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +10,12 @@ from typing import Final
 import yaml
 from pyspark.sql import SparkSession
 
-from jobs import read_group_log, rebalance_history, snapshot_history
+from jobs import read_group_log, rebalance_history
 from jobs.common.config import Config, load
+from jobs.history import SILVER, making
 from local_cluster import LocalCluster
-from schemas import gold
-from schemas.lake import Lake
+from schemas import groups
+from schemas.lake import Lake, read_view
 from truth.groups.compare import Score, compare
 from truth.groups.history import History, history_of
 from truth.groups.play import PROPERTIES, Played, Say, play
@@ -51,7 +54,7 @@ def run(spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, seed: int, 
         say("polled to the end")
         read_group_log.run(spark, config, True)
         say("the log is in bronze")
-    snapshot_history.run(spark, config, True)
+    making(SILVER)(spark, config, True)
     say("silver is made")
     rebalance_history.run(spark, config, True)
     say("gold is made")
@@ -61,10 +64,15 @@ def run(spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, seed: int, 
 def read_history(spark: SparkSession, lake: Lake) -> History:
     """What gold says of the groups of a lake's one cluster."""
     rebalances, members, events = (
-        lake.read(spark, table).toArrow().to_pylist()
-        for table in (gold.REBALANCES, gold.REBALANCE_MEMBERS, gold.GROUP_EVENTS)
+        read_view(spark, lake, view).toArrow().to_pylist()
+        for view in (groups.REBALANCES, groups.REBALANCE_MEMBERS, groups.GROUP_EVENTS)
     )
-    return history_of([{**row, "rebalance_id": row["id"]} for row in rebalances], members, events, topics={})
+    # As close as polls and the log together know it.
+    told = [
+        {**row, "rebalance_id": row["id"], "began_before": row["narrowed_before"] or row["began_before"]}
+        for row in rebalances
+    ]
+    return history_of(told, members, events, topics={})
 
 
 def _config(folder: Path, bootstrap_servers: str) -> Config:

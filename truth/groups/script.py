@@ -1,4 +1,6 @@
-"""A seeded series of things done to the members of a group: decided beforehand, from the seed and the kind of group alone."""
+"""A seeded series of things done to the members of a group: decided beforehand, from the seed and the kind of group
+alone.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +49,9 @@ class Deed:
     """One thing done to one member, or to the group's topic."""
 
     action: str
-    """join | leave | crash | restart | expire | pause | resume | widen | narrow | grow | crash_loop | move (of the coordinator)."""
+    """join | leave | crash | restart | expire | pause | resume | widen | narrow | grow | crash_loop | move (of the
+    coordinator).
+    """
     member: str = ""
     """Its client id."""
 
@@ -75,7 +79,8 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
 """The reasons that history must give for an action, and no others."""
 
 CLASSIC_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
-    # Each member joins again when it notices, which may take a generation more; and only then is the new topic shared out.
+    # Each member joins again when it notices, which may take a generation more; and only then is the new topic shared
+    # out.
     "grow": ("same_members",),
     "widen": ("partitions_changed", "same_members"),
 }
