@@ -1,6 +1,12 @@
-"""``python -m benchmarks [--quick]``: every benchmark, one after the other."""
+"""``python -m benchmarks [--quick]``: every benchmark, one after the other; of the rounds the first alone, if it is to
+be quick.
+"""
 
-from benchmarks import decode, group_log, increment, memory, poll
+import subprocess
+import sys
+
+from benchmarks import decode, group_log, memory, poll
+from benchmarks.rounds import __main__ as rounds
 
 if __name__ == "__main__":
     decode.main()
@@ -9,6 +15,9 @@ if __name__ == "__main__":
     print()
     memory.main()
     print()
-    increment.main()
-    print()
     group_log.main()
+    print()
+    # In a process of its own: this one has a Spark session without Delta by now.
+    failed = subprocess.run([sys.executable, "-m", "benchmarks.views", *sys.argv[1:]], check=False).returncode
+    print()
+    sys.exit(rounds.main(["--only", "quiet_s"] if "--quick" in sys.argv else []) or failed)

@@ -1,4 +1,6 @@
-"""Metadata responses as a cluster of some size would send them, made with NumPy since large ones are wanted in a moment."""
+"""Metadata responses as a cluster of some size would send them, made with NumPy since large ones are wanted in a
+moment.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def metadata_response(
     seed: int = 1,
     address: tuple[str, int] | None = None,
 ) -> bytes:
-    """Return the body of a response (versions 5 to 13) in which a `shrunk` share of all partitions has lost one replica of its ISR.
+    """Return the body of a response (versions 5 to 13) in which a `shrunk` share of all partitions has lost one replica
+    of its ISR.
 
     `address`: host and port of every broker, where they should be one that can be reached.
     """

@@ -1,8 +1,10 @@
-"""Decoding Metadata responses, side by side: this decoder to Arrow, kafka-python, aiokafka, and Kafka's own Java classes.
+"""Decoding Metadata responses, side by side: this decoder to Arrow, kafka-python, aiokafka, and Kafka's own Java
+classes.
 
-``python -m benchmarks.decode [--quick]``. Each figure is the best of as many runs as its row says, as many for each decoder; only of
-1,000,000 partitions the pure Python ones are run once. All on one machine in one process, Java's measured inside its JVM, after
-runs that warm it up. Ratios are how many times as long as this decoder the other one takes.
+``python -m benchmarks.decode [--quick]``. Each figure is the best of as many runs as its row says, as many for each
+decoder; only of 1,000,000 partitions the pure Python ones are run once. All on one machine in one process, Java's
+measured inside its JVM, after runs that warm it up. Ratios are how many times as long as this decoder the other one
+takes.
 """
 
 from __future__ import annotations
@@ -111,7 +113,8 @@ def main() -> None:
 
 HEADER = (
     "ms, best of the runs (how many times ours); runs: of each, or: of ours and Java / of kafka-python and aiokafka\n"
-    f"{'topics x partitions':>20} {'shrunk':>6} {'body':>8} {'runs':>6} {'ours':>7} {'kafka-python':>16} {'Java, warm':>15}"
+    f"{'topics x partitions':>20} {'shrunk':>6} {'body':>8} {'runs':>6} {'ours':>7} {'kafka-python':>16} "
+    f"{'Java, warm':>15}"
     f" {'ours v5':>8} {'aiokafka v5':>16}"
 )
 
@@ -120,7 +123,8 @@ def line(figures: Figures) -> str:
     """Return a row of the table."""
     runs = f"{figures.runs}" if figures.runs == figures.slow_runs else f"{figures.runs} / {figures.slow_runs}"
     return (
-        f"{f'{figures.topics:,} x {figures.partitions:,}':>20} {figures.shrunk:>6.0%} {figures.body_bytes / 1e6:>5.1f} MB"
+        f"{f'{figures.topics:,} x {figures.partitions:,}':>20} {figures.shrunk:>6.0%} "
+        f"{figures.body_bytes / 1e6:>5.1f} MB"
         f" {runs:>6} {figures.ours:>7.1f} {_versus(figures.kafka_python, figures.ours):>16}"
         f" {_versus(figures.java_warm, figures.ours):>15} {figures.ours_v5:>8.1f}"
         f" {_versus(figures.aiokafka_v5, figures.ours_v5):>16}"
@@ -141,7 +145,9 @@ def measured(
     runs: int,
     slow_runs: int,
 ) -> Figures:
-    """Return what each decoder takes. `slow_runs`: of the pure Python ones, which take seconds for very large responses."""
+    """Return what each decoder takes. `slow_runs`: of the pure Python ones, which take seconds for very large
+    responses.
+    """
     body = metadata_response(VERSION, topics, partitions, shrunk=shrunk)
     body_v5 = metadata_response(AIOKAFKA_VERSION, topics, partitions, shrunk=shrunk)
     file.write_bytes(body)
@@ -172,7 +178,9 @@ def best(call: Callable[[], object], runs: int) -> float:
 
 @contextmanager
 def java_timer() -> Iterator[Callable[[Path, int], list[float]]]:
-    """Give a function (file, times) -> milliseconds of each decode of that file by Kafka's classes, in a JVM of its own."""
+    """Give a function (file, times) -> milliseconds of each decode of that file by Kafka's classes, in a JVM of its
+    own.
+    """
     gateway: Any = JavaGateway.launch_gateway(
         jarpath=str(next(SPARK_JARS.glob("py4j-*.jar"))),
         classpath=os.pathsep.join([*map(str, kafka_jars(KAFKA)), str(SPARK_JARS / "*")]),

@@ -1,11 +1,12 @@
-"""Reading the coordinators' log, side by side: this source on one core and through Spark, and plain confluent-kafka loops.
+"""Reading the coordinators' log, side by side: this source on one core and through Spark, and plain confluent-kafka
+loops.
 
-``python -m benchmarks.group_log [--quick]``. Topics in the layout of `__consumer_offsets` on a real broker hold offset commits and,
-among them, records of groups: a classic group of three members, a KIP-848 group's epoch and what a member has, in turn. Every loop
-passes over commits by the first two bytes of the key and decodes the rest. kafka-python has no classes for these records, so the plain
-loops decode with the struct module; ours decodes every type and version, to Arrow. Rates are records read a second, commits
-included, medians of the runs; ratios are to the faster of the two loops as they come. The tuned one has this source's
-settings of the client: what is left to gain in Python.
+``python -m benchmarks.group_log [--quick]``. Topics in the layout of `__consumer_offsets` on a real broker hold offset
+commits and, among them, records of groups: a classic group of three members, a KIP-848 group's epoch and what a member
+has, in turn. Every loop passes over commits by the first two bytes of the key and decodes the rest. kafka-python has no
+classes for these records, so the plain loops decode with the struct module; ours decodes every type and version, to
+Arrow. Rates are records read a second, commits included, medians of the runs; ratios are to the faster of the two loops
+as they come. The tuned one has this source's settings of the client: what is left to gain in Python.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a polling task holds in memory at most: as many clusters as a task has, whose rows nobody takes for a while.
 
-``python -m benchmarks.memory [--quick]``. Each cluster answers with 1,000 x 100 partitions (`benchmarks.replay`), and all answers
-are there before a row is taken. Measured is the growth of a fresh process; beside it what it would be without a bound on
-decoded answers.
+``python -m benchmarks.memory [--quick]``. Each cluster answers with 1,000 x 100 partitions (`benchmarks.replay`), and
+all answers are there before a row is taken. Measured is the growth of a fresh process; beside it what it would be
+without a bound on decoded answers.
 """
 
 from __future__ import annotations

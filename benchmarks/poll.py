@@ -1,9 +1,10 @@
-"""A poll from end to end, socket to columns, side by side: this poller, confluent-kafka's list_topics, kafka-python's describe_topics.
+"""A poll from end to end, socket to columns, side by side: this poller, confluent-kafka's list_topics, kafka-python's
+describe_topics.
 
-``python -m benchmarks.poll [--quick]``. Each client keeps its connection and asks a process that replays one answer of 1,000 x 100
-partitions (`benchmarks.replay`), so that nobody waits for a broker's work. All are warm and run equally
-often. Ratios are how many times as long as this poller the other one takes, by medians. The last rows say what this poller's time
-is made of.
+``python -m benchmarks.poll [--quick]``. Each client keeps its connection and asks a process that replays one answer of
+1,000 x 100 partitions (`benchmarks.replay`), so that nobody waits for a broker's work. All are warm and run equally
+often. Ratios are how many times as long as this poller the other one takes, by medians. The last rows say what this
+poller's time is made of.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def main() -> None:
     with replayed(TOPICS, PARTITIONS) as address:
         ours, others, parts = measured(address, runs=3 if quick else 15)
     print(
-        f"a poll end to end, {TOPICS:,} x {PARTITIONS} partitions, ms {'best':>24} {'median':>8} {'runs':>5} {'times ours':>11}"
+        f"a poll end to end, {TOPICS:,} x {PARTITIONS} partitions, ms {'best':>24} {'median':>8} {'runs':>5} "
+        f"{'times ours':>11}"
     )
     for times in (ours, *others, *parts):
         ratio = f"{times.median / ours.median:10.2f}x"

@@ -36,9 +36,11 @@ def counted_session(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def counted(spark: SparkSession) -> Iterator[dict[str, Read]]:
-    """Count what is read while this is open, by any session made by counted_session; filled in at the end, by `schema.table`.
+    """Count what is read while this is open, by any session made by counted_session; filled in at the end, by
+    `schema.table`.
 
-    Tables of which no file was opened are not there. A file counts as often as it is scanned; Delta's logs do not count.
+    Tables of which no file was opened are not there. A file counts as often as it is scanned; Delta's logs do not
+    count.
     """
     found: dict[str, Read] = {}
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001

@@ -1,4 +1,6 @@
-"""A process that answers ApiVersions and Metadata requests with bytes that were made before: a broker without its work."""
+"""A process that answers ApiVersions and Metadata requests with bytes that were made before: a broker
+without its work.
+"""
 
 from __future__ import annotations
 

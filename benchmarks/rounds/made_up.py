@@ -1,0 +1,197 @@
+"""Clusters that are made up, and what a poller would write of them: bronze rows by the poller's own code, from arrays.
+
+A topic's partitions have three replicas each on brokers that follow one another, so that each broker has the same
+share. Time is made up
+too: polls are on their beat and answered at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from metadata_source.options import TopicFilter
+from metadata_source.poller import Poll
+from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
+from metadata_source.records import POLLS, BatchRecords, Planned
+from metadata_source.schedule import day_of, mint_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+REPLICAS: Final = 3
+API_VERSION: Final = 13
+METADATA_VERSION_LEVEL: Final = 27
+TOOK: Final = timedelta(milliseconds=20)
+BEGAN_AGO: Final = timedelta(hours=6)
+
+
+class MadeUpCluster:
+    """A cluster of `topics` x `partitions`, all led by their preferred replicas and whole."""
+
+    def __init__(self, alias: str, topics: int, partitions: int, brokers: int) -> None:
+        count = topics * partitions
+        number = np.arange(count)
+        self.alias = alias
+        self.topics, self.partitions, self.brokers = topics, partitions, brokers
+        self.replicas = ((number[:, None] + np.arange(REPLICAS)) % brokers).astype(np.int32)
+        self.in_sync = np.ones((count, REPLICAS), np.bool_)
+        self.leads = np.zeros(count, np.int64)
+        """Which of its replicas leads each partition."""
+        self.leader_epoch = np.zeros(count, np.int32)
+        self.is_listed = np.ones(brokers, np.bool_)
+
+    def stop(self, broker: int) -> None:
+        """Take a broker out of every ISR; the next replica leads where it led."""
+        gone = self.replicas == broker
+        self.is_listed[broker] = False
+        self.in_sync &= ~gone
+        self._lead(np.argmax(self.in_sync, axis=1))
+
+    def start(self, broker: int) -> None:
+        """Bring it back, and leadership to the preferred replicas."""
+        self.is_listed[broker] = True
+        self.in_sync |= self.replicas == broker
+        self._lead(np.argmax(self.in_sync, axis=1))
+
+    def change(self, count: int) -> None:
+        """Change so many partitions: the first half of them get another leader, of the others a replica leaves the ISR;
+        or back again.
+        """
+        chosen = np.linspace(0, len(self.leads) - 1, count).astype(np.int64)
+        led, shrunk = chosen[: count // 2], chosen[count // 2 :]
+        leads = self.leads.copy()
+        leads[led] = 1 - leads[led]
+        self._lead(leads)
+        self.in_sync[shrunk, REPLICAS - 1] ^= True
+
+    def metadata(self) -> ClusterMetadata:
+        """Return the answer of a broker."""
+        count = len(self.leads)
+        of_topic = pa.array(np.repeat(np.arange(self.topics, dtype=np.int32), self.partitions))
+        names = pa.array([f"topic-{number:05d}" for number in range(self.topics)])
+        ids = pa.array([f"{number:022d}" for number in range(self.topics)])
+        offline = ~self.is_listed[self.replicas]
+        columns = {
+            "topic": pa.DictionaryArray.from_arrays(of_topic, names),
+            "topic_id": pa.DictionaryArray.from_arrays(of_topic, ids),
+            "partition": np.tile(np.arange(self.partitions, dtype=np.int32), self.topics),
+            "error_code": np.zeros(count, np.int16),
+            "leader": self.replicas[np.arange(count), self.leads],
+            "leader_epoch": self.leader_epoch,
+            "replicas": _lists(self.replicas, np.ones_like(self.in_sync)),
+            "isr": _lists(self.replicas, self.in_sync),
+            "offline_replicas": _lists(self.replicas, offline),
+        }
+        topics = {
+            "topic": names,
+            "topic_id": ids,
+            "error_code": np.zeros(self.topics, np.int16),
+            "is_internal": np.zeros(self.topics, np.bool_),
+            "partition_count": np.full(self.topics, self.partitions, np.int32),
+        }
+        listed = [int(broker) for broker in np.flatnonzero(self.is_listed)]
+        brokers = {
+            "broker_id": listed,
+            "host": [f"broker-{broker}.kafka.internal" for broker in listed],
+            "port": [9092] * len(listed),
+            "rack": [f"zone-{broker % REPLICAS}" for broker in listed],
+        }
+        return ClusterMetadata(
+            cluster_id=f"id-{self.alias}",
+            controller_id=0,
+            throttle_time_ms=0,
+            error_code=0,
+            cluster_authorized_operations=None,
+            brokers=_table(brokers, BROKERS),
+            topics=_table(topics, TOPICS),
+            partitions=_table(columns, PARTITIONS),
+        )
+
+    def _lead(self, leads: np.ndarray) -> None:
+        self.leader_epoch += (leads != self.leads).astype(np.int32)
+        self.leads = leads
+
+
+@dataclass
+class MadeUpPoller:
+    """A poller of clusters on one beat, in one stream that began some hours ago."""
+
+    clusters: Sequence[MadeUpCluster]
+    interval: timedelta
+    polls: int
+    """In a batch."""
+    n: int = 0
+    began_at: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0) - BEGAN_AGO)
+
+    def __post_init__(self) -> None:
+        self.stream = mint_stream(self.began_at)
+
+    def batch(self, change: Callable[[MadeUpCluster, int], object] | None = None) -> pa.Table:
+        """Return the bronze rows of the next batch; `change` is done to each cluster before each poll, whose place in
+        the batch it gets.
+        """
+        records = [BatchRecords(TopicFilter()) for _ in self.clusters]
+        rows = []
+        day = day_of(round((self.began_at + self.n * self.interval).timestamp() * 1000))
+        for place in range(self.polls):
+            due = self.began_at + self.n * self.interval
+            for cluster, of_cluster in zip(self.clusters, records, strict=True):
+                if change is not None:
+                    change(cluster, place)
+                planned = Planned(
+                    self.stream,
+                    self.n,
+                    cluster.alias,
+                    day,
+                    self.interval // timedelta(milliseconds=1),
+                    round(due.timestamp() * 1000),
+                )
+                rows += of_cluster.rows(planned, _answered(cluster, due))
+            self.n += 1
+        return pa.Table.from_batches(rows, POLLS)
+
+
+def _answered(cluster: MadeUpCluster, due: datetime) -> Poll:
+    return Poll(
+        attempts=1,
+        sent_at=due,
+        received_at=due + TOOK,
+        latency_ms=TOOK / timedelta(milliseconds=1),
+        broker_id=int(np.argmax(cluster.is_listed)),
+        broker="broker:9092",
+        api_version=API_VERSION,
+        response_bytes=43 * len(cluster.leads),
+        throttle_time_ms=0,
+        metadata_version_level=METADATA_VERSION_LEVEL,
+        elr_version_level=0,
+        cluster_id=f"id-{cluster.alias}",
+        metadata=cluster.metadata(),
+    )
+
+
+def _lists(values: np.ndarray, is_in: np.ndarray) -> pa.ListArray:
+    """Return of each row of `values` those that are in, as a list."""
+    ends = np.concatenate([[0], np.cumsum(is_in.sum(axis=1))]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values[is_in], pa.int32()))
+
+
+def _table(columns: dict[str, object], schema: pa.Schema) -> pa.Table:
+    """Return the columns in a decoder's schema, those that are missing null."""
+    count = len(next(iter(columns.values())))
+    return pa.table(
+        [_column(columns.get(name), schema.field(name).type, count) for name in schema.names],
+        schema=schema,
+    )
+
+
+def _column(values: object, kind: pa.DataType, count: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(count, kind)
+    if isinstance(values, pa.ListArray):
+        return pa.ListArray.from_arrays(values.offsets, values.values, type=kind)
+    return (values if isinstance(values, pa.Array) else pa.array(values)).cast(kind)

@@ -1,0 +1,55 @@
+"""The pipeline at rest, beside a cluster in which nothing happens."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.rounds.processes import cpu_seconds, resident_mb
+from benchmarks.rounds.product import ENRICH, await_that, configured, running, table_folder
+from benchmarks.rounds.results import Measured, Results
+from local_cluster import LocalCluster
+from truth.administration import Administration, NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SECONDS: Final = 180.0
+PARTS: Final = 6
+"""Of the time, each as long as the interval of polls."""
+SETTLES_S: Final = 90.0
+FIRST_S: Final = 300.0
+TOPICS: Final = 10
+PARTITIONS: Final = 10
+
+
+def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
+    """Measure idle_cores and rest_mb, once history of the first polls is made and some time has passed."""
+    with LocalCluster(brokers=3, controllers=1) as cluster:
+        replicas = tuple(tuple((number + place) % 3 + 1 for place in range(3)) for number in range(PARTITIONS))
+        administration = Administration(cluster)
+        administration.create_topics([NewTopic(f"topic-{number}", replicas) for number in range(TOPICS)])
+        administration.await_settled((1, 2, 3))
+        poll = {"pollInterval": "30s", "enrich": ENRICH}
+        config = configured(folder, ["local"], cluster.bootstrap_servers, poll=poll, groupLog={})
+        with running("jobs/pipeline.py", folder) as pipeline:
+            snapshots = table_folder(config, "silver.partition_snapshots")
+            await_that("history", pipeline, folder, lambda: any(snapshots.glob("**/*.parquet")), FIRST_S)
+            time.sleep(SETTLES_S)
+            say(f"history is there; look for {SECONDS:.0f} s")
+            looks = [(time.monotonic(), cpu_seconds(pipeline.family))]
+            memory = []
+            for _ in range(PARTS):
+                time.sleep(SECONDS / PARTS)
+                family = pipeline.family
+                looks.append((time.monotonic(), cpu_seconds(family)))
+                memory.append(resident_mb(family))
+    cores = tuple((used - before) / (at - since) for (since, before), (at, used) in pairwise(looks))
+    (began, before), (ended, used) = looks[0], looks[-1]
+    return {
+        "idle_cores": Measured((used - before) / (ended - began), cores),
+        "rest_mb": Measured(statistics.median(memory), tuple(memory)),
+    }

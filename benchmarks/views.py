@@ -1,0 +1,176 @@
+"""How long it takes to ask for a day of rebalances, among a year of many.
+
+``python -m benchmarks.views [--quick]``. A year of one cluster: 1,000,000 rebalances of 200 groups, half of them
+classic, with 100,000 moves of the 50 partitions of the coordinators' log, and what polls saw of begins. Each question
+is asked of the views with the settings of the jobs, once to warm up and then RUNS times; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.aims import aim
+from benchmarks.rounds import product
+from schemas import groups, internal, silver
+from schemas.lake import TABLES, Lake, attach, ensure_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from schemas.table import Table
+
+REBALANCES: Final = 1_000_000
+MOVES: Final = 100_000
+QUICK: Final = 20
+"""Of each, a so manieth part."""
+RUNS: Final = 3
+AIM_S: Final = 2.0
+GROUPS: Final = 200
+PARTITIONS: Final = 50
+FILES: Final = 40
+_YEAR_S: Final = 365 * 86_400
+_BEGIN: Final = "TIMESTAMP '2025-11-01 00:00:00'"
+_DAY: Final = "TIMESTAMP '2026-03-01 00:00:00' AND TIMESTAMP '2026-03-02 00:00:00'"
+_PLACE: Final = {"cluster_id": "'id-prod'", "cluster": "'prod'"}
+
+QUESTIONS: Final = {
+    "a day of rebalances": f"SELECT * FROM gold.rebalances WHERE began_before BETWEEN {_DAY}",
+    "and of one group": f"SELECT * FROM gold.rebalances WHERE began_before BETWEEN {_DAY} AND group_id = 'group-7'",
+    "a day of members": f"SELECT * FROM gold.rebalance_members WHERE began_before BETWEEN {_DAY}",
+    "a day of moves and other events": f"SELECT * FROM gold.group_events WHERE began_before BETWEEN {_DAY}",
+    "what a timeline shows of a day": f"SELECT * FROM gold.incident_timeline WHERE began_before BETWEEN {_DAY}",
+    "how many there are": "SELECT count(*) AS rebalances FROM gold.rebalances",
+    "all rebalances": "SELECT * FROM gold.rebalances",
+}
+
+
+def main() -> int:
+    """Print the table, then the aim and what was reached."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of it all")
+    part = QUICK if parser.parse_args().quick else 1
+    spark = product.session()
+    with tempfile.TemporaryDirectory(prefix="views-") as folder:
+        lake = Lake(root=folder)
+        ensure_tables(spark, lake, TABLES)
+        fill(spark, lake, REBALANCES // part, MOVES // part)
+        attach(spark, lake)
+        print(f"seconds, of {REBALANCES // part:,} rebalances and {MOVES // part:,} moves, medians of {RUNS}")
+        took = {}
+        for what, sql in QUESTIONS.items():
+            took[what] = ask(spark, sql)
+            print(f"{what:<34}{took[what]:>8.2f}", flush=True)
+    first = next(iter(QUESTIONS))
+    print(aim(first, took[first], "<=", AIM_S, " s"))
+    return 0 if took[first] <= AIM_S else 1
+
+
+def ask(spark: SparkSession, sql: str) -> float:
+    """Return how long it takes until all rows of the answer were there, without handing them over."""
+    times = []
+    for _ in range(RUNS + 1):
+        begin = time.monotonic()
+        spark.sql(sql).write.format("noop").mode("overwrite").save()
+        times.append(time.monotonic() - begin)
+    return statistics.median(times[1:])
+
+
+def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
+    """Write a year of rebalances and moves, each table in the order of time, as rounds do and OPTIMIZE leaves it."""
+    began = _at(f"id * {_YEAR_S / rebalances!r}D")
+    group = f"concat('group-', id % {GROUPS})"
+    of_each = {**_PLACE, "group_id": group, "source": "'log'", "log_partition": f"CAST(id % {PARTITIONS} AS INT)"}
+    topic = f"concat('topic-', id % {GROUPS})"
+    told = {
+        **of_each,
+        "id": "md5(CAST(id AS STRING))",
+        "group_type": "IF(id % 2 = 0, 'classic', 'consumer')",
+        "began_before": began,
+        "ended_after": f"{began} + INTERVAL 3 SECONDS",
+        "ended_before": f"{began} + INTERVAL 3 SECONDS",
+        "end_reason": "'completed'",
+        "duration_ms_min": "3000",
+        "members": "3",
+        "subscribed": f"array({topic})",
+        "assigned": (
+            f"array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', {topic}), 'partitions', 5))"
+        ),
+        "since_previous_ms": "60000",
+        "is_live": "false",
+    }
+    _write(spark, lake, groups.REBALANCES_TOLD, rebalances, told)
+    had = (
+        f"array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', {topic}), 'partitions', "
+        f"array(0, 1)))"
+    )
+    members = {
+        **{name: told[name] for name in ("group_id", "began_before", "is_live")},
+        **_PLACE,
+        "rebalance_id": told["id"],
+        "member_id": "concat('member-', id)",
+        "change": "'stayed'",
+        "before": had,
+        "after": had,
+    }
+    _write(spark, lake, groups.REBALANCE_MEMBERS_TOLD, rebalances, members)
+    begun = {
+        **{name: of_each[name] for name in (*_PLACE, "group_id")},
+        "began_after": f"{began} - INTERVAL 10 SECONDS",
+        "began_before": f"{began} - INTERVAL 1 SECOND",
+        "ended_before": f"{began} + INTERVAL 9 SECONDS",
+    }
+    # Polls saw every second one of the classic groups' begin.
+    _write(spark, lake, groups.REBALANCE_BEGINS, rebalances, begun, where="id % 4 = 0")
+    moved = _at(f"id * {_YEAR_S / moves!r}D")
+    leaders = {
+        **_PLACE,
+        "log_partition": of_each["log_partition"],
+        "poll": "concat('s/', lpad(CAST(id AS STRING), 12, '0'))",
+        "began_after": f"{moved} - INTERVAL 10 SECONDS",
+        "began_before": moved,
+        "leader": f"CAST(id DIV {PARTITIONS} % 3 AS INT)",
+        "prev_leader": f"CAST((id DIV {PARTITIONS} + 2) % 3 AS INT)",
+        "is_move": f"id >= {PARTITIONS}",
+        "followed_until": f"{moved} + INTERVAL 20 SECONDS",
+    }
+    _write(spark, lake, silver.COORDINATORS, moves, leaders)
+    _write(spark, lake, groups.GROUP_LIVES, GROUPS, {**of_each, "valid_from": _BEGIN, "is_live": "true"})
+    seen = {
+        **_PLACE,
+        "topic": topic,
+        "topic_id": f"concat('id-', {topic})",
+        "partition_count": "6",
+        "first_poll": "'s/000000000000'",
+        "valid_from": _BEGIN,
+    }
+    _write(spark, lake, silver.TOPIC_SNAPSHOTS, GROUPS, seen)
+    state = {**_PLACE, "history": "'silver'", "done_at": _at(f"{_YEAR_S}D")}
+    _write(spark, lake, internal.STATE, 1, state)
+
+
+def _at(seconds: str) -> str:
+    return f"timestamp_micros(unix_micros({_BEGIN}) + CAST(1000000 * ({seconds}) AS BIGINT))"
+
+
+def _write(
+    spark: SparkSession, lake: Lake, table: Table, count: int, values: Mapping[str, str], *, where: str = "true"
+) -> None:
+    """Append what `values` say (SQL of `id`, a number), something where a value must be, and null elsewhere."""
+    some = {"string": "''", "int": "0", "bigint": "0", "timestamp": _BEGIN}
+    columns = []
+    for column in (column for column in table.columns if column.generated_as is None):
+        value = values.get(column.name, "NULL" if column.nullable else some.get(column.type, "NULL"))
+        columns.append(f"CAST({value} AS {column.type}) AS `{column.name}`")
+    rows = spark.range(0, count, 1, FILES if count > FILES else 1).where(where).selectExpr(*columns)
+    rows.write.format("delta").mode("append").save(lake.path(table))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
