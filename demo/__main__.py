@@ -1,9 +1,9 @@
 """An incident on a real cluster, kept as history: ``make demo``.
 
-Three brokers with traffic and two groups of consumers are polled every two seconds, and the log of their coordinators is read,
-while consumers join, leave and crash, brokers stop and come back, one that coordinates a group among them, a partition moves,
-leadership returns to the preferred replicas and a topic is made again. Then it prints what the tables say about it. Everything is
-in .demo/ (made anew each time); nothing is left running.
+Three brokers with traffic and two groups of consumers are polled every two seconds, and the log of their coordinators
+is read, while consumers join, leave and crash, brokers stop and come back, one that coordinates a group among them, a
+partition moves, leadership returns to the preferred replicas and a topic is made again. Then it prints what the tables
+say about it. Everything is in .demo/ (made again each time); nothing is left running.
 """
 
 import os
@@ -26,7 +26,8 @@ RACKS = ("a", "b", "c")
 MORE = """
 Ask further, for instance what happened to one topic, in order:
 
-PATH="$PWD/.venv/bin:$PATH" spark-submit --properties-file conf/spark-defaults.conf jobs/query.py timeline --config .demo/demo.yaml --topic orders
+PATH="$PWD/.venv/bin:$PATH" spark-submit --properties-file conf/spark-defaults.conf jobs/query.py \\
+  timeline --config .demo/demo.yaml --topic orders
 """
 
 SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000"}
@@ -65,7 +66,9 @@ def main() -> int:
 
 
 def record(folder: Path, say: Say) -> Pipeline:
-    """Play the script with the pipeline running, so that the lake in `folder` has it all; return the pipeline, ended."""
+    """Play the script with the pipeline running, so that the lake in `folder` has it all; return the
+    pipeline, ended.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     say(f"start three brokers and a controller, in racks {', '.join(RACKS)}")
@@ -89,7 +92,8 @@ def record(folder: Path, say: Say) -> Pipeline:
             pipeline.await_batches(1)
             play(cluster, administration, consumers, pipeline, say)
         say(
-            f"stop the pipeline and make history of the last polls ({traffic.delivered} records were delivered, {traffic.refused} not)"
+            f"stop the pipeline and make history of the last polls ({traffic.delivered} records were delivered, "
+            f"{traffic.refused} not)"
         )
         pipeline.stop()
         pipeline.run_once()

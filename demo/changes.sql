@@ -6,18 +6,18 @@ WITH partition_changes AS (
 ),
 
 brokers AS (
-  SELECT superseded_at AS at, 'broker left' AS what, broker_id, NULL AS partitions,
+  SELECT valid_to AS at, 'broker left' AS what, broker_id, NULL AS partitions,
     host || ':' || port AS before, 'not listed' AS after, NULL AS example
   FROM silver.broker_snapshots
-  WHERE ended_as IS NOT NULL
+  WHERE end_reason IS NOT NULL
   UNION ALL
-  SELECT first_seen_at, 'broker joined', broker_id, NULL, 'not listed', host || ':' || port, NULL
+  SELECT valid_from, 'broker joined', broker_id, NULL, 'not listed', host || ':' || port, NULL
   FROM silver.broker_snapshots
   WHERE prev_poll IS NOT NULL AND prev_host IS NULL
 ),
 
 leaders AS (
-  SELECT first_seen_at AS at,
+  SELECT valid_from AS at,
     CASE WHEN leader = -1 THEN 'leader lost' WHEN prev_leader = -1 THEN 'leader found' ELSE 'leader moved' END AS what,
     CASE WHEN prev_leader = -1 THEN leader ELSE prev_leader END AS broker_id,
     count(*) AS partitions,
@@ -30,10 +30,11 @@ leaders AS (
 ),
 
 isr_members AS (
-  SELECT first_seen_at AS at, 'ISR lost a broker' AS what, explode(array_except(prev_isr, isr)) AS broker_id, prev_isr, isr, name
+  SELECT valid_from AS at, 'ISR lost a broker' AS what, explode(array_except(prev_isr, isr)) AS broker_id,
+    prev_isr, isr, name
   FROM partition_changes
   UNION ALL
-  SELECT first_seen_at, 'ISR got a broker', explode(array_except(isr, prev_isr)), prev_isr, isr, name
+  SELECT valid_from, 'ISR got a broker', explode(array_except(isr, prev_isr)), prev_isr, isr, name
   FROM partition_changes
 ),
 
@@ -47,7 +48,7 @@ isrs AS (
 ),
 
 reassigned AS (
-  SELECT first_seen_at AS at, 'replicas changed' AS what, NULL AS broker_id, 1 AS partitions,
+  SELECT valid_from AS at, 'replicas changed' AS what, NULL AS broker_id, 1 AS partitions,
     '[' || array_join(CAST(prev_replicas AS ARRAY<STRING>), ',') || ']' AS before,
     '[' || array_join(CAST(replicas AS ARRAY<STRING>), ',') || ']' AS after,
     name AS example
@@ -56,16 +57,16 @@ reassigned AS (
 ),
 
 topics AS (
-  SELECT ended.superseded_at AS at,
-    CASE ended.ended_as WHEN 'recreated' THEN 'topic recreated' ELSE 'topic deleted' END AS what,
+  SELECT ended.valid_to AS at,
+    CASE ended.end_reason WHEN 'recreated' THEN 'topic recreated' ELSE 'topic deleted' END AS what,
     NULL AS broker_id, ended.partition_count AS partitions, 'id ' || ended.topic_id AS before,
     coalesce('id ' || next.topic_id, 'gone') AS after, ended.topic AS example
   FROM silver.topic_snapshots ended
   LEFT JOIN silver.topic_snapshots next
     ON next.cluster_id = ended.cluster_id AND next.topic = ended.topic AND next.first_poll = ended.superseded_poll
-  WHERE ended.ended_as IN ('recreated', 'absent')
+  WHERE ended.end_reason IN ('recreated', 'gone')
   UNION ALL
-  SELECT new.first_seen_at, 'topic created', NULL, new.partition_count, 'none', 'id ' || new.topic_id, new.topic
+  SELECT new.valid_from, 'topic created', NULL, new.partition_count, 'none', 'id ' || new.topic_id, new.topic
   FROM silver.topic_snapshots new
   LEFT ANTI JOIN silver.topic_snapshots old
     ON old.cluster_id = new.cluster_id AND old.topic = new.topic AND old.superseded_poll = new.first_poll

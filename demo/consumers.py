@@ -17,7 +17,9 @@ GROUPS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     SEARCH: {"topics": ("catalog", "searches"), "protocol": "consumer"},
 }
-"""A group of the classic protocol, whose members share the partitions out, and one of KIP-848, whose coordinator does."""
+"""A group of the classic protocol, whose members share the partitions out, and one of KIP-848, whose
+coordinator does.
+"""
 
 
 class Consumers:

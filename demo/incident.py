@@ -12,8 +12,8 @@ from kafka.admin import KafkaAdminClient
 _SECONDS: Final = 30.0
 
 THREE_REPLICAS: Final = (
-    "accounts", "carts", "catalog", "clicks", "coupons", "deliveries", "emails", "fraud-scores", "inventory", "invoices",
-    "logins", "orders", "payments", "prices", "refunds", "returns", "searches",
+    "accounts", "carts", "catalog", "clicks", "coupons", "deliveries", "emails", "fraud-scores", "inventory",
+    "invoices", "logins", "orders", "payments", "prices", "refunds", "returns", "searches",
 )  # fmt: skip
 TWO_REPLICAS: Final = ("audit-log", "metrics")
 ONE_REPLICA: Final = ("scratch",)
@@ -69,7 +69,9 @@ class Administration:
         await_state("every replica is in sync", self._in_sync)
 
     def reassign(self, partition: TopicPartition) -> tuple[list[int], list[int]]:
-        """Move a partition of two replicas to the brokers that follow (1 -> 2 -> 3 -> 1); return replicas before and after."""
+        """Move a partition of two replicas to the brokers that follow (1 -> 2 -> 3 -> 1); return replicas before and
+        after.
+        """
         described = self._admin.describe_topics(TopicCollection([partition.topic]))[partition.topic].result(_SECONDS)
         before = [node.id for node in described.partitions[partition.partition].replicas]
         after = [broker % 3 + 1 for broker in before]

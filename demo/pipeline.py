@@ -102,8 +102,8 @@ class Pipeline:
         return self._run(submit_command("demo/summary.py", _relative(self.config)))
 
     def pictures(self) -> AbstractContextManager[Callable[[], str]]:
-        """Begin to draw the notebooks of the time that was polled. What it gives waits for the HTML files, and returns their paths,
-        a line each; it raises PipelineError when that fails.
+        """Begin to draw the notebooks of the time that was polled. What it gives waits for the HTML files, and returns
+        their paths, a line each; it raises PipelineError when that fails.
         """
         polled = sorted(file.stat().st_mtime for file in self._commits.iterdir() if file.name.isdigit())
         since, until = (datetime.fromtimestamp(at, UTC).isoformat() for at in (polled[0] - _QUIET_SECONDS, polled[-1]))

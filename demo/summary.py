@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs.common.config import load
 from jobs.common.session import spark_session
 from metadata_source.text import text_table
-from schemas import gold, silver
+from schemas import gold, groups, silver
 from schemas.lake import attach
 
 CHANGES = Path(__file__).with_name("changes.sql")
@@ -20,28 +20,31 @@ SELECT count_if(record = 'poll') AS polls, count_if(outcome = 'ok') AS ok, count
 FROM bronze.metadata_polls
 """
 INCIDENTS = """
-SELECT date_format(began_by, "HH:mm:ss.SSS'Z'") AS `missing from ISRs by`, broker_id AS broker, rack,
+SELECT date_format(began_before, "HH:mm:ss.SSS'Z'") AS `missing from ISRs by`, broker_id AS broker, rack,
   concat(round(duration_ms_min / 1000, 1), ' to ', round(duration_ms_max / 1000, 1), ' s') AS `for`,
-  partitions, array_join(causes, ', ') AS `because (inferred)`, lowest_level AS `worst level`
+  partitions, array_join(causes, ', ') AS `because (inferred)`, worst_level AS `worst level`
 FROM gold.broker_incidents
-ORDER BY began_by, broker_id
+ORDER BY began_before, broker_id
 """
 LEADERS = """
-SELECT reason AS `leaders changed by (inferred)`, count(*) AS seen, sum(changes_min) AS `at least`, sum(changes_max) AS `at most`,
-  count_if(unclean <> 'none') AS `maybe unclean`, round(max(leaderless_ms_max) / 1000, 1) AS `longest without, s`
+SELECT reason AS `leaders changed by (inferred)`, count(*) AS seen, sum(changes_min) AS `at least`,
+  sum(changes_max) AS `at most`,
+  count_if(unclean <> 'no') AS `maybe unclean`, round(max(leaderless_ms_max) / 1000, 1) AS `longest without, s`
 FROM gold.leader_changes
 GROUP BY reason
 ORDER BY seen DESC
 """
 REBALANCES = """
-SELECT date_format(began_by, "HH:mm:ss.SSS'Z'") AS `rebalanced`, group_id AS `group`, group_type AS type,
+SELECT date_format(coalesce(narrowed_before, began_before), "HH:mm:ss.SSS'Z'") AS `rebalanced`, group_id AS `group`,
+  group_type AS type,
   concat(prev_generation, ' to ', generation) AS generation,
-  concat(prev_members, ' to ', members) AS members, joined, left, kept, moved + added AS `got another`, phases,
+  concat(prev_members, ' to ', members) AS members, members_joined AS joined, members_left AS left,
+  partitions_kept AS kept, partitions_moved + partitions_added AS `got another`, phases,
   array_join(reasons, ', ') AS `because (inferred)`,
   concat(round(duration_ms_min / 1000, 1), ' to ', round(duration_ms_max / 1000, 1), ' s') AS took,
-  CASE WHEN followed_move THEN concat('to broker ', coordinator) END AS `after a move of the coordinator`
+  CASE WHEN followed_coordinator_move THEN concat('to broker ', coordinator) END AS `after a move of the coordinator`
 FROM gold.rebalances
-ORDER BY began_by, group_id
+ORDER BY began_before, group_id
 """
 HISTORIES = (
     silver.BROKER_SNAPSHOTS,
@@ -55,10 +58,10 @@ HISTORIES = (
     *gold.ISR_TABLES,
     *gold.LEADER_TABLES,
     silver.GROUP_SNAPSHOTS,
-    gold.REBALANCES,
-    gold.REBALANCE_MEMBERS,
-    gold.GROUP_EVENTS,
-    gold.REBALANCE_STORMS,
+    groups.REBALANCES,
+    groups.REBALANCE_MEMBERS,
+    groups.GROUP_EVENTS,
+    groups.REBALANCE_STORMS,
 )
 
 
@@ -71,7 +74,8 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join([*text_table(rows.columns, rows.collect()), ""]))
     (polls,) = spark.sql(POLLS).collect()
     print(
-        f"{polls.polls} polls ({polls.ok} good, {polls.failed} failed; an answer took {polls.latency_ms:.1f} ms in the median)"
+        f"{polls.polls} polls ({polls.ok} good, {polls.failed} failed; an answer took {polls.latency_ms:.1f} ms in "
+        f"the median)"
         f" are {polls.rows} rows of bronze.metadata_polls; with what the coordinators of groups wrote that became:"
     )
     print(

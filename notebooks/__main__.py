@@ -1,6 +1,7 @@
 """Run notebooks on a lake and write what they show: an HTML file each, whole in itself.
 
-python -m notebooks incident [isr_history ...] --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID] [--group G]
+python -m notebooks incident [isr_history ...] --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic
+T] [--broker ID] [--group G]
 """
 
 import argparse
@@ -19,8 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in ("since", "until", "cluster", "topic", "broker", "group"):
         if (value := getattr(arguments, name)) is not None:
             parameters[name] = value
-    # The JVM lives a minute: its second compiler costs more than it brings. (Without it there would be 48 MB for compiled
-    # code, which Spark fills.)
+    # The JVM lives a minute: its second compiler costs more than it brings. (Without it there would be 48 MB for
+    # compiled code, which Spark fills.)
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m")
     arguments.to.mkdir(parents=True, exist_ok=True)
     try:

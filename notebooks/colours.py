@@ -1,7 +1,9 @@
-"""One meaning for a colour, in every picture: levels from yellow to black, brokers blue to pink, leaders' reasons brown and green.
+"""One meaning for a colour, in every picture: levels from yellow to black, brokers blue to pink, leaders' reasons brown
+and green.
 
-Reasons of rebalances are lime to teal, storms crimson, members pale blue-grey unless they joined. Counts are grey, and hatching is what nobody knows. Chosen so that those who see red and green alike can tell them apart:
-within each group the lightness differs too.
+Reasons of rebalances are lime to teal, storms crimson, members pale blue-grey unless they joined. Counts are grey, and
+hatching is what nobody knows. Chosen so that those who see red and green alike can tell them apart: within each group
+the lightness differs too.
 """
 
 from collections.abc import Iterable, Mapping

@@ -52,9 +52,9 @@ def bars(
     title: str,
     colour_of: Mapping[str, str],
 ) -> Figure:
-    """Bars in lanes: `rows` have lane, kind (a key of `colour_of`; later keys are drawn over earlier ones), began_after, began_by,
-    ended_after, ended_by; and may have note (stands above the bar), label (in it, where it fits), and of: how many lanes there
-    are with those left out.
+    """Bars in lanes: `rows` have lane, kind (a key of `colour_of`; later keys are drawn over earlier ones),
+    began_after, began_before, ended_after, ended_before; and may have note (above the bar), label (in it, where it
+    fits), of: how many lanes there are with those left out.
 
     Lanes stand from the top in the order of their first rows.
     """
@@ -90,7 +90,9 @@ def bars(
 
 
 def levels(edges: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str) -> Figure:
-    """How many partitions were at each level over time: `edges` have level, at, sure and maybe (what is added to both counts)."""
+    """How many partitions were at each level over time: `edges` have level, at, sure and maybe (what is added to both
+    counts).
+    """
     found = [] if edges.empty else [level for level in colours.LEVEL if level in set(edges["level"])]
     figure, panels = _figure(title, 0.7 + 1.15 * max(len(found), 1), len(found) or 1)
     for axes, level in zip(panels, found, strict=False):
@@ -113,7 +115,9 @@ def levels(edges: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: st
 def stack(
     edges: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str, colour_of: Mapping[str, str]
 ) -> Figure:
-    """Counts over time, one upon the other: `edges` have kind (a key of `colour_of`, the first lowest), at and added."""
+    """Counts over time, one upon the other: `edges` have kind (a key of `colour_of`, the first lowest),
+    at and added.
+    """
     figure, (axes,) = _figure(title, 2.6)
     handles = []
     if not edges.empty:
@@ -136,7 +140,7 @@ def stack(
 def events(
     rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str, brokers: Mapping[int, colours.Style]
 ) -> Figure:
-    """What happened, a lane for each kind: `rows` have what, broker_id (null: none, -1: no leader), began_after, began_by and count."""
+    """What happened, a lane for each kind: `rows` have what, broker_id (null: none, -1: no leader), began_*, count."""
     lanes = [] if rows.empty else list(dict.fromkeys(rows["what"]))
     figure, (axes,) = _figure(title, 0.9 + 0.55 * max(len(lanes), 2))
     seen = [] if rows.empty else sorted({int(broker) for broker in rows["broker_id"].dropna()})
@@ -145,12 +149,12 @@ def events(
         colour = _broker(broker, brokers).colour
         places = [lanes.index(what) + _aside(broker, seen) for what in own["what"]]
         begins = own["began_after"].fillna(window.since).clip(lower=window.since)
-        axes.hlines(places, begins, own["began_by"], color=colour, linewidth=1.5)
-        axes.plot(own["began_by"], places, color=colour, marker="o", markersize=5, linestyle="", zorder=4)
+        axes.hlines(places, begins, own["began_before"], color=colour, linewidth=1.5)
+        axes.plot(own["began_before"], places, color=colour, marker="o", markersize=5, linestyle="", zorder=4)
         if len(rows) <= MOST_NOTES:
             # Below the line where the number of the one before would run into it.
-            aside = own.groupby("what")["began_by"].diff() < (window.until - window.since) * 0.03
-            for at, place, count, below in zip(own["began_by"], places, own["count"], aside, strict=True):
+            aside = own.groupby("what")["began_before"].diff() < (window.until - window.since) * 0.03
+            for at, place, count, below in zip(own["began_before"], places, own["count"], aside, strict=True):
                 offset = (4, -8 if below else 3)
                 axes.annotate(f"{count:,}", (at, place), offset, textcoords="offset points", fontsize=7.5, zorder=4)
     _lanes(axes, lanes)
@@ -163,20 +167,23 @@ def events(
 def balance(
     rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str, brokers: Mapping[int, colours.Style]
 ) -> Figure:
-    """What each broker led, and what others led of what it should, over time: `rows` of gold.leader_balance, with of: how many brokers there are."""
-    of_each = [] if rows.empty else list(rows.sort_values("at").groupby("broker_id"))
+    """What each broker led, and what others led of what it should, over time.
+
+    `rows` of gold.leader_balance, with of: how many brokers there are.
+    """
+    of_each = [] if rows.empty else list(rows.sort_values("valid_from").groupby("broker_id"))
     figure, panels = _figure(capped(title, len(of_each), int(rows["of"].iloc[0]) if len(rows) else 0), 5.0, 2)
     for axes, column, what in zip(
         panels,
-        ("leaders", "led_elsewhere"),
+        ("leads", "led_elsewhere"),
         ("partitions\nthat it leads", "partitions that it\nshould lead, but\nothers do"),
         strict=True,
     ):
         for broker, own in of_each:
             style = _broker(int(broker), brokers)
             last = own.iloc[-1]
-            end = window.known_end if pd.isna(last.superseded_at) else window.clip(last.superseded_at)
-            times = [*own["at"].clip(lower=window.since), end]
+            end = window.known_end if pd.isna(last.valid_to) else window.clip(last.valid_to)
+            times = [*own["valid_from"].clip(lower=window.since), end]
             axes.step(
                 times, [*own[column], last[column]], where="post", color=style.colour, linestyle=style.line, linewidth=2
             )
@@ -195,12 +202,15 @@ def changes(
     colour_of: Mapping[str, str],
     what: str = "changes",
 ) -> Figure:
-    """How much happened for which reason in each bin: `rows` have began_by (when seen), reason (a key of `colour_of`), changes_min and changes_max."""
+    """How much happened for which reason in each bin.
+
+    `rows` have began_before (when seen), reason (a key of `colour_of`), changes_min and changes_max.
+    """
     figure, (axes,) = _figure(title, 2.6)
     width = bin_width(window, MOST_BINS)
     handles: list[Artist] = []
     if not rows.empty:
-        binned = rows.assign(bin=rows["began_by"].dt.floor(width))
+        binned = rows.assign(bin=rows["began_before"].dt.floor(width))
         least = binned.pivot_table(index="bin", columns="reason", values="changes_min", aggfunc="sum", fill_value=0)
         base = least.sum(axis=1) * 0
         for reason in [reason for reason in colour_of if reason in least]:
@@ -226,7 +236,10 @@ def changes(
 
 
 def heat(rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str) -> Figure:
-    """Counts by lane and time: `rows` have lane, began_by and count. Lanes stand in their order, those with the most where not all fit."""
+    """Counts by lane and time: `rows` have lane, began_before and count.
+
+    Lanes keep their order; where not all fit, those with the most are shown.
+    """
     width = bin_width(window, MOST_BINS)
     most_in = [] if rows.empty else rows.groupby("lane")["count"].sum().nlargest(MOST_LANES).index
     lanes = sorted(most_in)
@@ -235,7 +248,7 @@ def heat(rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str) 
         f"{capped(title, len(lanes), of)}, in each {said(width)}", 0.9 + 0.36 * max(len(lanes), 2)
     )
     if lanes:
-        binned = rows.assign(bin=rows["began_by"].dt.floor(width))
+        binned = rows.assign(bin=rows["began_before"].dt.floor(width))
         counts = binned[binned["lane"].isin(lanes)].groupby(["lane", "bin"])["count"].sum()
         for (lane, begin), count in counts.items():
             shade, y = count / counts.max(), lanes.index(lane)
@@ -250,7 +263,9 @@ def heat(rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str) 
 
 
 def before_and_after(rows: pd.DataFrame, *, title: str, brokers: Mapping[int, colours.Style]) -> Figure:
-    """Imbalance of brokers: `rows` have broker_id, imbalance_before, imbalance_after, imbalance_worst (0 to 1, null: not known)."""
+    """Imbalance of brokers: `rows` have broker_id, imbalance_before, imbalance_after, imbalance_worst (0 to 1, null:
+    not known).
+    """
     of = len(rows)
     if of > MOST_LANES:
         rows = rows.nlargest(MOST_LANES, "imbalance_worst")
@@ -261,7 +276,8 @@ def before_and_after(rows: pd.DataFrame, *, title: str, brokers: Mapping[int, co
         if known:
             axes.plot([min(known), max(known)], [y, y], color=LIGHT_COUNT, linewidth=3, zorder=1)
         for value, marker, fill, size in (
-            (row.imbalance_worst, "|", colour, 16), (row.imbalance_before, "o", "white", 11), (row.imbalance_after, "o", colour, 6),
+            (row.imbalance_worst, "|", colour, 16),
+            (row.imbalance_before, "o", "white", 11), (row.imbalance_after, "o", colour, 6),
         ):  # fmt: skip
             if pd.notna(value):
                 axes.plot(
@@ -273,7 +289,8 @@ def before_and_after(rows: pd.DataFrame, *, title: str, brokers: Mapping[int, co
     axes.set_xlabel("% of the partitions that it should lead")
     axes.grid(axis="x", color="#e4e4e4")
     handles = [
-        Line2D([], [], color=COUNT, marker="o", markerfacecolor="white", markersize=10, markeredgewidth=2, linestyle="", label="before (since)"),
+        Line2D([], [], color=COUNT, marker="o", markerfacecolor="white", markersize=10,
+               markeredgewidth=2, linestyle="", label="before (since)"),
         Line2D([], [], color=COUNT, marker="o", markersize=6, linestyle="", label="after (until)"),
         Line2D([], [], color=COUNT, marker="|", markersize=14, markeredgewidth=2, linestyle="", label="worst between"),
     ]  # fmt: skip
@@ -281,7 +298,9 @@ def before_and_after(rows: pd.DataFrame, *, title: str, brokers: Mapping[int, co
 
 
 def seen_and_hidden(rows: pd.DataFrame, *, title: str) -> Figure:
-    """Changes of leaders by topic: `rows` have topic, seen, changes_min and changes_max (null: not known). The first ones are shown."""
+    """Changes of leaders by topic: `rows` have topic, seen, changes_min and changes_max (null: not known). The first
+    ones are shown.
+    """
     of, rows = len(rows), rows.head(MOST_LANES)
     figure, (axes,) = _figure(capped(title, len(rows), of), 1.2 + 0.3 * max(len(rows), 2))
     if not rows.empty:
@@ -325,7 +344,9 @@ def _figure(title: str, height: float, panels: int = 1) -> tuple[Figure, list[Ax
 
 
 def _bars(axes: Axes, lane: int, spans: Sequence[Span], colour: str, least: pd.Timedelta) -> None:
-    """Thick where they surely were, thin where they may have been. A diamond shows the colour of what is too short for it."""
+    """Thick where they surely were, thin where they may have been. A diamond shows the colour of what is too short for
+    it.
+    """
     for height, ends in (
         (_MAYBE, [(part.maybe_from, part.maybe_until) for part in spans]),
         (_SURE, [(part.sure_from, part.sure_until) for part in spans]),
@@ -410,7 +431,7 @@ def _finished(
     for axes in panels:
         for gap in gaps.itertuples():
             # Over what lasts: that it was so before and afterwards does not say that it was so in between.
-            axes.axvspan(window.clip(gap.after_at), window.clip(gap.until_at), zorder=0.5 if binned else 3, **_UNKNOWN)
+            axes.axvspan(window.clip(gap.gap_start), window.clip(gap.gap_end), zorder=0.5 if binned else 3, **_UNKNOWN)
         axes.set_xlim(window.since, window.until)
     _time_axis(panels[-1], window)
     if len(gaps):

@@ -1,4 +1,6 @@
-"""Run notebooks without a browser, and keep what they show: an HTML file each, with the pictures in it and nothing to load."""
+"""Run notebooks without a browser, and keep what they show: an HTML file each, with the pictures in it and nothing to
+load.
+"""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -35,7 +37,9 @@ def names() -> list[str]:
 
 @contextmanager
 def kernel() -> Iterator[KernelManager]:
-    """A process that runs notebooks, in their folder, with this interpreter; Spark starts once in it, for all of them."""
+    """A process that runs notebooks, in their folder, with this interpreter; Spark starts once in it,
+    for all of them.
+    """
     with TemporaryDirectory() as folder:
         # Sockets that only this user can reach, and no port: a kernel runs whatever it is sent.
         manager = KernelManager(kernel_name="python3", transport="ipc", ip=str(Path(folder) / "kernel"))
@@ -71,7 +75,9 @@ def with_parameters(notebook: NotebookNode, parameters: Mapping[str, object]) ->
 
 
 def html(notebook: NotebookNode, title: str) -> str:
-    """What a notebook that ran shows, without its code and what Spark said on stderr, which the kernel passed on already."""
+    """What a notebook that ran shows, without its code and what Spark said on stderr, which the kernel passed on
+    already.
+    """
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
         if "outputs" in cell:

@@ -1,7 +1,7 @@
 """A window of one cluster's history, opened for a notebook: questions in SQL, answers as pandas frames.
 
-Questions are those of schemas/queries/ by name, or SQL, and take the same parameters: `:since`, `:until`, `:cluster`, `:topic`,
-`:broker`, `:group`.
+Questions are those of schemas/queries/ by name, or SQL, and take the same parameters: `:since`, `:until`, `:cluster`,
+`:topic`, `:broker`, `:group`.
 """
 
 import os
@@ -21,41 +21,42 @@ from jobs.common.session import spark_session
 from jobs.query import moment, text_of
 from notebooks import colours
 from notebooks.spans import Window
-from schemas import gold, silver
+from schemas import gold, groups, internal, silver
 from schemas.lake import Lake, attach
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_ROWS = 20_000
 """More than a picture can show, and little for pandas."""
-_NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, gold.PROGRESS, silver.PARTITION_SNAPSHOTS, silver.PROGRESS)
-_OF_GROUPS = (*gold.GROUP_TABLES, silver.GROUP_SNAPSHOTS)
+_NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, silver.PARTITION_SNAPSHOTS, internal.STATE)
+_OF_GROUPS = (*groups.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS)
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
 CLUSTERS = """
 WITH happened AS (
   SELECT cluster, count(*) AS events FROM gold.incident_timeline
-  WHERE began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   GROUP BY cluster
 ),
 
-made AS (SELECT cluster, min(done_at) AS known_until FROM gold.progress GROUP BY cluster),
+made AS (SELECT cluster, min(done_at) AS known_until FROM internal.state
+  WHERE history IN ('isr_shrink', 'leader_churn') GROUP BY cluster),
 
-begun AS (SELECT cluster, min(first_seen_at) AS known_from FROM silver.cluster_snapshots GROUP BY cluster)
+begun AS (SELECT cluster, min(valid_from) AS known_from FROM silver.cluster_snapshots GROUP BY cluster)
 
 SELECT cluster, coalesce(events, 0) AS events, known_from, known_until
 FROM made LEFT JOIN begun USING (cluster) LEFT JOIN happened USING (cluster)
 ORDER BY events DESC, cluster
 """
 GAPS = """
-SELECT after_at, until_at, reason FROM silver.poll_gaps
-WHERE cluster = :cluster AND after_at <= CAST(:until AS TIMESTAMP) AND until_at >= CAST(:since AS TIMESTAMP)
-ORDER BY after_at
+SELECT gap_start, gap_end, reason FROM silver.poll_gaps
+WHERE cluster = :cluster AND gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP)
+ORDER BY gap_start
 """
 BROKERS = """
 SELECT DISTINCT broker_id FROM silver.broker_snapshots WHERE cluster = :cluster
 UNION SELECT DISTINCT broker_id FROM gold.leader_balance WHERE cluster = :cluster
 """
-GROUP = "SELECT group_id FROM gold.group_states WHERE cluster = :cluster AND group_id = :group"
+GROUP = "SELECT group_id FROM gold.group_lives WHERE cluster = :cluster AND group_id = :group"
 
 
 class ReviewError(ValueError):
@@ -64,19 +65,23 @@ class ReviewError(ValueError):
 
 @dataclass(frozen=True)
 class Review:
-    """What notebooks ask and draw with. Without history (`window.known_until` is None) each answer is an empty frame."""
+    """What notebooks ask and draw with. Without history (`window.known_until` is None) each answer is an
+    empty frame.
+    """
 
     spark: SparkSession
     window: Window
     parameters: Mapping[str, object]
     gaps: pd.DataFrame
-    """after_at, until_at, reason: where nothing is known; what lies beyond both ends of history too."""
+    """gap_start, gap_end, reason: where nothing is known; what lies beyond both ends of history too."""
     brokers: Mapping[int, colours.Style]
     tables: Collection[str]
     """Tables and views that the lake has."""
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
-        """The answer to a named question or SQL. Says so when it is cut off; empty where the lake lacks a table for it."""
+        """The answer to a named question or SQL. Says so when it is cut off; empty where the lake lacks
+        a table for it.
+        """
         if self.window.known_until is None or not set(_TABLE.findall(text_of(query))).issubset(self.tables):
             return pd.DataFrame()
         return _frame(self.spark, query, {**self.parameters, **more})
@@ -102,7 +107,8 @@ def open_review(
     begin = moment(since, end)
     if begin >= end:
         raise ReviewError(f"since {since!r} is not before until {until!r}")
-    # What a configuration names, and conf/spark-defaults.conf too, is relative to the repository's root, as for the jobs.
+    # What a configuration names, and conf/spark-defaults.conf too, is relative to the repository's root, as for the
+    # jobs.
     with chdir(ROOT):
         opened = _lake(lake)
         spark = _session()
@@ -136,7 +142,7 @@ def open_review(
     if missing := [table.full_name for table in _OF_GROUPS if table.full_name not in tables]:
         print(f"Nothing is known of groups: the lake has no {missing[0]}. The job rebalance_history makes it.")
     elif group is not None and review.ask(GROUP).empty:
-        raise ReviewError(f"cluster {chosen.cluster} has no group {group!r} in gold.group_states")
+        raise ReviewError(f"cluster {chosen.cluster} has no group {group!r} in gold.group_lives")
     return review
 
 
@@ -179,7 +185,8 @@ def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:
 
 def _say(clusters: pd.DataFrame, chosen: Any, window: Window) -> None:
     print(
-        f"Cluster {chosen.cluster}: {chosen.events} events; history from {_z(chosen.known_from)} to {_z(chosen.known_until)}."
+        f"Cluster {chosen.cluster}: {chosen.events} events; history from {_z(chosen.known_from)} to "
+        f"{_z(chosen.known_until)}."
     )
     others = clusters[clusters["cluster"] != chosen.cluster]
     if len(others):
@@ -196,7 +203,7 @@ def _beyond(window: Window, known_from: pd.Timestamp | None) -> pd.DataFrame:
     """The ends of the window that history does not reach."""
     begin = window.until if known_from is None else window.clip(known_from)
     rows = [(window.since, begin, "not polled yet"), (window.known_end, window.until, "no history yet")]
-    return pd.DataFrame([row for row in rows if row[0] < row[1]], columns=["after_at", "until_at", "reason"])
+    return pd.DataFrame([row for row in rows if row[0] < row[1]], columns=["gap_start", "gap_end", "reason"])
 
 
 def _naive(at: datetime) -> pd.Timestamp:

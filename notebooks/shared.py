@@ -1,27 +1,29 @@
 """Questions that more than one notebook draws, as SQL for Review.ask."""
 
 BROKERS_OUT = """
-SELECT concat('broker ', broker_id, coalesce(concat(', rack ', max(rack) OVER (PARTITION BY broker_id)), '')) AS lane, lowest_level AS kind,
-  began_after, began_by, ended_after, ended_by,
-  concat(partitions, ' partitions', CASE WHEN size(causes) > 0 THEN concat(': ', array_join(causes, ', ')) ELSE '' END) AS note
+SELECT concat('broker ', broker_id, coalesce(concat(', rack ', max(rack) OVER (PARTITION BY broker_id)), '')) AS lane,
+  worst_level AS kind, began_after, began_before, ended_after, ended_before,
+  concat(partitions, ' partitions', CASE WHEN size(causes) > 0
+    THEN concat(': ', array_join(causes, ', ')) ELSE '' END) AS note
 FROM gold.broker_incidents
 WHERE cluster = :cluster
-  AND began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by >= CAST(:since AS TIMESTAMP))
+  AND began_before <= CAST(:until AS TIMESTAMP) AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
   AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
-ORDER BY began_by, broker_id
+ORDER BY began_before, broker_id
 """
 """For pictures.bars: when each broker was missing from ISRs."""
 
 LEVELS = """
 WITH spans AS (
   SELECT level,
-    greatest(began_by, CAST(:since AS TIMESTAMP)) AS sure_from,
-    CASE WHEN ended_by IS NOT NULL THEN greatest(ended_after, began_by) END AS sure_until,
+    greatest(began_before, CAST(:since AS TIMESTAMP)) AS sure_from,
+    CASE WHEN ended_before IS NOT NULL THEN greatest(ended_after, began_before) END AS sure_until,
     greatest(coalesce(began_after, CAST(:since AS TIMESTAMP)), CAST(:since AS TIMESTAMP)) AS maybe_from,
-    ended_by AS maybe_until
+    ended_before AS maybe_until
   FROM gold.isr_episodes
   WHERE cluster = :cluster
-    AND began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by >= CAST(:since AS TIMESTAMP))
+    AND began_before <= CAST(:until AS TIMESTAMP)
+    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
     AND (CAST(:broker AS INT) IS NULL OR array_contains(brokers_out, CAST(:broker AS INT)))
 ),
@@ -44,15 +46,15 @@ ORDER BY level, at
 """For pictures.levels: how many partitions were at each level."""
 
 LEADER_CHANGES = """
-SELECT began_by, reason, sum(changes_min) AS changes_min,
+SELECT began_before, reason, sum(changes_min) AS changes_min,
   CASE WHEN count(changes_max) = count(*) THEN sum(changes_max) END AS changes_max
 FROM gold.leader_changes
 WHERE cluster = :cluster
-  AND began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   AND (CAST(:broker AS INT) IS NULL OR :broker IN (leader, prev_leader))
-GROUP BY began_by, reason
-ORDER BY began_by, reason
+GROUP BY began_before, reason
+ORDER BY began_before, reason
 """
 """For pictures.changes: why leaders changed."""
 
@@ -60,11 +62,14 @@ GROUPS = """
 WITH rebalances AS (
   SELECT group_id, coalesce(get(reasons, 0), 'unknown') AS kind,
     -- What has no bound is drawn from where it is known.
-    coalesce(began_after, began_by) AS began_after, began_by, coalesce(ended_after, ended_by) AS ended_after, ended_by,
-    row_number() OVER (PARTITION BY group_id ORDER BY began_by DESC) AS age
+    coalesce(narrowed_after, began_after, narrowed_before, began_before) AS began_after,
+    coalesce(narrowed_before, began_before) AS began_before,
+    coalesce(ended_after, ended_before) AS ended_after, ended_before,
+    row_number() OVER (PARTITION BY group_id ORDER BY began_before DESC) AS age
   FROM gold.rebalances
   WHERE cluster = :cluster
-    AND began_by <= CAST(:until AS TIMESTAMP) AND (ended_by IS NULL OR ended_by >= CAST(:since AS TIMESTAMP))
+    AND began_before <= CAST(:until AS TIMESTAMP)
+    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
 ),
 
@@ -75,43 +80,51 @@ ranked AS (
 ),
 
 storms AS (
-  SELECT group_id, kind, began_by AS began_after, began_by, last_by AS ended_after, last_by AS ended_by, 1 AS age
+  SELECT group_id, kind, began_before AS began_after, began_before,
+    last_before AS ended_after, last_before AS ended_before, 1 AS age
   FROM gold.rebalance_storms
-  WHERE cluster = :cluster AND began_by <= CAST(:until AS TIMESTAMP) AND last_by >= CAST(:since AS TIMESTAMP)
+  WHERE cluster = :cluster AND began_before <= CAST(:until AS TIMESTAMP) AND last_before >= CAST(:since AS TIMESTAMP)
 )
 
-SELECT group_id AS lane, kind, began_after, began_by, ended_after, ended_by, of
-FROM (SELECT * FROM rebalances UNION ALL SELECT group_id, kind, began_after, began_by, ended_after, ended_by, age FROM storms)
+SELECT group_id AS lane, kind, began_after, began_before, ended_after, ended_before, of
+FROM (
+  SELECT * FROM rebalances
+  UNION ALL SELECT group_id, kind, began_after, began_before, ended_after, ended_before, age FROM storms
+)
 JOIN ranked USING (group_id)
 WHERE place <= :most AND age <= :most_of_each
-ORDER BY place, began_by
+ORDER BY place, began_before
 """
-"""For pictures.bars: rebalances and storms, a lane for each group, most rebalances first. Takes :most, :most_of_each."""
+"""For pictures.bars: rebalances and storms, a lane for each group, most rebalances first. Takes :most,
+:most_of_each.
+"""
 
 HAPPENED = """
 WITH chosen AS (
-  SELECT what, broker_id, began_by,
+  SELECT what, broker_id, began_before,
     -- Of groups, what has no bound is drawn from where it is known,
-    CASE WHEN group_id IS NULL THEN began_after ELSE coalesce(began_after, began_by) END AS began_after,
+    CASE WHEN group_id IS NULL THEN began_after ELSE coalesce(began_after, began_before) END AS began_after,
     -- and, as the log's times are their own, what falls on the same place of a picture is one dot.
     CASE WHEN group_id IS NOT NULL
-      THEN unix_micros(began_by) * 1000 DIV (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(CAST(:since AS TIMESTAMP)))
+      THEN unix_micros(began_before) * 1000
+        DIV (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(CAST(:since AS TIMESTAMP)))
     END AS place
   FROM gold.incident_timeline
   WHERE cluster = :cluster
-    AND began_by BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+    AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
     AND (CAST(:topic AS STRING) IS NULL OR topic = :topic OR topic IS NULL OR group_id IS NOT NULL)
     AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group OR group_id IS NULL)
     AND (:with_groups OR group_id IS NULL)
 )
 
-SELECT what, broker_id, min(began_after) AS began_after, max(began_by) AS began_by, count(*) AS count
+SELECT what, broker_id, min(began_after) AS began_after, max(began_before) AS began_before, count(*) AS count
 FROM chosen
-GROUP BY what, broker_id, place, CASE WHEN place IS NULL THEN struct(began_after, began_by) END
+GROUP BY what, broker_id, place, CASE WHEN place IS NULL THEN struct(began_after, began_before) END
 ORDER BY coalesce(nullif(array_position(
-  array('broker_gone', 'isr_left', 'leader_changed', 'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_absent',
-    'coordinator_moved', 'rebalance_began', 'rebalance_ended', 'storm', 'crash_loop', 'group_static_restart'), what), 0), 99),
-  what, began_by
+  array('broker_gone', 'isr_left', 'leader_changed', 'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_initially_out',
+    'coordinator_moved', 'rebalance_began', 'rebalance_ended', 'storm', 'crash_loop',
+    'group_static_restart'), what), 0), 99),
+  what, began_before
 """
 """For pictures.events: the timeline, counted. Takes :with_groups."""

@@ -1,4 +1,6 @@
-"""What a picture of bounded times must compute before it is drawn. Times are naive and UTC, as Spark hands them to pandas."""
+"""What a picture of bounded times must compute before it is drawn. Times are naive and UTC, as Spark hands them to
+pandas.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -35,7 +37,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Span:
-    """Something that surely lasted from `sure_from` to `sure_until`, and at most from `maybe_from` to `maybe_until`, within a window."""
+    """Something that surely lasted from `sure_from` to `sure_until`, and at most from `maybe_from` to `maybe_until`,
+    within a window.
+    """
 
     maybe_from: pd.Timestamp
     sure_from: pd.Timestamp
@@ -45,19 +49,20 @@ class Span:
 
 
 def span(row: Any, window: Window) -> Span:
-    """The part of `row` (began_after, began_by, ended_after, ended_by) within `window`.
+    """The part of `row` (began_after, began_before, ended_after, ended_before) within `window`.
 
-    What has not ended is sure up to the last poll, and goes on. Without a lower bound it may have begun at any time before.
+    What has not ended is sure up to the last poll, and goes on. Without a lower bound it may have begun at any time
+    before.
     """
-    is_open = pd.isna(row.ended_by)
-    sure_from = window.clip(row.began_by)
+    is_open = pd.isna(row.ended_before)
+    sure_from = window.clip(row.began_before)
     ended_after = window.known_end if is_open else row.ended_after
     return Span(
         maybe_from=window.since if pd.isna(row.began_after) else window.clip(row.began_after),
         sure_from=sure_from,
         # Seen by one poll alone, it ended after that was sent and had begun by its answer: the order is turned.
         sure_until=max(sure_from, window.clip(ended_after)),
-        maybe_until=window.until if is_open else window.clip(row.ended_by),
+        maybe_until=window.until if is_open else window.clip(row.ended_before),
         goes_on=is_open or row.ended_after >= window.until,
     )
 
@@ -74,7 +79,8 @@ def framed(window: Window, width: pd.Timedelta) -> Window:
 
 
 def running(edges: pd.DataFrame, window: Window, columns: Iterable[str]) -> pd.DataFrame:
-    """How many there are over time: `edges` (at, and what is added to each of `columns` then) summed up, to the end of what is known.
+    """How many there are over time: `edges` (at, and what is added to each of `columns` then) summed up, to the end of
+    what is known.
 
     The first row is the window's beginning, the last one its known end.
     """
@@ -88,7 +94,9 @@ def running(edges: pd.DataFrame, window: Window, columns: Iterable[str]) -> pd.D
 
 
 def thinned(steps: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most some `2 * most` rows that draw the same: of the rows within a pixel the largest and the last, by each column."""
+    """At most some `2 * most` rows that draw the same: of the rows within a pixel the largest and the last, by each
+    column.
+    """
     if len(steps) <= 2 * most:
         return steps
     first, last = steps["at"].iloc[0], steps["at"].iloc[-1]

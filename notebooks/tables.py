@@ -40,7 +40,7 @@ def worst_first(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _partner(name: str, rows: pd.DataFrame) -> tuple[str, str, str, Any] | None:
     """The two columns that `name` is one of, what they are called together, and how they are written."""
-    ends = [(f"{what}_after", f"{what}_by", what, _between) for what in ("began", "ended")]
+    ends = [(f"{what}_after", f"{what}_before", what, _between) for what in ("began", "ended")]
     ends += [
         (least, least.replace("_min", "_max"), least.replace("_ms_min", "_s").replace("_min", ""), write)
         for least in rows.columns
