@@ -7,19 +7,24 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+import tests.support.examples  # noqa: F401 - registers the profiles
 
 # Far from UTC, where the sessions are: a time that lost its zone on the way shows.
 os.environ["TZ"] = "Asia/Tokyo"
 time.tzset()
+settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("test_pipeline.py", "test_gold.py", "test_readme.py", "test_snapshot_history.py", "test_truth.py"),
-    *("test_upkeep.py", "test_groups_truth.py", "test_rebalance_history.py", "test_notebooks.py", "test_increment.py"),
+    *("test_pipeline.py", "test_history.py", "test_truth.py", "test_rebalance_history.py", "test_groups_truth.py"),
+    *("test_large.py", "test_readme.py", "test_upkeep.py", "test_notebooks.py", "test_validate.py"),
+    *("test_local_cluster.py", "test_group_log.py", "test_datasource.py"),
 )
-"""Files that take minutes, those that wait for Kafka and those that compute in turn. They are begun first, or one process would be
-left with one when the other has nothing to do.
+"""Files that take minutes, those that wait for Kafka and those that compute in turn. They are begun first, or one
+process would be left with one when the other has nothing to do.
 """
 
 
@@ -71,7 +76,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.memory": "6g",
         # Delta remembers the logs of tables, and with each the plans that read it; every test makes tables.
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100",
+        "spark.driver.extraJavaOptions": (
+            f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
+            f"-Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+        ),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
@@ -82,6 +90,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.sql.ui.explainMode": "simple",
         "spark.databricks.delta.merge.materializeSource": "none",
         "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

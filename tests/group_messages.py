@@ -187,7 +187,7 @@ def group_of(key: dict[str, Any]) -> str:
 
 def expected(number: int, version: int, key: dict[str, Any], value: dict[str, Any] | None) -> dict[str, Any]:
     """The row of a record, without nulls."""
-    row: dict[str, Any] = {"type": number, "group_id": group_of(key), "tombstone": value is None}
+    row: dict[str, Any] = {"type": number, "group_id": group_of(key), "is_tombstone": value is None}
     if "member_id" in key:
         row["member_id"] = key["member_id"]
     if value is None:

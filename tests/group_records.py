@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs.rules.groups import fold
+from jobs.rules.groups.rows import Told
+from jobs.rules.groups.state import State, from_json, to_json
 from schemas.bronze import GROUP_LOG_DECODED
 
 Row = dict[str, Any]
@@ -49,7 +51,7 @@ class Log:
                 seconds,
                 type=kind,
                 member_id=member_id,
-                tombstone=value is None,
+                is_tombstone=value is None,
                 **({} if value is None else {VALUES[kind]: value}),
             )
         self.next_offset += 1  # someone else's
@@ -57,7 +59,7 @@ class Log:
 
     def undecoded(self, seconds: float, kind: int, error: str = "version 9 is not known") -> "Log":
         """Write a record that could not be decoded."""
-        self._write(seconds, type=kind, member_id=None, tombstone=False, error=error, key=b"k", value=b"v")
+        self._write(seconds, type=kind, member_id=None, is_tombstone=False, error=error, key=b"k", value=b"v")
         self.next_offset += 1
         return self
 
@@ -70,6 +72,7 @@ class Log:
                 "next_offset": next_offset,
                 "log_partition": self.log_partition,
                 "read_at": at(seconds),
+                "day": at(seconds).date(),
             }
         )
         self.next_offset = next_offset
@@ -83,6 +86,7 @@ class Log:
                 "next_offset": None,
                 "log_partition": self.log_partition,
                 "read_at": at(seconds + 1),
+                "day": at(seconds + 1).date(),
                 "timestamp": at(seconds),
                 "leader_epoch": self.leader_epoch,
                 "group_id": self.group_id,
@@ -236,7 +240,7 @@ CONSUMER, SHARE, STREAMS = Kind("consumer"), Kind("share"), Kind("streams")
 class History:
     """The last version of each row that runs of the fold told, in the order in which they were first told."""
 
-    state: dict[str, Any] | None
+    state: State
     rebalances: list[Row]
     members: list[dict[str, Row]]
     events: list[Row]
@@ -250,21 +254,12 @@ def history(log: Log | list[Row], cuts: Iterable[int] = ()) -> History:
     """Fold rows in runs, cut before the numbers given, with the state through JSON as the job keeps it."""
     rows = log.rows if isinstance(log, Log) else log
     edges = [0, *sorted(cuts), len(rows)]
-    state: dict[str, Any] | None = None
-    rebalances: dict[Any, Row] = {}
-    members: dict[Any, dict[str, Row]] = {}
-    events: dict[Any, Row] = {}
+    state, told = State(), Told()
     for begin, end in itertools.pairwise(edges):
-        folded = fold(state, rows[begin:end])
-        state = json.loads(json.dumps(folded.state))
-        for row in folded.rebalances:
-            key = (row["first_offset"], row["began_by"])
-            rebalances[key], members[key] = row, {}
-        for row in folded.members:
-            members[row["first_offset"], row["began_by"]][row["member_id"]] = row
-        for row in folded.events:
-            events[row["offset"], row["instance_id"], row["began_by"]] = row
-    return History(state, list(rebalances.values()), list(members.values()), list(events.values()))
+        state, more = fold(state, rows[begin:end])
+        state, told = from_json(json.loads(json.dumps(to_json(state)))), told | more
+    members = [{row["member_id"]: row for row in rows} for rows in told.members.values()]
+    return History(state, list(told.rebalances.values()), members, list(told.events.values()))
 
 
 def parts(row: Row, side: str) -> dict[str, list[int]] | None:
@@ -276,4 +271,4 @@ def parts(row: Row, side: str) -> dict[str, list[int]] | None:
 
 def counts(row: Row) -> tuple[Any, ...]:
     """kept, moved, added, lost."""
-    return row["kept"], row["moved"], row["added"], row["lost"]
+    return row["partitions_kept"], row["partitions_moved"], row["partitions_added"], row["partitions_lost"]

@@ -1,7 +1,8 @@
-"""Small coordinators that write their log and keep their own account of what happened: who came, went and owned what, by event.
+"""Small coordinators that write their log and keep their own account of what happened: who came, went and owned what,
+by event.
 
-They are plainer than Kafka's and say nothing of times. What each account holds is written down as things are done to the group, never
-read back from the records.
+They are plainer than Kafka's and say nothing of times. What each account holds is written down as things are done to
+the group, never read back from the records.
 """
 
 from collections.abc import Iterable
@@ -45,9 +46,9 @@ class Account:
     came: set[str] = field(default_factory=set)
     generation: int = 0
     phases: int = 1
-    incomplete: int = 0
+    skipped_generations: int = 0
 
-    def told(self, processes: Iterable[Process], ended_as: str) -> dict[str, Any]:
+    def told(self, processes: Iterable[Process], end_reason: str) -> dict[str, Any]:
         after = {process.name: process for process in processes}
         owners = {number: name for name, process in after.items() for number in process.owned}
         joined = self.came - self.members
@@ -56,18 +57,18 @@ class Account:
         return {
             "generation": self.generation,
             "prev_generation": self.prev_generation,
-            "incomplete": self.incomplete,
+            "skipped_generations": self.skipped_generations,
             "phases": self.phases,
-            "ended_as": ended_as,
+            "end_reason": end_reason,
             "members": len(after),
             "prev_members": len(self.members),
-            "joined": len(joined),
-            "left": len((self.members | joined) - after.keys()),
-            "restarted": sum(after[name].member_id != old for name, old in self.ids.items() if name in after),
-            "kept": kept,
-            "moved": len(self.owners) - kept - lost,
-            "added": sum(number not in self.owners for number in owners),
-            "lost": lost,
+            "members_joined": len(joined),
+            "members_left": len((self.members | joined) - after.keys()),
+            "members_restarted": sum(after[name].member_id != old for name, old in self.ids.items() if name in after),
+            "partitions_kept": kept,
+            "partitions_moved": len(self.owners) - kept - lost,
+            "partitions_added": sum(number not in self.owners for number in owners),
+            "partitions_lost": lost,
         }
 
 
@@ -92,9 +93,9 @@ class Group:
         ids = {process.name: process.member_id for process in self.processes.values()}
         return Account(self.generation, owners, set(ids), ids)
 
-    def closed(self, ended_as: str = "completed") -> None:
+    def closed(self, end_reason: str = "completed") -> None:
         assert self.account is not None
-        self.accounts.append(self.account.told(self.processes.values(), ended_as))
+        self.accounts.append(self.account.told(self.processes.values(), end_reason))
         self.account = None
 
     def newcomer(self, number: int) -> Process:
@@ -105,7 +106,9 @@ class Group:
         return list(self.processes.values())[number % len(self.processes)]
 
     def tick(self) -> float:
-        """The time of what is written next; where the coordinator is busy, two changes share a time and lie side by side."""
+        """The time of what is written next; where the coordinator is busy, two changes share a time and lie side by
+        side.
+        """
         if self.busy and self._written % 2:
             self.log.next_offset -= 1
         else:
@@ -167,7 +170,7 @@ class ClassicGroup(Group):
         if went is not None:
             del self.processes[went.name]
         account.phases += self.account is not None
-        account.incomplete += failures
+        account.skipped_generations += failures
         self.generation += 1 + failures
         account.generation = self.generation
         self.account, self.withheld = account, set()
@@ -205,7 +208,9 @@ class ClassicGroup(Group):
 
 
 class ConsumerGroup(Group):
-    """A KIP-848 group: members heartbeat one by one, give up what is not theirs any more, and take over what is free."""
+    """A KIP-848 group: members heartbeat one by one, give up what is not theirs any more, and take over
+    what is free.
+    """
 
     def __init__(self, partitions: int, *, busy: bool = False) -> None:
         super().__init__(partitions, busy=busy)
@@ -237,7 +242,7 @@ class ConsumerGroup(Group):
 
     def _bump(self, records: list[Any]) -> None:
         assert self.account is not None
-        self.account.incomplete += self.account.generation > 0  # the one before is overtaken
+        self.account.skipped_generations += self.account.generation > 0  # the one before is overtaken
         self.generation += 1
         self.account.generation = self.generation
         records.append(CONSUMER.epoch(self.generation))
@@ -287,6 +292,8 @@ class ConsumerGroup(Group):
             self._current(process),
         ]
         self.log.batch(self.tick(), *records)
+        # An epoch in the same millisecond, side by side, could not be told from one with which it restarted.
+        self._written += self._written % 2
         self._close_if_stable()
 
     def _heartbeat(self, process: Process) -> None:

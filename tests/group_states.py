@@ -62,15 +62,17 @@ def consumer(state: str, epoch: int, target: int, *members: Row, type_: str = "c
 
 
 def states(*seen: tuple[int, Row | None], first: int = 0) -> list[Row]:
-    """Rows of silver of one group, by the polls at which it was seen other than before; None: it was gone. Polls every 10 s."""
+    """Rows of silver of one group, by the polls at which it was seen other than before; None: it was gone. Polls every
+    10 s.
+    """
     rows: list[Row] = []
     for number, state in seen:
         if rows and rows[-1]["superseded_poll"] is None:
             rows[-1] |= {
                 "superseded_poll": poll(number),
-                "superseded_at": at(10 * number + 1),
+                "valid_to": at(10 * number + 1),
                 "last_seen_sent_at": at(10 * number - 10),
-                "ended_as": "absent" if state is GONE else None,
+                "end_reason": "gone" if state is GONE else None,
             }
             before = rows[-1]
         else:
@@ -82,10 +84,10 @@ def states(*seen: tuple[int, Row | None], first: int = 0) -> list[Row]:
             row |= {f"prev_{name}": before[name] for name in STATE}
         row |= {
             "first_poll": poll(number),
-            "first_seen_at": at(10 * number + 1),
+            "valid_from": at(10 * number + 1),
             "prev_poll": poll(number - 1) if number > first else None,
             "prev_sent_at": at(10 * number - 10) if number > first else None,
-            **dict.fromkeys(("superseded_poll", "superseded_at", "last_seen_sent_at", "ended_as")),
+            **dict.fromkeys(("superseded_poll", "valid_to", "last_seen_sent_at", "end_reason")),
             "is_new": True,
         }
         rows.append(row)

@@ -2,17 +2,20 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from schemas import bronze, silver
+from jobs.common.commit import append_rows
+from jobs.common.config import Config
+from jobs.history import History
+from schemas import bronze
 from schemas.lake import TABLES, Lake, ensure_tables
 from schemas.table import Table
-
-UP_TO_SILVER = (*bronze.TABLES, *silver.TABLES)
 
 
 def new_lake(spark: SparkSession, folder: Path, tables: Iterable[Table] = TABLES) -> Lake:
@@ -29,3 +32,32 @@ def _empty(spark: SparkSession) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="empty-lake-")
     ensure_tables(spark, Lake(root=folder.name), TABLES)
     return folder
+
+
+def keep(spark: SparkSession, lake: Lake, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Take rows of polls into bronze, and make history of them."""
+    append_rows(spark, lake, bronze.METADATA_POLLS, rows)
+    make_history(spark, lake)
+
+
+def make_history(spark: SparkSession, lake: Lake) -> None:
+    """Make history of all polls that are in bronze."""
+    config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
+    History(spark, config).catch_up(whole=True)
+
+
+def utc(value: Any) -> Any:
+    """Times as they are: what collect returns is in the zone of this process."""
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[str]:
+    """Every row as text that can be compared, maps in the order of their keys; without when it was written."""
+    names = [name for name in table.column_names if name != "updated_at"]
+    rows = lake.read(spark, table).select(*names).collect()
+    return sorted(
+        repr(
+            {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in row.asDict().items()}
+        )
+        for row in rows
+    )

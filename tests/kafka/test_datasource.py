@@ -47,7 +47,9 @@ def read(spark, cluster, admin):
 
 
 class Stream:
-    """A stream whose batches go, each whole or not at all, into a folder of its own: a batch that is redone replaces it."""
+    """A stream whose batches go, each whole or not at all, into a folder of its own: a batch that is redone replaces
+    it.
+    """
 
     def __init__(self, spark, folder: Path) -> None:
         self.spark, self.folder = spark, folder
@@ -242,7 +244,9 @@ def test_a_stream_polls_on_its_schedule(stream, cluster):
     assert [row.n for row in polls] == list(range(len(polls)))
     assert len({row.poll_id for row in polls}) == len(polls)
     assert len({row.stream for row in polls}) == 1
-    assert {(row.outcome, row.key_frame, row.interval_ms, row.topic_count) for row in polls} == {("ok", True, 1000, 1)}
+    assert {(row.outcome, row.is_key_frame, row.interval_ms, row.topic_count) for row in polls} == {
+        ("ok", True, 1000, 1)
+    }
     steps = [(later.scheduled_at - row.scheduled_at) / timedelta(seconds=1) for row, later in itertools.pairwise(polls)]
     assert all(step >= 1 and step == int(step) for step in steps)
     assert all(row.sent_at >= row.scheduled_at for row in polls)
@@ -290,7 +294,7 @@ def test_several_polls_in_a_batch_say_what_changed(stream, cluster, admin):
     assert query.awaitTermination(60)
     polls = stream.polls()
     assert [(row.n, row.outcome) for row in polls] == [(n, "ok") for n in range(4)]
-    assert [row.key_frame for row in polls] == [True] + [False] * 3
+    assert [row.is_key_frame for row in polls] == [True] + [False] * 3
     late = [(row.sent_at - row.scheduled_at) / timedelta(milliseconds=1) for row in polls[1:]]
     assert min(late) >= -5
     rows = stream.rows().where("record = 'topic'").orderBy("n", "topic").collect()
@@ -300,6 +304,9 @@ def test_several_polls_in_a_batch_say_what_changed(stream, cluster, admin):
     assert seen[-1] is False
     assert len(seen) >= 2
     assert all(seen[:-1])
+    digests = [row.digest for row in polls]
+    assert digests[0] == digests[3], "the topic is gone again"
+    assert len(set(digests)) > 1
 
 
 def test_enrichments_are_records_of_their_own(read, stream, cluster):
@@ -325,6 +332,8 @@ def test_enrichments_are_records_of_their_own(read, stream, cluster):
     )
     check(stream.rows().collect())
     assert [row.outcome for row in stream.polls()] == ["ok"] * 3
+    assert len({row.digest for row in stream.polls()}) == 1, "nothing happened"
+    assert len({bytes(row.enrichment_digests["reassignments"]) for row in stream.polls()}) == 1
     assert [sorted(row.enriched) for row in stream.polls()[1:]] == [["reassignments"]] * 2
 
 
@@ -343,7 +352,7 @@ def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
     )
     polls = stream.polls()
     assert [row.cluster for row in polls[:6]] == ["down", "up", "wrong"] * 2
-    outcome = {(row.cluster, row.outcome, row.error_kind, row.key_frame) for row in polls}
+    outcome = {(row.cluster, row.outcome, row.error_kind, row.is_key_frame) for row in polls}
     assert outcome == {
         ("down", "failed", "unreachable", None),
         ("up", "ok", None, True),
@@ -363,9 +372,9 @@ def test_polls_that_fall_due_while_one_runs_are_overlapped(stream, cluster):
     try:
         stream.run_once(
             clusters=json.dumps(clusters),
-            pollInterval="500ms",
+            pollInterval="1s",
             pollsPerBatch="6",
-            requestTimeout="1200ms",
+            requestTimeout="2400ms",
             topics=TOPIC,
         )
     finally:

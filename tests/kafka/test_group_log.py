@@ -1,4 +1,6 @@
-"""The source `kafka_group_log` against real logs: of real groups, and of topics in their layout to which things are done."""
+"""The source `kafka_group_log` against real logs: of real groups, and of topics in their layout to which things are
+done.
+"""
 
 import itertools
 import json
@@ -24,6 +26,7 @@ from confluent_kafka.admin import (
 from pyspark.errors import AnalysisException
 
 from jobs import read_group_log
+from jobs.common.commit import replace_rows
 from jobs.common.config import load
 from jobs.common.upkeep import expire_group_log
 from metadata_source.errors import GroupLogError
@@ -32,7 +35,7 @@ from metadata_source.group_log.datasource import TOPIC, KafkaGroupLogSource
 from metadata_source.group_log.places import Place, Span, advance, spans
 from metadata_source.group_log.reader import SCHEMA, read_span
 from metadata_source.options import Cluster, parse_group_log
-from schemas import bronze, gold
+from schemas import bronze, internal
 from schemas.lake import ensure_tables
 from tests.group_messages import key_bytes, value_bytes
 
@@ -93,7 +96,9 @@ def raw(cluster, made_topic):
 
 @pytest.fixture(scope="module")
 def groups(cluster, made_topic):
-    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848 group; all have ended."""
+    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848 group;
+    all have ended.
+    """
     servers = cluster.bootstrap_servers
     with made_topic(servers, "group-log-test", 2, replication_factor=3) as admin:
         produce(servers, [(b"k", b"v")] * 20, "group-log-test")
@@ -181,7 +186,7 @@ def test_a_span_is_read_from_offset_to_offset(raw, cluster):
     one = reach(servers)
     seen = look(one)
     whole = rows_of(one, 0, 6)
-    assert [(row["offset"], row["type"], row["tombstone"]) for row in whole[:-1]] == [
+    assert [(row["offset"], row["type"], row["is_tombstone"]) for row in whole[:-1]] == [
         (1, 3, False),
         (2, 99, False),
         (4, 3, True),
@@ -271,7 +276,8 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             without = look(one, alone)
             assert (without.partitions, without.ends) == ({0, 1}, {1: 3})
             assert advance(place(whole, p0=3, p1=3), without) == place(whole, p0=3, p1=3)
-            # All there is, for one trigger: of the other, and nothing of a cluster where it is not known where to begin.
+            # All there is, for one trigger: of the other, and nothing of a cluster where it is not known where to
+            # begin.
             source = type("Source", (KafkaGroupLogSource,), {"topic": alone})({"kafka.bootstrap.servers": servers})
             reader = source.streamReader(source.schema())
             reader.prepareForTriggerAvailableNow()
@@ -474,18 +480,16 @@ groupLog:
     clients = {member.client_id for row in rows if row.classic for member in row.classic.members}
     (client,) = clients | {row.member.client_id for row in rows if row.member}
     assert client.startswith("h:")
-    # Taken into history: half of one partition.
-    ensure_tables(spark, loaded.lake, [gold.GROUP_PROGRESS])
+    # Taken into history: half of one partition, then all.
+    ensure_tables(spark, loaded.lake, [internal.STATE])
     (partition,) = {row.log_partition for row in rows if row.group_id.endswith("classic")}
     middle = sorted(row.offset for row in rows if row.log_partition == partition)[1]
-    progress = f"SELECT 'id' cluster_id, 'here' cluster, map({partition}, {middle}L) next_offsets, '' log_table, 0L log_version"
-    spark.sql(f"{progress}, '' done_poll, current_timestamp() done_at").write.format("delta").mode("append").save(
-        loaded.lake.path(gold.GROUP_PROGRESS)
-    )
     before = log().count()
-    expire_group_log(spark, loaded.lake, timedelta(hours=1))
-    assert log().count() == before
-    expire_group_log(spark, loaded.lake, timedelta(0))
-    kept = log().where(f"log_partition = {partition}")
-    assert kept.where("record = 'record'").agg({"offset": "min"}).first()[0] == middle
-    assert {row.record for row in kept.collect()} == {"record", "read"}
+    ends = dict(log().where("next_offset IS NOT NULL").groupBy("log_partition").agg({"next_offset": "max"}).collect())
+    for taken, days_later, kept in (({partition: middle}, 9, before), (ends, 0, before), (ends, 9, 0)):
+        memory = json.dumps({"places": {str(key): [0, offset] for key, offset in taken.items()}})
+        row = {"history": "rebalance_history", "cluster": "here", "cluster_id": "id", "round": 1, "memory": memory}
+        replace_rows(spark, loaded.lake, internal.STATE, [row], "history = 'rebalance_history'")
+        now = datetime.now(UTC) + timedelta(days=days_later)
+        expire_group_log(spark, loaded.lake, timedelta(days=7), now)
+        assert log().count() == kept

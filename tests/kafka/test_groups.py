@@ -1,4 +1,6 @@
-"""Groups of every type as a real cluster's coordinators describe them, against what their members say; also when one stops."""
+"""Groups of every type as a real cluster's coordinators describe them, against what their members say; also when one
+stops.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from local_cluster import LocalCluster
 from local_cluster.members import Member, Members
@@ -15,7 +18,6 @@ from metadata_source.options import parse
 from metadata_source.poller import Poller
 
 TOPIC = "groups-test"
-STOPPED = 3
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +41,13 @@ def members(cluster: LocalCluster, made_topic: Any) -> Iterator[dict[str, Member
         }
 
 
-def ask(servers: str) -> Enrichment:
+def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Enrichment:
+    """Poll, call `between`, then ask for groups."""
     options = parse({"kafka.bootstrap.servers": servers})
     with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as each:
         poll = each.poll()
         assert poll.metadata is not None, poll.error
+        between()
         return each.enrich(subject(("groups",), poll.metadata), 0, float("inf"))
 
 
@@ -125,12 +129,14 @@ def test_each_group_is_described_by_its_type(cluster: LocalCluster, members: dic
 def test_while_a_coordinator_stops_groups_are_all_told_or_none(
     cluster: LocalCluster, members: dict[str, Member]
 ) -> None:
-    servers = cluster.bootstrap_servers.split(",")
-    before = settled(servers[0])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    stopped = admin.describe_consumer_groups(["classic"])["classic"].result().coordinator.id
+    server = next(server for node, server in enumerate(cluster.bootstrap_servers.split(","), 1) if node != stopped)
+    before = settled(server)
     outcomes: list[str] = []
 
-    def whole() -> bool:
-        answered = ask(servers[0])
+    def whole(between: Callable[[], Any] = lambda: None) -> bool:
+        answered = ask(server, between)
         outcomes.append(answered.outcomes["groups"])
         if outcomes[-1] != "ok":
             assert outcomes[-1].startswith("failed: "), outcomes
@@ -140,12 +146,10 @@ def test_while_a_coordinator_stops_groups_are_all_told_or_none(
         assert "Dead" not in {group.get("state") for group in found.values()}
         return not any(found[name].get("error") for name in before)
 
-    cluster.kill(STOPPED)
     try:
-        assert not whole(), "groups of a coordinator that has just died"
+        assert not whole(lambda: cluster.kill(stopped)), "groups of a coordinator that died after the poll listed it"
         until(whole)
     finally:
-        cluster.start(STOPPED)
+        cluster.start(stopped)
     end = time.monotonic() + 5
     until(lambda: whole() and time.monotonic() > end)
-    print(outcomes)

@@ -1,8 +1,9 @@
 """The README's table of permissions, row by row: what it asks for suffices, and nothing of it can be left out.
 
-Each set of permissions has a user of its own, made before anything is asked. Who is asked is a cluster with something to tell in
-every row: a broker is fenced, so that a partition has an eligible leader and a reassignment does not end; another one hangs while
-groups are asked for, which is when a listing must know whose the partitions of the offsets topic are.
+Each set of permissions has a user of its own, made before anything is asked. Who is asked is a cluster with something
+to tell in every row: a broker is fenced, so that a partition has an eligible leader and a reassignment does not end;
+another one hangs while groups are asked for, which is when a listing must know whose the partitions of the offsets
+topic are.
 """
 
 import os

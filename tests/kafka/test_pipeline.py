@@ -7,35 +7,33 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs import isr_shrink, leader_churn
-from jobs.common.config import Thresholds
-from jobs.snapshot_history import apply_polls
+from jobs import validate
+from jobs.common.commit import append_rows
+from jobs.common.config import load
+from jobs.common.upkeep import expire_bronze, keep_up
 from local_cluster import LocalCluster
-from schemas import bronze, gold, silver
+from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
 from schemas.table import Table
-from tests.lakes import new_lake
+from tests.lakes import make_history, new_lake, rows_of
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import good_answer
 from tests.worker import worker_python
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = ("orders", "payments", "clicks")
-COMPARED = (
-    silver.BROKER_SNAPSHOTS,
-    silver.TOPIC_SNAPSHOTS,
-    silver.PARTITION_SNAPSHOTS,
-    silver.CLUSTER_SNAPSHOTS,
-    silver.POLL_GAPS,
-    silver.PROGRESS,
-)
+MADE = (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +54,7 @@ def config_file(folder: Path, cluster: LocalCluster, **poll: object) -> Path:
                 "lake": str(folder / "lake"),
                 "clusters": {"local": {"kafka.bootstrap.servers": cluster.bootstrap_servers}},
                 "poll": {"pollInterval": "1s", "requestTimeout": "3s", **poll},
+                "validation": {"docs": str(folder / "docs")},
             }
         )
     )
@@ -108,25 +107,29 @@ def running(job: str, config: Path, log: Path) -> Iterator[subprocess.Popen[byte
         process.wait()
 
 
-def comparable(spark: SparkSession, lake: Lake, table: Table) -> list[str]:
-    names = [name for name in table.column_names if name != "updated_at"]
-    return sorted(repr(row) for row in lake.read(spark, table).select(*names).collect())
+def check_lake(spark: SparkSession, lake: Lake, scratch: Path, dropped: DataFrame | None = None) -> None:
+    """No poll twice, no hole in a stream's numbers; silver is what its bronze gives afresh, and gold what that gives.
 
-
-def check_lake(spark: SparkSession, lake: Lake, scratch: Path) -> None:
-    """No poll twice, no hole in a stream's numbers; silver is what its bronze gives afresh, and gold what that gives."""
+    `dropped`: rows that bronze has had.
+    """
     polls = lake.read(spark, bronze.METADATA_POLLS)
+    polls = polls if dropped is None else polls.unionByName(dropped)
     headers = polls.where("record = 'poll'")
     assert headers.groupBy("cluster", "poll_id").count().where("count > 1").isEmpty()
     assert polls.groupBy(*bronze.METADATA_POLLS.key).count().where("count > 1").isEmpty()
     holes = headers.groupBy("cluster", "stream").agg(F.max("n") - F.min("n") + 1 - F.count("*"), F.min("n")).collect()
     assert [tuple(row)[2:] for row in holes] == [(0, 0)] * len(holes)
     afresh = new_lake(spark, scratch)
-    apply_polls(polls, afresh)
-    isr_shrink.apply(afresh, Thresholds(), spark.newSession())
-    leader_churn.apply(afresh, spark.newSession())
-    for table in (*COMPARED, *gold.ISR_TABLES, *gold.LEADER_TABLES):
-        assert comparable(spark, lake, table) == comparable(spark, afresh, table), table.full_name
+    polls.write.format("delta").mode("append").save(afresh.path(bronze.METADATA_POLLS))
+    make_history(spark, afresh)
+    for table in MADE:
+        assert rows_of(spark, lake, table) == rows_of(spark, afresh, table), table.full_name
+    steps = lake.read(spark, internal.ROUNDS)
+    assert steps.groupBy("round", "step").count().where("count > 1").isEmpty()
+    planned, done = (
+        {row.round for row in steps.where(F.col("step") == step).collect()} for step in ("planned", "done")
+    )
+    assert planned == done, "every round that was planned is done"
 
 
 def wait_for(condition: object, seconds: float, what: str) -> None:
@@ -138,6 +141,14 @@ def wait_for(condition: object, seconds: float, what: str) -> None:
 
 def commits(lake: Path, table: Table) -> int:
     return len(list((lake / table.schema / table.name / "_delta_log").glob("*.json")))
+
+
+def wait_for_batches(more: int, process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Wait until so many more batches of polls are committed, or the process has ended."""
+    until = commits(folder / "lake", bronze.METADATA_POLLS) + more
+    wait_for(
+        lambda: commits(folder / "lake", bronze.METADATA_POLLS) >= until or process.poll() is not None, 300, "polls"
+    )
 
 
 @contextmanager
@@ -158,19 +169,14 @@ def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder:
         log = folder / f"run-{i}.log"
         with running("pipeline", config, log) as process:
             if i == 0:
-                wait_for(lambda: commits(folder / "lake", bronze.METADATA_POLLS), 60, "the first table")
+                wait_for(lambda: commits(folder / "lake", bronze.METADATA_POLLS), 300, "the first table")
                 time.sleep(chance.uniform(0, 10))
                 continue
-            before = commits(folder / "lake", bronze.METADATA_POLLS)
-            wait_for(
-                lambda process=process, before=before: (
-                    commits(folder / "lake", bronze.METADATA_POLLS) > before + 1 or process.poll() is not None
-                ),
-                180,
-                "polls",
-            )
+            wait_for_batches(2, process, folder)
             assert process.poll() is None, log.read_text()[-3000:]
             with stopped(cluster, chance.choice(sorted(cluster.nodes))):
+                # Of a batch that was polled since then, however slow the machine is.
+                wait_for_batches(2, process, folder)
                 time.sleep(chance.uniform(0, 12))
                 if i % 2:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -179,7 +185,7 @@ def killed_at_random_moments(spark: SparkSession, cluster: LocalCluster, folder:
     assert done.returncode == 0, done.stderr[-3000:]
     check_lake(spark, lake, folder / "afresh")
     # The brokers that stopped are in the history, or the runs proved nothing.
-    assert lake.read(spark, silver.BROKER_SNAPSHOTS).where("ended_as = 'absent'").count() >= 1
+    assert lake.read(spark, silver.BROKER_SNAPSHOTS).where("end_reason = 'gone'").count() >= 1
     assert not lake.read(spark, gold.LEADER_CHANGES).isEmpty()
 
 
@@ -195,3 +201,72 @@ def test_a_pipeline_killed_twenty_times_loses_nothing(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     killed_at_random_moments(spark, cluster, tmp_path, kills=20, seed=12)
+
+
+FIRST_DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
+RETENTION = timedelta(days=7)
+
+
+def polls_of_days(days: int) -> list[dict[str, object]]:
+    """Rows of bronze of a cluster that was polled on these days, twice each, and whose leader moved."""
+    answers = []
+    for n in range(2 * days):
+        at = FIRST_DAY + timedelta(days=n // 2, seconds=n % 2)
+        led = {
+            "error_code": 0,
+            "leader": n % 2,
+            "leader_epoch": n,
+            "replicas": [0, 1],
+            "isr": [0, 1],
+            "offline_replicas": [],
+        }
+        answer = good_answer("20261101T000000Z-00000000", n, at, {0: None, 1: None}, {"orders": [led]}, batch=n)
+        answers.append(replace(answer, cluster_id="id-past"))
+    return bronze_rows("past", answers)
+
+
+def polled_beside_upkeep(spark: SparkSession, cluster: LocalCluster, folder: Path, days: int, pause_s: float) -> None:
+    """Retention drops a day, all tables are compacted, vacuumed and validated, while a pipeline polls and brokers stop;
+    again and again.
+    """
+    file = config_file(folder, cluster, pollsPerBatch=5)
+    config, log = load(str(file)), folder / "pipeline.log"
+    lake = new_lake(spark, folder / "lake")
+    past = polls_of_days(days)
+    append_rows(spark, lake, bronze.METADATA_POLLS, past)
+    make_history(spark, lake)
+    kept = lake.read(spark, bronze.METADATA_POLLS).localCheckpoint()
+    left = days
+    with running("pipeline", file, log) as process:
+        wait_for(
+            lambda: commits(folder / "lake", bronze.METADATA_POLLS) > 3 or process.poll() is not None, 300, "polls"
+        )
+        for day in range(1, days + 1):
+            until = time.monotonic() + pause_s
+            with stopped(cluster, sorted(cluster.nodes)[day % 3]) if day % 2 else nullcontext():
+                expire_bronze(spark, lake, RETENTION, FIRST_DAY + timedelta(days=day) + RETENTION)
+                keep_up(spark, lake, timedelta(days=10_000))
+                findings = validate.apply(spark, config, datetime.now(UTC))
+                assert not [each for each in findings if validate.is_critical(each) and each.rule.name != "polled_now"]
+            left = lake.read(spark, bronze.METADATA_POLLS).where("cluster = 'past'").select("day").distinct().count()
+            assert left == days - day
+            time.sleep(max(0, until - time.monotonic()))
+            assert process.poll() is None, log.read_text()[-3000:]
+    done = run("pipeline", file, "--once")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Traceback" not in log.read_text()
+    check_lake(spark, lake, folder / "afresh", kept)
+
+
+@pytest.mark.usefixtures("topics")
+def test_polling_goes_on_beside_upkeep(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
+    polled_beside_upkeep(spark, cluster, tmp_path, days=1, pause_s=10)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("topics")
+@pytest.mark.timeout(3600)
+def test_polling_goes_on_beside_upkeep_for_ten_minutes(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    polled_beside_upkeep(spark, cluster, tmp_path, days=10, pause_s=60)

@@ -220,7 +220,9 @@ def flood(client: socket.socket) -> None:
 
 
 def garbled(body: bytes) -> Callable[[socket.socket], None]:
-    """Answers the first request, which is ApiVersions, under its correlation id, and waits for the other side to hang up."""
+    """Answers the first request, which is ApiVersions, under its correlation id, and waits for the other side to hang
+    up.
+    """
 
     def behaviour(client: socket.socket) -> None:
         client.sendall(struct.pack(">ii", 4 + len(body), 1) + body)

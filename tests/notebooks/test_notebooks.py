@@ -21,7 +21,7 @@ from notebooks import colours, render
 from notebooks.__main__ import main
 from notebooks.render import names, with_parameters
 from notebooks.review import ReviewError, open_review
-from schemas import gold, silver
+from schemas import groups, silver
 from schemas.lake import TABLES, Lake
 from tests.commands import run_in_new_shell
 
@@ -112,7 +112,7 @@ def test_isr_history(pages: dict[str, Page]) -> None:
     page = pages["isr_history"]
     assert "Cluster prod: " in page.text
     assert "from 2026-11-01 12:00:05Z to 2026-11-01 12:01:40Z" in page.text
-    assert page.columns("broker_id", "began", "duration_s", "lowest_level") == [
+    assert page.columns("broker_id", "began", "duration_s", "worst_level") == [
         ("2", "11-01 12:00:00.0Z to 11-01 12:00:10.1Z", "19.9 to 40.1", "offline"),
         ("3", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z", "29.9 to 50.1", "under_min_isr"),
     ]
@@ -196,7 +196,8 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
     assert page.has(groups, colours.REBALANCE["member_left"], at=20 / 95)
     assert page.has(groups, colours.REBALANCE["partitions_changed"], at=92 / 95)
     assert all(page.has(groups, colour) for colour in colours.STORM.values())
-    # Of billing: its coordinator was broker 1 from 10.1 to 40 s and broker 2 from 50.1 s; who stays has other partitions from 27 to 30 s.
+    # Of billing: its coordinator was broker 1 from 10.1 to 40 s and broker 2 from 50.1 s; who stays has other
+    # partitions from 27 to 30 s.
     styles = colours.of_brokers([1, 2, 3])
     assert [page.has(lanes, styles[1].colour, at=second / 95) for second in (15, 60)] == [True, False]
     assert [page.has(lanes, styles[2].colour, at=second / 95) for second in (15, 60)] == [False, True]
@@ -260,7 +261,7 @@ class TestNothing:
     def test_a_lake_that_was_made_before_groups_were_read(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], incident_lake: Lake
     ) -> None:
-        later = {f"{table.schema}/{table.name}" for table in (*gold.GROUP_TABLES, silver.GROUP_SNAPSHOTS)}
+        later = {f"{table.schema}/{table.name}" for table in (*groups.TABLES, silver.GROUP_SNAPSHOTS)}
         root = Path(str(incident_lake))
         for table in (table for table in TABLES if f"{table.schema}/{table.name}" not in later):
             folder = Path(table.schema) / table.name
@@ -268,7 +269,7 @@ class TestNothing:
         window = {"lake": str(tmp_path), "since": "95 seconds", "until": UNTIL}
         found = shown("rebalance_history", **window)
         said = capsys.readouterr().out
-        assert "Nothing is known of groups: the lake has no gold.rebalances." in said
+        assert "Nothing is known of groups: the lake has no gold.rebalances_told." in said
         # What happened to brokers is told, of groups nothing.
         assert sum(map(is_blank, found)) == 3
         assert sum(map(is_blank, shown("incident", **window))) == 1
@@ -296,7 +297,7 @@ class TestNothing:
         ("parameters", "says"),
         [
             ({"since": "1 hour", "cluster": "prd"}, "the lake has no cluster 'prd'; it has prod"),
-            ({"since": "1 hour", "group": "bill"}, "cluster prod has no group 'bill' in gold.group_states"),
+            ({"since": "1 hour", "group": "bill"}, "cluster prod has no group 'bill' in gold.group_lives"),
             ({"since": "2026-11-02"}, "since '2026-11-02' is not before until '2026-11-01T12:01:40Z'"),
         ],
     )

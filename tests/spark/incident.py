@@ -6,13 +6,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs import isr_shrink, leader_churn
-from jobs.common.config import Thresholds
-from jobs.snapshot_history import apply_polls
 from schemas.lake import Lake
-from tests.lakes import new_lake
-from tests.spark.histories import Answer, bronze_rows, good_answer
-from tests.spark.test_snapshot_history import bronze_frame
+from tests.lakes import keep, new_lake
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import Answer, good_answer
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"
@@ -93,7 +90,5 @@ def answers() -> list[Answer]:
 def write_lake(spark: SparkSession, folder: str) -> Lake:
     """A lake in `folder` with all tables made from it."""
     lake = new_lake(spark, Path(folder))
-    apply_polls(bronze_frame(spark, bronze_rows("prod", answers())), lake)
-    isr_shrink.apply(lake, Thresholds(), spark.newSession())
-    leader_churn.apply(lake, spark.newSession())
+    keep(spark, lake, bronze_rows("prod", answers()))
     return lake

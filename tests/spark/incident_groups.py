@@ -1,22 +1,22 @@
 """What became of groups while brokers 2 and 3 failed (tests/spark/incident.py), as rows of gold and silver.
 
-All are kept in `__consumer_offsets-0`, which broker 2 leads, broker 1 from 10 s, broker 2 again from 50 s. A broker that fails takes a
-member of `billing` along; it comes back at 34 s, and from 72 s another one crashes again and again. A member of `audit` restarts
-statically at 30 s, another times out at 95 s. `search` (KIP-848) takes in a member at 80 s. `reports` is stuck from 30 s, `shop` (streams)
-from 85 s. `fresh` (share) is made at 55 s.
+All are kept in `__consumer_offsets-0`, which broker 2 leads, broker 1 from 10 s, broker 2 again from 50 s. A broker
+that fails takes a member of `billing` along; it comes back at 34 s, and from 72 s another one crashes again and again.
+A member of `audit` restarts statically at 30 s, another times out at 95 s. `search` (KIP-848) takes in a member at 80
+s. `reports` is stuck from 30 s, `shop` (streams) from 85 s. `fresh` (share) is made at 55 s.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
-from schemas import gold, silver
+from jobs.common.commit import append_rows
+from schemas import groups, silver
 from schemas.lake import Lake
-from schemas.table import Table
 from tests.spark.incident import NOON, STREAM
 
 CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
@@ -95,34 +95,33 @@ class History:
                 "source": "log",
                 "prev_generation": generations[0],
                 "generation": generations[1],
-                "incomplete": 0,
+                "skipped_generations": 0,
                 "log_partition": 0,
                 "first_offset": len(self.rebalances),
                 "last_offset": len(self.rebalances),
                 "began_after": at(began[0]),
-                "began_by": at(began[1]),
+                "began_before": at(began[1]),
                 "ended_after": at(ended),
-                "ended_by": at(ended),
+                "ended_before": at(ended),
                 "duration_ms_min": ms(began[1], ended),
                 "duration_ms_max": ms(began[0], ended),
-                "ended_as": None if ended is None else "completed",
+                "end_reason": None if ended is None else "completed",
                 "mode": "cooperative",
                 "phases": 1,
                 "members": len(after),
                 "prev_members": len(before),
-                "joined": len(after.keys() - before.keys()),
-                "left": len(before.keys() - after.keys()),
-                "restarted": 0,
-                "kept": kept,
-                "moved": moved,
-                "added": len(has.keys() - had.keys()),
-                "lost": len(had.keys() - has.keys()),
-                "unassigned": 0,
+                "members_joined": len(after.keys() - before.keys()),
+                "members_left": len(before.keys() - after.keys()),
+                "members_restarted": 0,
+                "partitions_kept": kept,
+                "partitions_moved": moved,
+                "partitions_added": len(has.keys() - had.keys()),
+                "partitions_lost": len(had.keys() - has.keys()),
+                **topics_of(group, before, after),
                 "stickiness": kept / (kept + moved + len(had.keys() - has.keys())),
                 "reasons": reasons,
-                "coordinator": 1 if 10.1 <= began[1] < 50.1 else 2,
-                "followed_move": False,
                 "updated_at": NOON,
+                "is_live": ended is None,
                 **more,
             }
         )
@@ -140,10 +139,22 @@ class History:
                     "change": "left" if member not in after else "stayed" if member in before else "joined",
                     "before": assigned(before.get(member, {})),
                     "after": assigned(after.get(member, {})),
-                    "began_by": at(began[1]),
+                    "began_before": at(began[1]),
                     "updated_at": NOON,
+                    "is_live": ended is None,
                 }
             )
+
+
+def topics_of(group: str, before: Assignment, after: Assignment) -> dict[str, Any]:
+    """What members subscribe to, and how many partitions of it they have; of a streams group it is not known."""
+    if TYPES[group] == "streams":
+        return {}
+    counts = Counter(topic for topic, _ in owners(after))
+    return {
+        "subscribed": sorted({topic for topic, _ in owners(before) | owners(after)}),
+        "assigned": [(topic, f"id-{topic}", count) for topic, count in counts.items()],
+    }
 
 
 def assigned(topics: Mapping[str, list[int]]) -> list[tuple[str, str, list[int]]]:
@@ -158,10 +169,8 @@ def history() -> History:
     again = {"b1": {"orders": [0]}, "b3": {"orders": [1]}}
     joined, left = ["member_joined"], ["member_left"]
     made.rebalance("billing", (10, 11), began=(-601, -600.5), ended=-600, before=alone, after=two, reasons=joined)
-    made.rebalance(
-        "billing", (11, 12), began=(10, 20.1), ended=27, before=two, after=alone, reasons=left,
-        followed_move=True, move_id="move-1-billing",
-    )  # fmt: skip
+    # The log has only its end; polls saw it begin.
+    made.rebalance("billing", (11, 12), began=(None, 27), ended=27, before=two, after=alone, reasons=left)
     # Two phases: 13 gives the partition up, 14 takes it over.
     made.rebalance(
         "billing", (12, 14), began=(30, 34.2), ended=35.3, before=alone, after=again, reasons=joined, phases=2
@@ -192,23 +201,7 @@ def history() -> History:
 
 
 def events() -> list[dict[str, Any]]:
-    common = {**CLUSTER, "source": "log", "log_partition": 0, "updated_at": NOON}
-    moves = [
-        {
-            **common,
-            "id": f"move-{n}-{group}",
-            "group_id": group,
-            "event": "coordinator_moved",
-            "group_type": TYPES[group],
-            "began_after": at(after),
-            "began_by": at(by),
-            "prev_broker_id": old,
-            "broker_id": new,
-        }
-        for n, (after, by, old, new) in MOVES.items()
-        for group in TYPES
-        if group != "fresh"
-    ]
+    common = {**CLUSTER, "source": "log", "log_partition": 0, "updated_at": NOON, "is_live": False}
     client_id, client_host, instance_id = MEMBERS["a2"]
     restart = {
         "id": "restart",
@@ -216,7 +209,7 @@ def events() -> list[dict[str, Any]]:
         "event": "static_restart",
         "group_type": "classic",
         "began_after": at(30),
-        "began_by": at(30),
+        "began_before": at(30),
         "generation": 7,
         "prev_member_id": "a1",
         "member_id": "a2",
@@ -230,43 +223,68 @@ def events() -> list[dict[str, Any]]:
         "event": "created",
         "group_type": "share",
         "began_after": at(55),
-        "began_by": at(55),
+        "began_before": at(55),
         "generation": 0,
     }
-    return [*moves, {**common, **restart}, {**common, **made}]
+    return [{**common, **restart}, {**common, **made}]
 
 
 def storms() -> list[dict[str, Any]]:
-    common = {**CLUSTER, "group_id": "billing", "began_by": at(72), "updated_at": NOON}
+    common = {**CLUSTER, "group_id": "billing", "began_before": at(72), "updated_at": NOON}
+    common |= {"source": "log", "is_live": False}
     client_id, client_host, _ = MEMBERS["c1"]
     return [
-        {**common, "id": "storm", "kind": "storm", "last_by": at(87), "rebalances": 6, "per_hour": 1440.0},
+        {**common, "id": "storm", "kind": "storm", "last_before": at(87), "rebalances": 6, "per_hour": 1440.0},
         {
             **common,
             "id": "loop",
             "kind": "crash_loop",
             "client_id": client_id,
             "client_host": client_host,
-            "last_by": at(84),
+            "last_before": at(84),
             "rebalances": 3,
             "per_hour": 900.0,
         },
     ]
 
 
-def states() -> list[dict[str, Any]]:
+def lives() -> list[dict[str, Any]]:
     return [
         {
             **CLUSTER,
             "group_id": group,
             "group_type": type_,
+            "source": "log",
             "log_partition": 0,
+            "valid_from": at(55 if group == "fresh" else -3600),
             "known_since": at(55 if group == "fresh" else -3600),
-            "state": "{}",
             "updated_at": NOON,
+            "is_live": True,
         }
         for group, type_ in TYPES.items()
     ]
+
+
+def begins() -> list[dict[str, Any]]:
+    """What polls saw of the rebalance of `billing` that the log told at 27 s, when it was over."""
+    seen = {"began_after": at(10), "began_before": at(20.1), "ended_before": at(30.1)}
+    return [{**CLUSTER, "group_id": "billing", **seen}]
+
+
+def coordinators() -> list[dict[str, Any]]:
+    rows = []
+    for n, (after, by, old, new) in enumerate([(None, 0.1, None, 2), *MOVES.values()]):
+        row = {
+            **CLUSTER,
+            "log_partition": 0,
+            "poll": f"{STREAM}/{int(by / 10):012d}",
+            "leader": new,
+            "prev_leader": old,
+        }
+        row |= {"leader_epoch": n + 1, "prev_leader_epoch": n or None, "is_move": old is not None}
+        row |= {"began_after": at(after), "began_before": at(by), "followed_until": at(by + 20)}
+        rows.append(row)
+    return rows
 
 
 def snapshots() -> list[dict[str, Any]]:
@@ -289,7 +307,7 @@ def snapshots() -> list[dict[str, Any]]:
             "state": state,
             "members": [],
             "first_poll": f"{STREAM}/{first:012d}",
-            "first_seen_at": at(10 * first + 0.1),
+            "valid_from": at(10 * first + 0.1),
             "prev_poll": f"{STREAM}/{first - 1:012d}" if first else None,
             "prev_sent_at": at(10 * first - 10) if first else None,
             "interval_ms": 10_000,
@@ -300,7 +318,7 @@ def snapshots() -> list[dict[str, Any]]:
                 "last_seen_at": at(10 * last + 0.1),
                 "last_seen_sent_at": at(10 * last),
                 "superseded_poll": f"{STREAM}/{last + 1:012d}",
-                "superseded_at": at(10 * last + 10.1),
+                "valid_to": at(10 * last + 10.1),
             }
         rows.append(row)
     return rows
@@ -309,15 +327,12 @@ def snapshots() -> list[dict[str, Any]]:
 def write_groups(spark: SparkSession, lake: Lake) -> None:
     """Append them to the lake's tables."""
     made = history()
-    append(spark, lake, gold.REBALANCES, made.rebalances)
-    append(spark, lake, gold.REBALANCE_MEMBERS, made.members)
-    append(spark, lake, gold.GROUP_EVENTS, events())
-    append(spark, lake, gold.REBALANCE_STORMS, storms())
-    append(spark, lake, gold.GROUP_STATES, states())
-    append(spark, lake, silver.GROUP_SNAPSHOTS, snapshots())
-
-
-def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, Any]]) -> None:
-    schema = StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in table.columns if c.generated_as is None))
-    frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema).coalesce(1)
-    frame.write.format("delta").mode("append").save(lake.path(table))
+    append_rows(spark, lake, groups.REBALANCES_TOLD, made.rebalances)
+    append_rows(spark, lake, groups.REBALANCE_MEMBERS_TOLD, made.members)
+    append_rows(spark, lake, groups.GROUP_EVENTS_TOLD, events())
+    append_rows(spark, lake, groups.REBALANCE_STORMS_TOLD, storms())
+    append_rows(spark, lake, groups.GROUP_LIVES, lives())
+    append_rows(spark, lake, groups.REBALANCE_BEGINS, begins())
+    if lake.read(spark, silver.COORDINATORS).isEmpty():  # else history has made them of the polls
+        append_rows(spark, lake, silver.COORDINATORS, coordinators())
+    append_rows(spark, lake, silver.GROUP_SNAPSHOTS, snapshots())

@@ -1,4 +1,6 @@
-"""Kafka's own Java classes write requests and answers about groups as the tables do, also of types that no Python library knows."""
+"""Kafka's own Java classes write requests and answers about groups as the tables do, also of types that no Python
+library knows.
+"""
 
 import json
 from typing import Any

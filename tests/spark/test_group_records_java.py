@@ -144,7 +144,9 @@ def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Me
 
 
 def described(struct: Struct, version: int, *, flexible: bool) -> str:
-    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags only, of arrays not if they may be null."""
+    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags only, of arrays not if they
+    may be null.
+    """
     fields = [f"{each.name}:{_type(each, version, flexible=flexible)}" for each in struct.in_version(version)]
     if flexible:
         tags = [str(tag) for tag, each in struct.tagged_in(version).items() if each.name not in LATER]

@@ -1,8 +1,9 @@
-"""Tables are made whole, agree with the data source, take over an older lake, and refuse a foreign one."""
+"""Tables are made whole, agree with the data source, and refuse a lake that is foreign or older."""
 
 import json
 import threading
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS, BatchRecords, Planned
 from schemas import bronze, silver
 from schemas.lake import TABLES, VIEWS, Lake, LakeError, attach, check_tables, ensure_tables, read_view
-from schemas.table import LAKE_VERSION, VERSION_PROPERTY, Column
+from schemas.table import VERSION_PROPERTY, Column
 from tests.metadata_messages import cluster
 
 
@@ -86,7 +87,9 @@ def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkS
     )
     answer = decode_response(write_message(METADATA_RESPONSE, 12, cluster(1, 1)), 12)
     poll = Poll(metadata=answer, cluster_id=answer.cluster_id)
-    batches = BatchRecords(TopicFilter()).rows(Planned("20261121T010203Z-0", 0, "c"), poll, lambda: enrichment)
+    batches = BatchRecords(TopicFilter()).rows(
+        Planned("20261121T010203Z-0", 0, "c", date(2026, 11, 21)), poll, lambda: enrichment
+    )
     rows = spark.createDataFrame(pa.Table.from_batches(batches, POLLS)).localCheckpoint()
     path = lake.path(bronze.METADATA_POLLS)
     rows.write.format("delta").mode("append").save(path)
@@ -116,41 +119,24 @@ def test_names_and_views(spark: SparkSession, lake: Lake) -> None:
 
 def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
     # Under other schemas, as the session's catalog has ours already.
-    tables = [replace(table, schema=f"{table.schema}_managed") for table in (silver.PROGRESS, silver.POLL_GAPS)]
+    tables = [replace(table, schema=f"{table.schema}_managed") for table in (silver.TOPIC_SNAPSHOTS, silver.POLL_GAPS)]
     lake = Lake(catalog="spark_catalog")
     ensure_tables(spark, lake, tables)
     ensure_tables(spark, lake, tables)
-    assert lake.read(spark, tables[0]).columns == [c.name for c in silver.PROGRESS.columns]
+    assert lake.read(spark, tables[0]).columns == [c.name for c in silver.TOPIC_SNAPSHOTS.columns]
 
 
 def test_attach_takes_nothing_away(spark: SparkSession, lake: Lake) -> None:
     attach(spark, lake)
     # A table of the same name that somebody keeps in the catalog, ours by its looks or not.
-    for made in ("CREATE TABLE {} (x INT) USING DELTA", silver.PROGRESS.create_statement("{}")):
-        spark.sql("DROP TABLE silver.progress")
-        spark.sql(made.format("silver.progress"))
-        with pytest.raises(LakeError, match=r"a table silver\.progress that attach did not put there"):
+    for made in ("CREATE TABLE {} (x INT) USING DELTA", silver.TOPIC_SNAPSHOTS.create_statement("{}")):
+        spark.sql("DROP TABLE silver.topic_snapshots")
+        spark.sql(made.format("silver.topic_snapshots"))
+        with pytest.raises(LakeError, match=r"a table silver\.topic_snapshots that attach did not put there"):
             attach(spark, lake)
-        assert spark.catalog.tableExists("silver.progress")
-    spark.sql("DROP TABLE silver.progress")
+        assert spark.catalog.tableExists("silver.topic_snapshots")
+    spark.sql("DROP TABLE silver.topic_snapshots")
     attach(spark, lake)
-
-
-def test_an_older_table_gets_the_columns_that_may_be_null(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(root=str(tmp_path))
-    ensure_tables(spark, lake, [silver.TOPIC_DIGESTS])
-    newer = replace(silver.TOPIC_DIGESTS, columns=(*silver.TOPIC_DIGESTS.columns, Column("added", "bigint", "New.")))
-    with pytest.raises(LakeError, match="lacks added"):
-        check_tables(spark, lake, [newer])
-    ensure_tables(spark, lake, [newer])
-    assert lake.read(spark, newer).columns[-1] == "added"
-    spark.sql(f"ALTER TABLE {lake.identifier(newer)} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '0')")
-    ensure_tables(spark, lake, [newer])
-    version = spark.sql(f"SHOW TBLPROPERTIES {lake.identifier(newer)} ('{VERSION_PROPERTY}')").collect()[0].value
-    assert version == str(LAKE_VERSION), "or an older job would write on in a lake that it no longer understands"
-    stricter = replace(newer, columns=(*newer.columns, Column("key", "string", "New.", nullable=False)))
-    with pytest.raises(LakeError, match="lacks key, which may not be null"):
-        ensure_tables(spark, lake, [stricter])
 
 
 def one_line(error: pytest.ExceptionInfo[LakeError]) -> str:
@@ -160,16 +146,16 @@ def one_line(error: pytest.ExceptionInfo[LakeError]) -> str:
 
 def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(root=str(tmp_path))
-    spark.range(3).write.format("delta").save(lake.path(silver.PROGRESS))
+    spark.range(3).write.format("delta").save(lake.path(silver.TOPIC_SNAPSHOTS))
     with pytest.raises(LakeError) as foreign:
-        ensure_tables(spark, lake, [silver.PROGRESS])
-    assert "is not our silver.progress (made by something else)" in one_line(foreign)
-    assert spark.read.format("delta").load(lake.path(silver.PROGRESS)).count() == 3
+        ensure_tables(spark, lake, [silver.TOPIC_SNAPSHOTS])
+    assert "is not our silver.topic_snapshots (made by something else)" in one_line(foreign)
+    assert spark.read.format("delta").load(lake.path(silver.TOPIC_SNAPSHOTS)).count() == 3
 
-    spark.range(3).write.parquet(lake.path(silver.PENDING))
+    spark.range(3).write.parquet(lake.path(silver.BROKER_SNAPSHOTS))
     with pytest.raises(LakeError) as files:
-        ensure_tables(spark, lake, [silver.PENDING])
-    assert "silver.pending cannot be made" in one_line(files)
+        ensure_tables(spark, lake, [silver.BROKER_SNAPSHOTS])
+    assert "silver.broker_snapshots cannot be made" in one_line(files)
 
     other_type = replace(silver.POLL_GAPS, columns=(Column("cluster_id", "int", "x"), *silver.POLL_GAPS.columns[1:]))
     ensure_tables(spark, lake, [other_type])
@@ -177,10 +163,20 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> Non
         ensure_tables(spark, lake, [silver.POLL_GAPS])
     assert "silver.poll_gaps.cluster_id" in one_line(types)
 
-    spark.sql(f"ALTER TABLE {lake.identifier(other_type)} SET TBLPROPERTIES ('kafkaMetadataHistory.version' = '999')")
-    with pytest.raises(LakeError) as newer:
-        ensure_tables(spark, lake, [silver.POLL_GAPS])
-    assert "newer than this program's" in one_line(newer)
+    more = replace(other_type, columns=(*other_type.columns, Column("more", "string", "x")))
+    with pytest.raises(LakeError) as columns:
+        ensure_tables(spark, lake, [more])
+    assert "silver.poll_gaps in" in one_line(columns)
+    assert "lacks more" in one_line(columns)
+
+
+def test_an_older_lake_is_not_shown(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(root=str(tmp_path))
+    ensure_tables(spark, lake, [silver.BROKER_SNAPSHOTS])
+    spark.sql(f"ALTER TABLE {lake.identifier(silver.BROKER_SNAPSHOTS)} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '1')")
+    with pytest.raises(LakeError) as older:
+        attach(spark, lake)
+    assert one_line(older).startswith(f"silver.broker_snapshots in {lake} has version 1, older than this program's")
 
 
 def job_says(tmp_path: Path, capsys: pytest.CaptureFixture[str], lake: str, **more: str) -> str:
@@ -195,22 +191,22 @@ def job_says(tmp_path: Path, capsys: pytest.CaptureFixture[str], lake: str, **mo
 
 def test_a_run_that_was_killed_while_it_made_a_table_is_no_hindrance(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(root=str(tmp_path))
-    log = Path(lake.path(silver.PENDING)) / "_delta_log"
+    log = Path(lake.path(silver.BROKER_SNAPSHOTS)) / "_delta_log"
     log.mkdir(parents=True)
     (log / ".00000000000000000000.json.4711.tmp").write_text("{")
-    ensure_tables(spark, lake, [silver.PENDING])
-    assert lake.read(spark, silver.PENDING).isEmpty()
+    ensure_tables(spark, lake, [silver.BROKER_SNAPSHOTS])
+    assert lake.read(spark, silver.BROKER_SNAPSHOTS).isEmpty()
 
 
 def test_a_table_that_another_job_is_making_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
     lake, other = Lake(root=str(tmp_path / "lake")), Lake(root=str(tmp_path / "other"))
-    ensure_tables(spark, other, [silver.PENDING])
-    log = Path(lake.path(silver.PENDING)) / "_delta_log"
+    ensure_tables(spark, other, [silver.BROKER_SNAPSHOTS])
+    log = Path(lake.path(silver.BROKER_SNAPSHOTS)) / "_delta_log"
     log.mkdir(parents=True)
-    commit = Path(other.path(silver.PENDING), "_delta_log", f"{0:020}.json").read_text()
+    commit = Path(other.path(silver.BROKER_SNAPSHOTS), "_delta_log", f"{0:020}.json").read_text()
     later = threading.Timer(1, (log / f"{0:020}.json").write_text, [commit])
     later.start()
-    ensure_tables(spark, lake, [silver.PENDING])
+    ensure_tables(spark, lake, [silver.BROKER_SNAPSHOTS])
     later.join()
     assert (log / f"{0:020}.json").read_text() == commit
 
@@ -219,11 +215,11 @@ def test_a_pipeline_writes_nothing_to_a_lake_with_a_foreign_table(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "lake"
-    spark.range(3).write.format("delta").save(f"{folder}/silver/progress")
-    assert "is not our silver.progress (made by something else); nothing was written" in job_says(
+    spark.range(3).write.format("delta").save(f"{folder}/silver/topic_snapshots")
+    assert "is not our silver.topic_snapshots (made by something else); nothing was written" in job_says(
         tmp_path, capsys, str(folder)
     )
-    assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == ["silver/progress"]
+    assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == ["silver/topic_snapshots"]
 
 
 @pytest.mark.usefixtures("spark")
@@ -241,4 +237,4 @@ def test_a_lake_that_cannot_be_written(spark: SparkSession) -> None:
 
 def test_a_table_that_is_missing(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=r"no such table .* run the job that writes it first"):
-        check_tables(spark, Lake(root=str(tmp_path)), [silver.PROGRESS])
+        check_tables(spark, Lake(root=str(tmp_path)), [silver.TOPIC_SNAPSHOTS])

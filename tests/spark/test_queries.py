@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from schemas import bronze, silver
+from schemas import bronze, internal
 from schemas.lake import Lake, attach, ensure_tables
 from schemas.table import Table
 
@@ -18,7 +18,7 @@ STREAM = "20261101T110000Z-00000000"
 
 
 def header(
-    cluster: str, n: int, seconds_ago: float, error_kind: str | None = None, *, key_frame: bool = True
+    cluster: str, n: int, seconds_ago: float, error_kind: str | None = None, *, is_key_frame: bool = True
 ) -> dict[str, Any]:
     at = NOON - timedelta(seconds=seconds_ago)
     return {
@@ -28,34 +28,29 @@ def header(
         "cluster": cluster,
         "record": "poll",
         "chunk": 0,
+        "day": at.date(),
         "interval_ms": 30_000,
         "scheduled_at": at,
         "received_at": None if error_kind else at,
         "outcome": "failed" if error_kind else "ok",
         "error_kind": error_kind,
-        "key_frame": None if error_kind else key_frame,
+        "is_key_frame": None if error_kind else is_key_frame,
     }
 
 
 def progress(cluster: str, seconds_ago: float | None, **counts: int) -> dict[str, Any]:
-    empty = {
-        "seen": {},
-        "late_polls": 0,
-        "absent": [],
-        "failed_polls": 0,
+    never = {
+        "history": "silver",
+        "cluster": cluster,
+        "round": 1,
         "refused_polls": 0,
         "stale_polls": 0,
-        "error_kinds": [],
+        "memory": "{}",
         **counts,
     }
     if seconds_ago is None:
-        return {**empty, "cluster": cluster}
-    return {
-        **empty,
-        "cluster": cluster,
-        "applied_at": NOON - timedelta(seconds=seconds_ago),
-        "applied_interval_ms": 30_000,
-    }
+        return never
+    return {**never, "last_seen_at": NOON - timedelta(seconds=seconds_ago), "interval_ms": 30_000}
 
 
 def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -67,7 +62,7 @@ def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, A
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = Lake(root=str(tmp_path_factory.mktemp("queries")))
-    ensure_tables(spark, lake, (bronze.METADATA_POLLS, silver.PROGRESS))
+    ensure_tables(spark, lake, (bronze.METADATA_POLLS, internal.STATE))
     polls = [
         header("fine", 0, 4000, "timeout"),  # before :since
         header("fine", 1, 90),
@@ -79,7 +74,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         header("down", 4, -5),  # after :until
         header("never", 1, 10, "authentication"),
         # Ten polls a batch: the last that can be seen is 200 s old, which is no more than two batches.
-        *(header("batches", n, 500 - 30 * n, key_frame=n in {0, 5}) for n in range(11)),
+        *(header("batches", n, 500 - 30 * n, is_key_frame=n in {0, 5}) for n in range(11)),
         header("other", 1, 40),
         header("other", 2, 10),
         header("lagging", 1, 40),
@@ -89,7 +84,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     append(
         spark,
         lake,
-        silver.PROGRESS,
+        internal.STATE,
         [
             progress("never", None),
             progress("down", 61),

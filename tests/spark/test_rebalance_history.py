@@ -1,36 +1,36 @@
 """Rebalances in gold, from the log and from polls: however runs are cut and cut off, and whatever is missing."""
 
+import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import InheritableThread
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from benchmarks.reads import counted, counted_session
-from jobs import rebalance_history
-from jobs.common.config import Thresholds
-from jobs.common.progress import Window
-from jobs.common.writes import upsert
+from jobs.common.commit import append_rows, replace_rows
+from jobs.common.config import Config, Thresholds
+from jobs.common.rounds import OvertakenError
+from jobs.rebalance_history import JOB, TABLES, RebalanceHistory
+from jobs.rules.coordinators import coordinators
 from metadata_source.schedule import poll_id
-from schemas import bronze, gold, silver
-from schemas.lake import Lake, LakeError
+from schemas import bronze, internal, silver
+from schemas.lake import VIEWS, Lake, read_view
 from schemas.table import Table
 from tests.group_records import CONSUMER, Log, at, classic, classic_member
-from tests.lakes import new_lake
-from tests.spark.test_snapshot_history import KilledError, utc
+from tests.lakes import new_lake, utc
+from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.stored import version
 
 Row = dict[str, Any]
 CLUSTERS = ("alpha", "beta")
 """Of beta there are only polls."""
 STREAM = "20260101T000000Z-0a1b2c"
 INTERVAL_S = 10
-WRITTEN = (gold.REBALANCES, gold.REBALANCE_MEMBERS, gold.GROUP_EVENTS, gold.REBALANCE_STORMS, gold.GROUP_STATES)
 THRESHOLDS = Thresholds(storm=3)
 TOPIC_ID = "TTTTTTTTTTTTTTTTTTTTTT"
 
@@ -43,14 +43,14 @@ def poll(seconds: float) -> str:
 
 
 def state(
-    cluster: str, began: float, ended: float | None = None, *, ended_as: str | None = None, **columns: Any
+    cluster: str, began: float, ended: float | None = None, *, end_reason: str | None = None, **columns: Any
 ) -> Row:
     """A row of a snapshot table that held from one poll to another; none before the first of all."""
     row: Row = {
         "cluster_id": f"id-{cluster}",
         "cluster": cluster,
         "first_poll": poll(began),
-        "first_seen_at": at(began),
+        "valid_from": at(began),
         "prev_poll": poll(began - INTERVAL_S) if began else None,
         "prev_sent_at": at(began - INTERVAL_S) if began else None,
         "interval_ms": INTERVAL_S * 1000,
@@ -59,7 +59,7 @@ def state(
     if ended is not None:
         last = at(ended - INTERVAL_S)
         row |= {"last_poll": poll(ended - INTERVAL_S), "last_seen_at": last, "last_seen_sent_at": last}
-        row |= {"superseded_poll": poll(ended), "superseded_at": at(ended), "ended_as": ended_as}
+        row |= {"superseded_poll": poll(ended), "valid_to": at(ended), "end_reason": end_reason}
     return row
 
 
@@ -95,7 +95,7 @@ def described(cluster: str, group_id: str, *seen: tuple[float, Row | None]) -> I
             cluster,
             began,
             ended,
-            ended_as="absent" if following is None else None,
+            end_reason="gone" if following is None else None,
             group_id=group_id,
             **now,
             **{f"prev_{name}": value for name, value in (before or {}).items()},
@@ -120,37 +120,28 @@ def classic_group(name: str, **has: list[int]) -> Row:
     }
 
 
-def append(spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    columns = [column for column in table.columns if column.generated_as is None]
-    schema = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in columns))
-    values = [tuple(row.get(name) for name in schema.names) for row in rows]
-    if values:
-        frame = spark.createDataFrame(values, schema).coalesce(1)
-        frame.write.format("delta").mode("append").save(lake.path(table))
+def append(spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Row]) -> None:
+    if rows := list(rows):
+        append_rows(spark, lake, table, rows)
 
 
 def settle(spark: SparkSession, lake: Lake, seconds: float) -> None:
     """Say that the polls up to then are in silver."""
     rows = [
         {
+            "history": "silver",
             "cluster": cluster,
             "cluster_id": f"id-{cluster}",
-            "seen": {STREAM: int(seconds) // INTERVAL_S},
-            "applied_poll": poll(seconds),
-            "applied_at": at(seconds),
-            "applied_sent_at": at(seconds),
-            "applied_interval_ms": INTERVAL_S * 1000,
-            "settled_poll": poll(seconds),
-            "absent": [],
-            "error_kinds": [],
-            **dict.fromkeys(("late_polls", "failed_polls", "refused_polls", "stale_polls"), 0),
-            "enriched": {"groups": (poll(seconds), at(seconds), at(seconds), INTERVAL_S * 1000)},
+            "round": 1,
+            "done_poll": poll(seconds),
+            "done_at": at(seconds),
+            "changed_poll": poll(seconds),
+            "interval_ms": INTERVAL_S * 1000,
+            "memory": json.dumps({"enriched": {"groups": {}}}),
         }
         for cluster in CLUSTERS
     ]
-    schema = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in silver.PROGRESS.columns))
-    frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
-    upsert(frame, lake, silver.PROGRESS)
+    replace_rows(spark, lake, internal.STATE, rows, "history = 'silver'")
 
 
 # --- what the log says ---
@@ -224,18 +215,25 @@ def alpha() -> list[Row]:
 
 
 def write_silver(spark: SparkSession, lake: Lake) -> None:
+    blank = dict.fromkeys(silver.PARTITION_SNAPSHOTS.column_names)
     append(
         spark,
         lake,
-        silver.PARTITION_SNAPSHOTS,
-        [
-            *led("alpha", 1, (0, 1), (60, 2)),
-            *led("alpha", 2, (0, 2), (130, 3), (260, 1)),
-            *led("alpha", 3, (0, 3)),
-            *led("alpha", 4, (0, 1), (250, 3)),
-            *led("alpha", 5, (0, 1)),
-            *(state for partition in range(50) for state in led("beta", partition, (0, 1), (100, 2))),
-        ],
+        silver.COORDINATORS,
+        coordinators(
+            (
+                blank | row
+                for row in [
+                    *led("alpha", 1, (0, 1), (60, 2)),
+                    *led("alpha", 2, (0, 2), (130, 3), (260, 1)),
+                    *led("alpha", 3, (0, 3)),
+                    *led("alpha", 4, (0, 1), (250, 3)),
+                    *led("alpha", 5, (0, 1)),
+                    *(state for partition in range(50) for state in led("beta", partition, (0, 1), (100, 2))),
+                ]
+            ),
+            (),
+        ),
     )
     topics = [
         topic("alpha", "t", 4),
@@ -288,20 +286,27 @@ def a_copy(lake: Lake, root: Path) -> Lake:
 @pytest.fixture(scope="module")
 def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake of which silver is written, and nothing else."""
-    lake = new_lake(
-        spark, tmp_path_factory.mktemp("polled") / "lake", (bronze.GROUP_LOG, *silver.TABLES, *gold.GROUP_TABLES)
-    )
+    lake = new_lake(spark, tmp_path_factory.mktemp("polled") / "lake")
     write_silver(spark, lake)
     return lake
 
 
+def history_of(spark: SparkSession, lake: Lake, thresholds: Thresholds = THRESHOLDS) -> RebalanceHistory:
+    config = Config(lake, "", {}, {}, timedelta(days=7), thresholds)
+    return RebalanceHistory(spark, config)
+
+
 def run(spark: SparkSession, lake: Lake) -> None:
-    rebalance_history.apply(lake, THRESHOLDS, spark.newSession())
+    history_of(spark, lake).catch_up(whole=True)
 
 
-def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[Row]:
-    """Every row, without what differs from run to run."""
-    rows = lake.read(spark, table).drop("updated_at").collect()
+def rows_of(spark: SparkSession, lake: Lake, name: str) -> list[Row]:
+    """Every row of a table or view, without what differs from run to run."""
+    (frame,) = [
+        *(lake.read(spark, table) for table in TABLES if table.full_name == name),
+        *(read_view(spark, lake, view) for view in VIEWS if view.full_name == name),
+    ]
+    rows = frame.drop("updated_at").collect()
     return [{name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
 
 
@@ -315,63 +320,77 @@ def whole(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFa
     return lake
 
 
-def of_group(spark: SparkSession, lake: Lake, table: Table, group_id: str) -> list[Row]:
-    rows = [row for row in rows_of(spark, lake, table) if row["group_id"] == group_id]
-    return sorted(rows, key=lambda row: (row["began_by"], row.get("first_offset") or 0))
+def of_group(spark: SparkSession, lake: Lake, name: str, group_id: str) -> list[Row]:
+    rows = [row for row in rows_of(spark, lake, name) if row["group_id"] == group_id]
+    return sorted(rows, key=lambda row: (row["began_before"], row.get("first_offset") or 0))
 
 
 def test_what_the_log_and_polls_say_together(spark: SparkSession, whole: Lake) -> None:
-    orders = of_group(spark, whole, gold.REBALANCES, "orders")
-    assert [(row["generation"], row["unassigned"], row["coordinator"]) for row in orders] == [
+    orders = of_group(spark, whole, "gold.rebalances", "orders")
+    assert [(row["generation"], row["partitions_unassigned"], row["coordinator"]) for row in orders] == [
         (1, 1, 1),
         *((generation, 1, 2) for generation in (2, 3, 4, 5, 6, 7)),
     ]
     (moved,) = (
-        row for row in of_group(spark, whole, gold.GROUP_EVENTS, "orders") if row["event"] == "coordinator_moved"
+        row for row in of_group(spark, whole, "gold.group_events", "orders") if row["event"] == "coordinator_moved"
     )
-    assert (moved["prev_broker_id"], moved["broker_id"], moved["began_by"]) == (1, 2, at(60))
-    assert [row["move_id"] for row in orders] == [None, moved["id"], None, None, None, None, None]
-    assert [row["followed_move"] for row in orders[2:]] == [False] * 5
+    assert (moved["prev_broker_id"], moved["broker_id"], moved["began_before"]) == (1, 2, at(60))
+    assert [row["coordinator_move_id"] for row in orders] == [None, moved["id"], None, None, None, None, None]
+    assert [row["followed_coordinator_move"] for row in orders[2:]] == [False] * 5
     # The log has the end of the join phase, 65; a poll saw it go on at 60, and the one before did not.
-    assert (orders[1]["began_after"], orders[1]["began_by"]) == (at(50), at(60))
-    assert (orders[6]["began_after"], orders[6]["began_by"]) == (at(220), at(230))
-    _, in_two_phases = of_group(spark, whole, gold.REBALANCES, "cooperative")
-    assert [in_two_phases[name] for name in ("phases", "began_after", "began_by")] == [2, at(170), at(180)]
-    members = of_group(spark, whole, gold.REBALANCE_MEMBERS, "orders")
-    assert {row["began_by"] for row in members if row["rebalance_id"] == orders[1]["id"]} == {at(60)}
-    storms = {row["kind"]: row for row in of_group(spark, whole, gold.REBALANCE_STORMS, "orders")}
-    assert (storms["storm"]["rebalances"], storms["storm"]["last_by"]) == (7, at(230))
+    assert (orders[1]["narrowed_after"], orders[1]["narrowed_before"], orders[1]["began_before"]) == (
+        at(50),
+        at(60),
+        at(65),
+    )
+    assert (orders[6]["narrowed_after"], orders[6]["narrowed_before"]) == (at(220), at(230))
+    _, in_two_phases = of_group(spark, whole, "gold.rebalances", "cooperative")
+    assert [in_two_phases[name] for name in ("phases", "narrowed_after", "narrowed_before")] == [2, at(170), at(180)]
+    members = of_group(spark, whole, "gold.rebalance_members", "orders")
+    assert {row["began_before"] for row in members if row["rebalance_id"] == orders[1]["id"]} == {at(65)}
+    storms = {row["kind"]: row for row in of_group(spark, whole, "gold.rebalance_storms", "orders")}
+    assert (storms["storm"]["rebalances"], storms["storm"]["last_before"]) == (7, at(232))
     assert storms["crash_loop"]["rebalances"] == 5
 
 
 def test_topics_that_the_log_names_by_id_have_names(spark: SparkSession, whole: Lake) -> None:
-    members = of_group(spark, whole, gold.REBALANCE_MEMBERS, "заказы-🐘")
+    members = of_group(spark, whole, "gold.rebalance_members", "заказы-🐘")
     assert {each["topic"] for row in members for each in row["after"] or ()} == {"t"}
-    made, joined, emptied, again = of_group(spark, whole, gold.REBALANCES, "заказы-🐘")
-    assert (joined["kept"], joined["moved"], joined["unassigned"], joined["followed_move"]) == (2, 2, 0, True)
-    assert (made["ended_as"], emptied["ended_as"], again["is_open"]) == ("completed", "emptied", True)
-    events = [row["event"] for row in of_group(spark, whole, gold.GROUP_EVENTS, "заказы-🐘")]
+    made, joined, emptied, again = of_group(spark, whole, "gold.rebalances", "заказы-🐘")
+    assert (
+        joined["partitions_kept"],
+        joined["partitions_moved"],
+        joined["partitions_unassigned"],
+        joined["followed_coordinator_move"],
+    ) == (2, 2, 0, True)
+    assert (made["end_reason"], emptied["end_reason"], again["is_open"]) == ("completed", "emptied", True)
+    events = [row["event"] for row in of_group(spark, whole, "gold.group_events", "заказы-🐘")]
     assert events == ["created", "coordinator_moved", "deleted", "created"]
 
 
 def test_nothing_is_made_up_where_records_were_lost(spark: SparkSession, whole: Lake) -> None:
-    before, after = of_group(spark, whole, gold.REBALANCES, "lossy")
-    assert (before["generation"], after["generation"], after["prev_generation"], after["joined"]) == (1, 4, None, None)
-    groups = {row["group_id"] for row in rows_of(spark, whole, gold.GROUP_EVENTS) if row["event"] == "records_lost"}
+    before, after = of_group(spark, whole, "gold.rebalances", "lossy")
+    assert (before["generation"], after["generation"], after["prev_generation"], after["members_joined"]) == (
+        1,
+        4,
+        None,
+        None,
+    )
+    groups = {row["group_id"] for row in rows_of(spark, whole, "gold.group_events") if row["event"] == "records_lost"}
     assert groups == {"lossy", "beside", "cut-short"}
-    told = [(row["first_offset"], row["generation"]) for row in of_group(spark, whole, gold.REBALANCES, "cut-short")]
+    told = [(row["first_offset"], row["generation"]) for row in of_group(spark, whole, "gold.rebalances", "cut-short")]
     assert told == [(100, 1), (102, 2), (104, 3), (102, 2), (104, 3)]
 
 
 def test_polls_tell_of_a_cluster_whose_log_is_not_read(spark: SparkSession, whole: Lake) -> None:
-    app = of_group(spark, whole, gold.REBALANCES, "app")
-    assert [(row["source"], row["began_by"], row["ended_as"]) for row in app] == [
+    app = of_group(spark, whole, "gold.rebalances", "app")
+    assert [(row["source"], row["began_before"], row["end_reason"]) for row in app] == [
         ("polls", at(20), "completed"),
         ("polls", at(90), "completed"),
         ("polls", at(200), "emptied"),
     ]
-    assert [row["followed_move"] for row in app] == [None, True, False]
-    assert [row["is_open"] for row in of_group(spark, whole, gold.REBALANCES, "stuck")] == [False, True]
+    assert [row["followed_coordinator_move"] for row in app] == [None, True, False]
+    assert [row["is_open"] for row in of_group(spark, whole, "gold.rebalances", "stuck")] == [False, True]
 
 
 def in_pieces(rows: list[Row], *ends: int) -> Iterable[list[Row]]:
@@ -380,57 +399,49 @@ def in_pieces(rows: list[Row], *ends: int) -> Iterable[list[Row]]:
         yield rows[begin:end]
 
 
-def dying_after(survived: int) -> Callable[..., None]:
-    """Window.put that kills the run when it has written so many tables."""
-    put, left = Window.put, iter(range(survived))
-
-    def put_or_die(*arguments: Any) -> None:
-        if next(left, None) is None:
-            raise KilledError
-        put(*arguments)
-
-    return put_or_die
-
-
-def run_and_die(spark: SparkSession, lake: Lake, survived: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Window, "put", dying_after(survived))
-        with pytest.raises(KilledError):
-            run(spark, lake)
-
-
 @pytest.fixture(scope="module")
 def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind them."""
+    """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind
+    them.
+    """
     lake = a_copy(polled, tmp_path_factory.mktemp("piecemeal") / "lake")
     log = lake.identifier(bronze.GROUP_LOG)
     first, second, third = in_pieces(alpha(), 8, 38)
-    # The pieces end within batches; more of the log, and more polls, come before a run that died is done again.
-    for piece, settled, survived in ((first, 30, 1), (second, 210, 4)):
+    # The pieces end within batches; more of the log, and more polls, come before a round that was cut off is made
+    # again. Those who make it again die too.
+    kills = (
+        [killed_at("plan", before=False)],
+        [killed_after(1), killed_after(3)],
+        [killed_after(2), killed_after(4)],
+    )
+    for of_piece, piece, settled in zip(kills, (first, second, third), (30, 210, 400), strict=True):
         append(spark, lake, bronze.GROUP_LOG, piece)
         settle(spark, lake, settled)
-        run_and_die(spark, lake, survived)
-    run(spark, lake)
-    spark.sql(f"OPTIMIZE {log}")
-    spark.sql(f"DELETE FROM {log} WHERE read_at < '{second[0]['read_at']}'")
-    append(spark, lake, bronze.GROUP_LOG, third)
-    # What was told already has closer bounds now, and the run that dies has written rebalances with these, but no storms.
-    settle(spark, lake, 400)
-    run_and_die(spark, lake, 3)
+        for kill in of_piece:
+            with kill, pytest.raises(KilledError):
+                run(spark, lake)
+        if piece is second:
+            written = [table for table in TABLES if version(lake, table)]
+            assert written, "nothing is compacted"
+            for table in (bronze.GROUP_LOG, *written):
+                spark.sql(f"OPTIMIZE {lake.identifier(table)}")
+            run(spark, lake)
+            spark.sql(f"DELETE FROM {log} WHERE day < '{second[0]['day']}'")
+    history_of(spark, lake, Thresholds(storm=2))
     run(spark, lake)
     return lake
 
 
-@pytest.mark.parametrize("table", WRITTEN, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_runs_cut_and_cut_off_give_what_one_gives(
     spark: SparkSession, piecemeal: Lake, whole: Lake, table: Table
 ) -> None:
-    one, other = (rows_of(spark, lake, table) for lake in (piecemeal, whole))
+    one, other = (rows_of(spark, lake, table.full_name) for lake in (piecemeal, whole))
     assert len(one) == len({tuple(row[name] for name in table.key) for row in one})
     assert sorted(map(repr, one)) == sorted(map(repr, other))
 
 
-def test_polls_give_way_to_the_log_and_two_runs_at_once_are_right_or_say_so(
+def test_polls_give_way_to_the_log_and_a_run_to_one_that_takes_over(
     spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
     lake = a_copy(whole, tmp_path / "lake")
@@ -440,81 +451,41 @@ def test_polls_give_way_to_the_log_and_two_runs_at_once_are_right_or_say_so(
     stuck.batch(405, classic(3, [classic_member("a1", has={"t": [0]})], state_seconds=404))
     append(spark, lake, bronze.GROUP_LOG, of_cluster("beta", app, stuck))
     settle(spark, lake, 420)
-    ended: list[Exception | None] = []
-
-    def run_one() -> None:
-        try:
-            run(spark, lake)
-            ended.append(None)
-        except LakeError as error:
-            ended.append(error)
-
-    runs = [InheritableThread(run_one, session=spark) for _ in range(2)]
-    for each in runs:
-        each.start()
-    for each in runs:
-        each.join()
-    assert len(ended) == 2
-    assert all("another run of rebalance_history writes it" in str(error) for error in ended if error)
-    if None not in ended:
-        run(spark, lake)
+    first = history_of(spark, lake)
+    second = history_of(spark, lake)
+    with pytest.raises(OvertakenError, match="makes rebalance_history of"):
+        first.catch_up()
+    second.catch_up()
 
     def told(group_id: str) -> list[tuple[Any, ...]]:
-        names = ("source", "generation", "began_by", "ended_by", "ended_as")
-        return [tuple(row[name] for name in names) for row in of_group(spark, lake, gold.REBALANCES, group_id)]
+        names = ("source", "generation", "began_before", "narrowed_before", "ended_before", "end_reason")
+        return [tuple(row[name] for name in names) for row in of_group(spark, lake, "gold.rebalances", group_id)]
 
     assert told("app") == [
-        ("polls", None, at(20), at(20), "completed"),
-        ("log", 7, at(84), at(85), "completed"),
-        ("log", 8, at(90), at(111), "completed"),  # a poll saw it go on before the end of its join phase
+        ("polls", None, at(20), None, at(20), "completed"),
+        ("log", 7, at(84), None, at(85), "completed"),
+        ("log", 8, at(110), at(90), at(111), "completed"),  # a poll saw it go on before the end of its join phase
     ]
     assert told("stuck") == [
-        ("polls", None, at(50), at(50), "completed"),
-        ("log", 3, at(180), at(405), "completed"),
+        ("polls", None, at(50), None, at(50), "completed"),
+        ("log", 3, at(404), at(180), at(405), "completed"),
     ]
-    assert told("forgotten") == [("polls", None, at(190), at(400), "unknown")]
+    assert told("forgotten") == [("polls", None, at(190), None, None, None)]
     assert [source for source, *_ in told("gone")] == ["polls"] * 3
-    known = {row["id"] for row in rows_of(spark, lake, gold.REBALANCES)}
-    assert {row["rebalance_id"] for row in rows_of(spark, lake, gold.REBALANCE_MEMBERS)} <= known
+    known = {row["id"] for row in rows_of(spark, lake, "gold.rebalances")}
+    assert {row["rebalance_id"] for row in rows_of(spark, lake, "gold.rebalance_members")} <= known
 
 
-def test_what_a_run_reads_follows_what_is_new(spark: SparkSession, whole: Lake, tmp_path: Path) -> None:
-    reads = []
-    for name in ("short", "long"):
-        lake = a_copy(whole, tmp_path / name)
-        if name == "long":
-            add_a_past(spark, lake)
-        own = counted_session(spark)
-        more = Log("orders", log_partition=1, next_offset=500)
-        more.batch(411, classic(8, [worker(1, [0, 1, 2])], state_seconds=410))
-        rows = of_cluster("alpha", more)
-        append(spark, lake, bronze.GROUP_LOG, rows)
-        settle(spark, lake, 420)
-        with counted(own) as read:
-            rebalance_history.apply(lake, THRESHOLDS, own)
-        reads.append(read)
-        with counted(own) as read:
-            rebalance_history.apply(lake, THRESHOLDS, own)
-        assert set(read) == {"silver.progress", "gold.group_progress"}
-    assert reads[0] == reads[1]
-
-
-def add_a_past(spark: SparkSession, lake: Lake) -> None:
-    """What the tables have that is over, again and again in the months before, in files of its own."""
-    ids = ("id", "rebalance_id", "move_id")
-    for table in (
-        *(gold.REBALANCES, gold.REBALANCE_MEMBERS, gold.GROUP_EVENTS, gold.REBALANCE_STORMS),
-        *(silver.PARTITION_SNAPSHOTS, silver.GROUP_SNAPSHOTS),
-    ):
-        is_over = (
-            "NOT is_open" if table is gold.REBALANCES else "is_current = false" if table.schema == "silver" else "true"
-        )
-        rows = lake.read(spark, table).where(is_over).crossJoin(spark.range(1, 11).withColumnRenamed("id", "_month"))
-        moved = {
-            column.name: F.col(column.name) - F.make_dt_interval(F.col("_month") * 30)
-            for column in table.columns
-            if column.type == "timestamp" and column.name != "updated_at"
-        }
-        moved |= {name: F.md5(F.concat_ws("-", name, "_month")) for name in ids if name in table.column_names}
-        past = rows.withColumns(moved).select(*table.column_names).coalesce(1)
-        past.write.format("delta").mode("append").save(lake.path(table))
+def test_a_round_without_news_commits_nothing(spark: SparkSession, whole: Lake, tmp_path: Path) -> None:
+    lake = a_copy(whole, tmp_path / "lake")
+    history = history_of(spark, lake)
+    before = spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version
+    settle(spark, lake, 430)
+    quiet = Log("orders", log_partition=1, next_offset=500)
+    quiet.span("read", 500, 510, 430)
+    append(spark, lake, bronze.GROUP_LOG, of_cluster("alpha", quiet))
+    assert not history.round(datetime.now(UTC))
+    assert spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version == before
+    history.catch_up(whole=True)
+    memory = lake.read(spark, internal.STATE).where(f"history = '{JOB}' AND cluster = 'alpha'").collect()[0].memory
+    assert json.loads(memory)["places"]["1"] == [0, 510], "after a minute it is noted how far the log was read"

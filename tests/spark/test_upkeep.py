@@ -1,99 +1,148 @@
 """Retention, compaction and vacuum: what must stay stays, and the running query reads on."""
 
+import json
+import os
 import shutil
-from collections import defaultdict
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
-import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
-from jobs import pipeline, snapshot_history
 from jobs.common import upkeep
-from jobs.common.config import Config
-from jobs.common.upkeep import expire_bronze, next_due
-from jobs.snapshot_history import apply_polls
-from schemas import bronze, silver
-from schemas.lake import Lake, LakeError
+from jobs.common.commit import append_rows, replace_rows
+from jobs.common.upkeep import expire_bronze, keep_up, next_due
+from schemas import bronze, gold, internal, silver
+from schemas.lake import TABLES, Lake
 from schemas.table import Table
-from tests.lakes import UP_TO_SILVER, new_lake
-from tests.spark.histories import Answer, RandomCluster, bronze_rows
-from tests.spark.test_snapshot_history import COMPARED, bronze_frame, rows_of
+from tests.lakes import make_history, new_lake, rows_of
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import Answer, RandomCluster
 
 ALIASES = ("north", "south", "west")
-
-
-@pytest.fixture(scope="module")
-def histories() -> dict[str, list[Answer]]:
-    return {alias: RandomCluster(alias, seed, kinds=["configs"]).answers(40) for seed, alias in enumerate(ALIASES)}
+MADE = (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
 
 
 def append(spark: SparkSession, lake: Lake, histories: dict[str, list[Answer]], polls: slice) -> None:
     rows = [row for alias, answers in histories.items() for row in bronze_rows(alias, answers[polls])]
-    bronze_frame(spark, rows).write.format("delta").mode("append").save(lake.path(bronze.METADATA_POLLS))
+    append_rows(spark, lake, bronze.METADATA_POLLS, rows)
 
 
-def polls_of(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
-    """cluster -> poll id -> its rows."""
-    polls: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        polls[row.cluster][row.poll_id].append(row)
-    return polls
+DAYS = [date(2026, 11, day) for day in (10, 11, 13, 14)]
+A_DAY = 3
+"""Polls of each cluster."""
 
 
-def key(row: Row) -> tuple:
-    return tuple(str(row[name]) for name in bronze.METADATA_POLLS.key)
+def polls_due_on(day: date, numbers: DataFrame, cluster: str = "north", stream: str = "s") -> DataFrame:
+    """Headers of these polls, a column `value` of their numbers."""
+    return numbers.selectExpr(
+        f"concat('{stream}/', lpad(CAST(value AS STRING), 12, '0')) AS poll_id",
+        f"'{stream}' AS stream",
+        "value AS n",
+        f"'{cluster}' AS cluster",
+        "'poll' AS record",
+        "0 AS chunk",
+        f"DATE'{day}' AS day",
+        "'ok' AS outcome",
+    )
 
 
-def test_retention_takes_what_is_old_and_history_and_nothing_that_later_polls_need(
-    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path
-) -> None:
-    lake = new_lake(spark, tmp_path, UP_TO_SILVER)
-    append(spark, lake, histories, slice(None))
+def take(spark: SparkSession, lake: Lake, **polls: int) -> None:
+    """Say that the first so many polls of each cluster are history."""
+    rows = [
+        {
+            "history": "silver",
+            "cluster": cluster,
+            "round": 1,
+            "memory": json.dumps({"seen": {"s": count - 1}, "waiting": []}),
+        }
+        for cluster, count in polls.items()
+    ]
+    replace_rows(spark, lake, internal.STATE, rows, "history = 'silver'")
 
-    def polls() -> DataFrame:
-        return lake.read(spark, bronze.METADATA_POLLS)  # afresh: a frame stays with the version that it read first
 
-    # Nothing of `west` is history yet: its polls are older than any retention, and stay.
-    apply_polls(polls().where("cluster <> 'west'"), lake)
-    before = polls_of(polls().collect())
-    # In the middle of a batch of `north`: its key frame is older, and needed.
-    scheduled = {(alias, a.poll_id): a.scheduled_at for alias, answers in histories.items() for a in answers}
-    key_frames = {
-        alias: [poll for poll, rows in sorted(of_alias.items()) if any(row.key_frame for row in rows)]
-        for alias, of_alias in before.items()
-    }
-    middle = next(a for a in histories["north"][15:] if a.ok and a.poll_id not in key_frames["north"])
-    # Polls are due 15 s apart; between two, so that the seconds until it is looked at make no difference.
-    oldest = middle.scheduled_at - timedelta(seconds=14)
-
-    expire_bronze(spark, lake, datetime.now(UTC) - oldest)
-
-    after = polls_of(polls().collect())
-    assert after["west"].keys() == before["west"].keys()
-    for alias in ("north", "south"):
-        young = [poll for poll in sorted(before[alias]) if scheduled[alias, poll] >= oldest]
-        needed = [
-            max(frame for frame in key_frames[alias] if frame <= poll)
-            if before[alias][poll][0].outcome == "ok"
-            else poll
-            for poll in young
+def test_retention_drops_days_that_are_old_and_history(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path, [bronze.METADATA_POLLS, internal.STATE])
+    for cluster in ("north", "west"):
+        days = [
+            polls_due_on(day, spark.range(A_DAY * n, A_DAY * (n + 1)).withColumnRenamed("id", "value"), cluster)
+            for n, day in enumerate(DAYS)
         ]
-        kept = [poll for poll in sorted(before[alias]) if poll >= min(needed)]
-        assert sorted(after[alias]) == kept
-        assert len(kept) < len(before[alias]), "retention took nothing"
-        for poll in kept:
-            assert sorted(map(key, after[alias][poll])) == sorted(map(key, before[alias][poll]))
-    assert min(after["north"]) < middle.poll_id
+        reduce(DataFrame.union, days).write.format("delta").mode("append").save(lake.path(bronze.METADATA_POLLS))
 
-    expire_bronze(spark, lake, datetime.now(UTC) - oldest)
-    assert polls().count() == sum(len(rows) for polls_by_id in after.values() for rows in polls_by_id.values())
+    def days_left(older_than: date) -> list[date]:
+        """Drop what is older than a day, and return the days that there are, each with all its rows."""
+        now = datetime.combine(older_than, time(0, 2), UTC) + timedelta(days=7)
+        expire_bronze(spark, lake, timedelta(days=7), now)
+        left = lake.read(spark, bronze.METADATA_POLLS).groupBy("day").count().collect()
+        assert {row["count"] for row in left} <= {2 * A_DAY, 2 * A_DAY + 1}
+        return sorted(row.day for row in left)
 
-    # All of it is old, and nothing depends on it any more: a cluster that is down keeps nothing for ever.
-    expire_bronze(spark, lake, timedelta(0))
-    assert set(polls_of(polls().collect())) == {"west"}
+    # One of an older stream, which came late: no round takes it.
+    late = polls_due_on(DAYS[0], spark.range(1).withColumnRenamed("id", "value"), stream="r")
+    late.write.format("delta").mode("append").save(lake.path(bronze.METADATA_POLLS))
+    every = A_DAY * len(DAYS)
+    take(spark, lake, north=every)
+    assert days_left(date(2026, 11, 14)) == DAYS, "nothing of west is history yet"
+    take(spark, lake, north=every, west=A_DAY - 1)
+    assert days_left(date(2026, 11, 14)) == DAYS, "of west's first day one poll is not history"
+    take(spark, lake, north=every, west=A_DAY)
+    assert days_left(date(2026, 11, 10)) == DAYS, "nothing is old"
+    assert days_left(date(2026, 11, 14)) == DAYS[1:], "of west no more is history"
+    take(spark, lake, north=every, west=every)
+    assert days_left(date(2026, 11, 14)) == DAYS[3:]
+    number = version(spark, lake)
+    assert days_left(date(2026, 11, 14)) == DAYS[3:]
+    assert version(spark, lake) == number, "where nothing may go nothing is written"
+    assert days_left(date(2026, 11, 15)) == []
+
+
+def version(spark: SparkSession, lake: Lake) -> int:
+    history = spark.sql(f"DESCRIBE HISTORY {lake.identifier(bronze.METADATA_POLLS)} LIMIT 1")
+    return history.collect()[0].version
+
+
+def test_retention_and_appends_pass_each_other_in_either_order(spark: SparkSession, tmp_path: Path) -> None:
+    """Of two commits that overlapped, the one that came second had read an older version than the one
+    before its own.
+    """
+    lake = new_lake(spark, tmp_path, [bronze.METADATA_POLLS])
+    today = date(2026, 11, 21)
+    polls = spark.readStream.format("rate").option("rowsPerSecond", 50).load()
+
+    past = [today - timedelta(days=n) for n in range(1, 61)]
+    old = reduce(DataFrame.union, (polls_due_on(day, spark.range(3).withColumnRenamed("id", "value")) for day in past))
+    old.write.format("delta").mode("append").save(lake.path(bronze.METADATA_POLLS))
+    query = (
+        polls_due_on(today, polls)
+        .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .format("delta")
+        .start(lake.path(bronze.METADATA_POLLS))
+    )
+    overlapped: set[str] = set()
+    try:
+        while overlapped != {"DELETE", "STREAMING UPDATE"} and past:
+            cutoff = past.pop()
+            spark.sql(f"DELETE FROM {lake.identifier(bronze.METADATA_POLLS)} WHERE day < DATE'{cutoff}'")
+            commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(bronze.METADATA_POLLS)}").collect()
+            by_version = {commit.version: commit.operation for commit in commits}
+            overlapped |= {
+                commit.operation
+                for commit in commits
+                if commit.version > 1
+                and any(
+                    by_version[between] != commit.operation for between in range(commit.readVersion + 1, commit.version)
+                )
+            }
+        assert query.isActive
+    finally:
+        query.stop()
+    assert overlapped == {"DELETE", "STREAMING UPDATE"}
+    left = lake.read(spark, bronze.METADATA_POLLS)
+    assert {row.day for row in left.select("day").distinct().collect()} == {today, *past, cutoff}
+    rewritten = {commit.operationMetrics["numAddedFiles"] for commit in commits if commit.operation == "DELETE"}
+    assert rewritten == {"0"}, "whole files went"
 
 
 def data_files(lake: Lake, table: Table) -> int:
@@ -102,57 +151,93 @@ def data_files(lake: Lake, table: Table) -> int:
     return len([file for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts])
 
 
-def test_upkeep_between_batches_changes_nothing_that_counts(
-    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The job with upkeep after each batch, against one run without: bronze shrinks, silver is the same."""
-    lake = new_lake(spark, tmp_path / "lake", UP_TO_SILVER)
+def closed_files(spark: SparkSession, lake: Lake) -> int:
+    """Files of the table in which the states of partitions are that are over."""
+    closed = lake.read(spark, silver.PARTITION_SNAPSHOTS).where("NOT is_current")
+    return closed.select("_metadata.file_path").distinct().count()
+
+
+def test_upkeep_between_rounds_changes_nothing_that_counts(spark: SparkSession, tmp_path: Path) -> None:
+    """History with upkeep between its rounds, against history that was removed and is made again of bronze: of polls
+    that history has, bronze keeps none, the rest is the same.
+    """
+    histories = {alias: RandomCluster(alias, seed, kinds=["configs"]).answers(24) for seed, alias in enumerate(ALIASES)}
+    lake, whole = new_lake(spark, tmp_path / "lake"), Lake(root=str(tmp_path / "whole"))
     polls = lake.identifier(bronze.METADATA_POLLS)
     # VACUUM leaves files younger than a week alone; here it may take them at once.
     spark.sql(f"ALTER TABLE {polls} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 seconds')")
-    monkeypatch.setattr(upkeep, "EVERY", timedelta(0))
-    config = Config(lake, str(tmp_path / "checkpoints"), {}, {}, bronze_retention=timedelta(seconds=1))
-    for part in (slice(0, 10), slice(10, 20)):
+    for part in (slice(0, 8), slice(8, 16)):
         append(spark, lake, histories, part)
-    snapshot_history.run(spark, config, once=True)
-    append(spark, lake, histories, slice(20, 40))
-    snapshot_history.run(spark, config, once=True)
-
+        make_history(spark, lake)
+    assert closed_files(spark, lake) > 1
+    shutil.copytree(lake.root, whole.root)
+    keep_up(spark, lake, timedelta(seconds=1))
     assert lake.read(spark, bronze.METADATA_POLLS).isEmpty(), "all of it was old, and is history"
-    whole = new_lake(spark, tmp_path / "whole", UP_TO_SILVER)
-    for part in (slice(0, 10), slice(10, 20), slice(20, 40)):
-        append(spark, whole, histories, part)
-    apply_polls(whole.read(spark, bronze.METADATA_POLLS), whole)
-    for table in COMPARED:
+    assert data_files(lake, bronze.METADATA_POLLS) == 0, "VACUUM left files that nothing refers to"
+    assert closed_files(spark, lake) == 1
+    assert timedelta(hours=5) < next_due(spark, lake) - datetime.now(UTC) <= upkeep.EVERY
+    append(spark, lake, histories, slice(16, 24))
+    make_history(spark, lake)
+
+    assert not whole.read(spark, gold.LEADER_CHANGES).isEmpty()
+    removed = ("silver", "gold", "internal")
+    for schema in removed:
+        shutil.rmtree(tmp_path / "whole" / schema)
+    new_lake(spark, tmp_path / "whole", [table for table in TABLES if table.schema in removed])
+    append(spark, whole, histories, slice(16, 24))
+    make_history(spark, whole)
+    for table in MADE:
         assert rows_of(spark, lake, table) == rows_of(spark, whole, table), table.full_name
 
-    assert data_files(lake, bronze.METADATA_POLLS) == 0, "VACUUM left files that nothing refers to"
-    partitions = lake.identifier(silver.PARTITION_SNAPSHOTS)
-    history = spark.sql(f"DESCRIBE HISTORY {partitions}")
-    assert history.where("operation = 'OPTIMIZE'").count() >= 1
-    assert spark.sql(f"DESCRIBE DETAIL {partitions}").collect()[0].numFiles == 2, (
-        "one file of open rows, one of history"
-    )
 
-    monkeypatch.undo()
-    assert timedelta(hours=5) < next_due(spark, lake) - datetime.now(UTC) <= upkeep.EVERY
+def gap(n: int) -> dict[str, Any]:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    counts = dict.fromkeys(("interval_ms", "failed_polls", "stale_polls", "refused_polls"), n)
+    polls = {"after_poll": f"s/{n}", "until_poll": f"s/{n + 1}", "gap_start": at, "gap_end": at}
+    return {"cluster_id": "id", "cluster": "north", **polls, **counts, "error_kinds": [], "reason": "failed"}
 
 
-def test_silver_that_was_removed_is_not_begun_anew_in_the_middle(
-    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path
-) -> None:
-    lake = new_lake(spark, tmp_path / "lake", UP_TO_SILVER)
-    config = Config(lake, str(tmp_path / "checkpoints"), {}, {}, bronze_retention=timedelta(days=10_000))
-    append(spark, lake, histories, slice(0, 10))
-    snapshot_history.run(spark, config, once=True)
-    shutil.rmtree(tmp_path / "lake" / "silver")
-    append(spark, lake, histories, slice(10, 20))
-    for run in (snapshot_history.run, pipeline.run):
-        with pytest.raises(LakeError, match=r"silver.progress is not in .* remove .*/snapshot_history too"):
-            run(spark, config, once=True)
-    shutil.rmtree(config.checkpoint(snapshot_history.QUERY))
-    snapshot_history.run(spark, config, once=True)
-    (progress,) = lake.read(spark, silver.PROGRESS).where("cluster = 'north'").collect()
-    assert progress.applied_poll <= histories["north"][19].poll_id
-    first = lake.read(spark, silver.BROKER_SNAPSHOTS).where("cluster = 'north'").agg(F.min("first_poll")).collect()
-    assert first[0][0] == min(a.poll_id for a in histories["north"] if a.ok)
+def coordinator(n: int) -> dict[str, Any]:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    of = {"cluster_id": "id", "cluster": "north", "log_partition": n, "poll": "s/1", "is_move": False}
+    return {**of, "began_before": at, "followed_until": at}
+
+
+def unreferenced(lake: Lake, table: Table) -> Path:
+    """A file that is no part of the table, older than what VACUUM leaves alone."""
+    file = Path(lake.path(table)) / "left.parquet"
+    file.touch()
+    os.utime(file, (0, 0))
+    return file
+
+
+def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path, [silver.POLL_GAPS, silver.COORDINATORS, bronze.METADATA_POLLS, internal.STATE])
+    for n in range(2):
+        append_rows(spark, lake, silver.POLL_GAPS, [gap(n)])
+        append_rows(spark, lake, silver.COORDINATORS, [coordinator(n)])
+
+    def left_of_two() -> tuple[bool, ...]:
+        """Do the upkeep, and return whether it left unreferenced files of these tables."""
+        files = [unreferenced(lake, table) for table in (silver.POLL_GAPS, silver.COORDINATORS)]
+        keep_up(spark, lake, timedelta(days=7))
+        return tuple(file.exists() for file in files)
+
+    def files(table: Table) -> int:
+        return lake.read(spark, table).select("_metadata.file_path").distinct().count()
+
+    assert left_of_two() == (False, False), "all is new"
+    assert (files(silver.POLL_GAPS), files(silver.COORDINATORS)) == (1, 1)
+    assert left_of_two() == (True, True), "nothing changed"
+    append_rows(spark, lake, silver.POLL_GAPS, [gap(2)])
+    assert left_of_two() == (False, True)
+    assert files(silver.POLL_GAPS) == 1
+    assert left_of_two() == (True, True)
+
+    # What was replaced last becomes old enough to be removed.
+    began, _ = upkeep._last(spark, lake)
+    became_old = (began - upkeep.REMOVED_AFTER).timestamp() + 0.001
+    for commit in (Path(lake.path(silver.COORDINATORS)) / "_delta_log").glob("*.json"):
+        os.utime(commit, (became_old, became_old))
+    assert left_of_two() == (True, False)
+    assert left_of_two() == (True, True)

@@ -11,17 +11,14 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import validate
-from jobs.common import expectations
+from jobs.common import expectations, validity
 from jobs.common.config import Config, load
 from jobs.common.expectations import ValidationError
-from jobs.rules import validity
-from jobs.rules.validity import Batch, Finding, Rule
-from jobs.snapshot_history import apply_polls
-from schemas import bronze, gold, quality, silver
-from schemas.lake import Lake
-from tests.lakes import UP_TO_SILVER, new_lake
-from tests.spark.histories import Answer, bronze_rows, good_answer
-from tests.spark.test_snapshot_history import bronze_frame
+from jobs.common.validity import Batch, Finding, Rule
+from schemas import bronze, internal, quality, silver
+from tests.lakes import keep, new_lake
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import Answer, good_answer
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"
@@ -62,13 +59,6 @@ def poll(n: int) -> str:
     return f"{STREAM}/{n:012d}"
 
 
-def keep(spark: SparkSession, lake: Lake, rows: list[dict[str, Any]]) -> None:
-    """Take polls into bronze and silver."""
-    frame = bronze_frame(spark, rows)
-    frame.write.format("delta").mode("append").save(lake.path(bronze.METADATA_POLLS))
-    apply_polls(frame, lake)
-
-
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     folder = tmp_path_factory.mktemp("validated")
@@ -81,7 +71,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 @pytest.fixture(scope="module")
 def good(spark: SparkSession, config: Config) -> list[Finding]:
     """What is found in a lake where all is well, but that cluster `new` has not been polled yet."""
-    lake = new_lake(spark, Path(str(config.lake)), UP_TO_SILVER)
+    lake = new_lake(spark, Path(str(config.lake)))
     keep(spark, lake, bronze_rows("prod", [answer(n, 1, GOOD) for n in range(3)]))
     return validate.apply(spark, config, NOON + timedelta(seconds=30))
 
@@ -111,13 +101,13 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         if is_header and n == 7:
             row["latency_ms"] = 5_000.0
     keep(spark, config.lake, rows)
-    columns = "cluster, log_partition, offset, record, read_at, next_offset, error, key"
+    columns = "cluster, log_partition, offset, record, read_at, day, next_offset, error, key"
     spark.sql(
         f"""INSERT INTO {config.lake.identifier(bronze.GROUP_LOG)} ({columns}) VALUES
-        ('prod', 1, 5, 'read', '{NOON + timedelta(seconds=41)}', 10, NULL, NULL),
-        ('prod', 1, 10, 'record', '{NOON + timedelta(seconds=42)}', NULL, 'no such type', X'00'),
-        ('prod', 1, 10, 'lost', '{NOON + timedelta(seconds=43)}', 20, NULL, NULL),
-        ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', 25, NULL, NULL)"""
+        ('prod', 1, 5, 'read', '{NOON + timedelta(seconds=41)}', '{NOON.date()}', 10, NULL, NULL),
+        ('prod', 1, 10, 'record', '{NOON + timedelta(seconds=42)}', '{NOON.date()}', NULL, 'no such type', X'00'),
+        ('prod', 1, 10, 'lost', '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 20, NULL, NULL),
+        ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', '{NOON.date()}', 25, NULL, NULL)"""
     )
     brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)
     names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)
@@ -193,7 +183,7 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert [(row["table"], row["first_poll"], row["next_first_poll"]) for row in found["intervals_apart"]] == [
         ("silver.broker_snapshots", poll(0), poll(4))
     ]
-    assert [(row["after_at"], row["until_at"], row["reason"]) for row in found["polled_without_gaps"]] == [
+    assert [(row["gap_start"], row["gap_end"], row["reason"]) for row in found["polled_without_gaps"]] == [
         ("2026-11-01T12:01:50.100Z", "2026-11-01T12:03:00.100Z", "not_polled")
     ]
     assert [(row["cluster"], row["last_good_at"]) for row in found["polled_now"]] == [
@@ -212,8 +202,8 @@ def test_what_was_found_is_kept_in_the_lake(spark: SparkSession, planted: list[F
     assert last["key_frame_complete"].violating == next(
         each.violating for each in planted if each.rule.name == "key_frame_complete"
     )
-    (done,) = config.lake.read(spark, gold.PROGRESS).collect()
-    assert (done.job, done.done_poll) == ("validate", poll(12))
+    (done,) = config.lake.read(spark, internal.STATE).where("history = 'validate'").collect()
+    assert done.done_poll == poll(12)
 
 
 def test_what_was_found_is_there_as_data_docs(planted: list[Finding], config: Config) -> None:

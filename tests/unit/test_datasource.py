@@ -1,12 +1,23 @@
 """What the threads of a task hand on, without Spark and without Kafka."""
 
 import itertools
+import json
 import threading
 import time
+from datetime import UTC, date, datetime
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from metadata_source.datasource import _QUEUED, _in_threads
+from metadata_source import poller
+from metadata_source.datasource import _QUEUED, _in_threads, _read_on_schedule, _tasks
+from metadata_source.options import parse
+from metadata_source.protocol.spec import METADATA_RESPONSE
+from metadata_source.protocol.wire import write_message
+from metadata_source.records import POLLS
+from metadata_source.transport import Answer
+from tests.metadata_messages import cluster as usual_answer
 
 CLUSTERS = ("a", "b", "c")
 
@@ -63,3 +74,66 @@ def test_what_goes_wrong_in_a_thread_is_raised_after_the_rows_of_the_others():
     assert sorted(itertools.islice(batches, 2)) == ["a", "c"]
     with pytest.raises(MemoryError):
         next(batches)
+
+
+class Broker:
+    """A connection to a cluster's only broker, whose host is the alias: it gives these answers, the last
+    one for ever.
+    """
+
+    def __init__(self, answers: list[dict], address: tuple[str, int]) -> None:
+        self.address = address
+        self.api_versions, self.features = {3: (0, 12)}, {"metadata.version": 27}
+        self.sent_at = datetime.now(UTC)
+        self._answers = answers
+
+    def request(self, *_, **__) -> Answer:
+        given = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        broker = {"node_id": 1, "host": self.address[0], "port": 9092, "rack": None}
+        body = write_message(METADATA_RESPONSE, 12, given | {"brokers": [broker]})
+        return Answer(body, datetime.now(UTC), 1.0)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def polled(monkeypatch):
+    """By cluster, the headers of a task's `polls` polls on a short beat; `answers`: by cluster, see Broker."""
+
+    pa.array(np.zeros(1))  # the first one of a process imports pandas, which takes longer than the beat
+
+    def poll(answers: dict[str, list[dict]], polls: int, at: datetime) -> dict[str, list[dict]]:
+        monkeypatch.setattr(poller, "_memories", {})
+        monkeypatch.setattr(poller, "Connection", lambda _, address, __: Broker(answers[address[0]], address))
+        servers = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in answers}
+        options = parse({"clusters": json.dumps(servers), "pollInterval": "500ms", "requestTimeout": "2s"}, "stream")
+        (task,) = _tasks(options, "20261121T000000Z-00000000", 0, polls, int(at.timestamp() * 1000))
+        table = pa.Table.from_batches(_read_on_schedule(task), POLLS)
+        assert set(table["day"].to_pylist()) == {at.astimezone(UTC).date()}
+        headers = table.filter(pa.compute.equal(table["record"], "poll")).to_pylist()
+        return {alias: [row for row in headers if row["cluster"] == alias] for alias in answers}
+
+    return poll
+
+
+def test_the_odd_answer_of_a_cluster_is_its_failed_poll_and_no_other_cluster_notices(polled):
+    usual, odd = usual_answer(2, 3), usual_answer(2, 3)
+    odd["topics"][1]["partitions"][2]["partition_index"] = 1
+    headers = polled({"odd": [usual, odd, usual], "even": [usual]}, 3, datetime.now(UTC))
+    assert [header["error"] for header in headers["even"]] == [None] * 3
+    assert [header["is_key_frame"] for header in headers["even"]] == [True, False, False]
+    assert [(header["outcome"], header["error_kind"], header["error"]) for header in headers["odd"]] == [
+        ("ok", None, None),
+        ("failed", "odd_answer", "odd:9092: it lists topic topic-1, partition 1 twice"),
+        ("ok", None, None),
+    ]
+    assert headers["odd"][1]["attempts"] == 1, "this broker would say the same again"
+    assert headers["odd"][0]["digest"] == headers["odd"][2]["digest"]
+    assert headers["odd"][1]["digest"] is None
+
+
+def test_all_rows_of_a_batch_have_the_day_of_its_first_poll(polled):
+    """One that is run again days later too: its polls lie where the plan has them."""
+    headers = polled({"one": [usual_answer(2, 3)]}, 2, datetime(2026, 11, 20, 23, 59, 59, 800_000, tzinfo=UTC))
+    assert [header["scheduled_at"].date() for header in headers["one"]] == [date(2026, 11, 20), date(2026, 11, 21)]

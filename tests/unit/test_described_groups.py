@@ -1,4 +1,6 @@
-"""Groups as coordinators describe them: the messages, against kafka-python's where it has them, and what is made of answers."""
+"""Groups as coordinators describe them: the messages, against kafka-python's where it has them, and what is made of
+answers.
+"""
 
 import time
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ from metadata_source.protocol.wire import write_message
 from metadata_source.questions import TableQuestion
 from metadata_source.records import POLLS
 from tests.group_messages import structs
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +37,7 @@ if TYPE_CHECKING:
 APIS = [each for each in vars(group_messages).values() if isinstance(each, Api)]
 VERSIONS = [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)]
 quickly = settings(
-    max_examples=8,
-    deadline=None,
+    max_examples=examples(4),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
 )
 

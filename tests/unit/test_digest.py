@@ -1,4 +1,4 @@
-"""A topic's digest changes with everything that is covered and with nothing else; version 1 is pinned."""
+"""A digest changes with everything that is covered and with nothing else; version 1 is pinned."""
 
 import copy
 import random
@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from metadata_source.protocol.digest import DIGEST_VERSION, topic_digests
+from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest, topic_digests
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
-from tests.metadata_messages import cluster
+from tests.metadata_messages import cluster, decoded, error_codes, node_ids, node_lists, responses
+from tests.support.examples import examples
 
 Topic = dict[str, Any]
 Edit = Callable[[Topic], object]
@@ -153,6 +156,120 @@ def test_version_1_is_pinned() -> None:
     assert DIGEST_VERSION == 1
     assert digests(response, 12)[0].hex() == "2ed1d17f7ab61437a6ace5446a6cefe7"
     assert digests(response, 0)[0].hex() == "3e19d2cccb156e4b96ed87d95a64ad81"
+
+
+def of_answer(response: dict[str, Any], version: int = 12, **more: Any) -> bytes:
+    metadata = decode_response(write_message(METADATA_RESPONSE, version, response), version)
+    return answer_digest(metadata, topic_digests(metadata), more)
+
+
+def told(response: dict[str, Any], version: int) -> dict[str, Any]:
+    """What of an answer is covered, each set in an order of its own."""
+    said = decoded(decode_response(write_message(METADATA_RESPONSE, version, response), version))
+    topics = [
+        {name: value for name, value in topic.items() if name != "authorized_operations"}
+        | {"partitions": sorted(canonical(each) for each in said["partitions"] if each["topic"] == topic["topic"])}
+        for topic in said["topics"]
+    ]
+    return {
+        "cluster_id": said["cluster_id"],
+        "brokers": sorted(said["brokers"], key=lambda each: each["broker_id"]),
+        "topics": sorted(topics, key=lambda each: each["topic"]),
+    }
+
+
+def canonical(partition: dict[str, Any]) -> str:
+    offline = partition["offline_replicas"]
+    return str(
+        partition | {"isr": sorted(partition["isr"]), "offline_replicas": None if offline is None else sorted(offline)}
+    )
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
+    """A version, and an answer in which no broker and no topic is listed twice, and each topic has a name."""
+    version = draw(st.sampled_from([0, 1, 5, 9, 12, 13]))
+    response = draw(responses(version))
+    for number, broker in enumerate(response["brokers"]):
+        broker["node_id"] = number
+    for number, topic in enumerate(response["topics"]):
+        topic["name"] = f"{topic['name'] or ''}{number}"
+    return version, response
+
+
+@given(answers(), st.randoms())
+def test_an_answer_in_another_order_has_the_same_digest(given_answer: tuple[int, dict], rng: random.Random) -> None:
+    version, response = given_answer
+    other = copy.deepcopy(response)
+    rng.shuffle(other["brokers"])
+    rng.shuffle(other["topics"])
+    for topic in other["topics"]:
+        rng.shuffle(topic["partitions"])
+        for partition in topic["partitions"]:
+            rng.shuffle(partition["isr_nodes"])
+            rng.shuffle(partition["offline_replicas"])
+    other |= {"controller_id": rng.randrange(9), "throttle_time_ms": rng.randrange(9)}
+    assert of_answer(response, version) == of_answer(other, version)
+
+
+NEW_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "cluster_id": st.none() | st.text("ab", max_size=2),
+    "brokers.host": st.text("ab", max_size=2),
+    "brokers.port": st.integers(0, 3),
+    "brokers.rack": st.none() | st.text("ab", max_size=2),
+    "topics.name": st.text("ab", min_size=1, max_size=2),
+    "topics.error_code": error_codes,
+    "topics.topic_id": st.binary(min_size=16, max_size=16),
+    "topics.is_internal": st.booleans(),
+    "topics.partitions.error_code": error_codes,
+    "topics.partitions.partition_index": st.integers(0, 3),
+    "topics.partitions.leader_id": node_ids,
+    "topics.partitions.leader_epoch": st.integers(-1, 3),
+    "topics.partitions.replica_nodes": node_lists,
+    "topics.partitions.isr_nodes": node_lists,
+    "topics.partitions.offline_replicas": node_lists,
+}
+
+
+@settings(max_examples=examples(20))
+@given(answers(), st.data())
+def test_an_answer_has_another_digest_if_and_only_if_it_says_something_else(
+    given_answer: tuple[int, dict], data: st.DataObject
+) -> None:
+    version, response = given_answer
+    said, digest = told(response, version), of_answer(response, version)
+    for path, values in NEW_VALUES.items():
+        other = copy.deepcopy(response)
+        *folders, name = path.split(".")
+        holder: Any = other
+        for folder in folders:
+            holder = data.draw(st.sampled_from(holder[folder])) if holder and holder[folder] else None
+        if holder is not None:
+            holder[name] = data.draw(values)
+            same = said == told(other, version)
+            assert (digest == of_answer(other, version)) == same, path
+
+
+def test_the_length_of_a_name_is_covered() -> None:
+    one, other = cluster(2, 0), cluster(2, 0)
+    for response, names in ((one, ("a", "bc")), (other, ("ab", "c"))):
+        for topic, name in zip(response["topics"], names, strict=True):
+            topic |= {"name": name, "topic_id": bytes(16), "is_internal": False}
+    assert of_answer(one) != of_answer(other)
+
+
+def test_what_a_poll_adds_is_covered() -> None:
+    assert of_answer(base(), api_version=12) == of_answer(base(), api_version=12)
+    assert len({of_answer(base()), of_answer(base(), api_version=12), of_answer(base(), api_version=13)}) == 3
+
+
+def test_version_1_of_whole_answers_is_pinned() -> None:
+    assert of_answer(base(), api_version=12, topic_filter=None).hex() == "ef2afca30c2234874c995e9a187dddc0"
+    assert of_answer(cluster(0, 0)).hex() == "ba5ba6bb2584630f236b966c08a4e24b"
+    assert (
+        rows_digest([["a"], [{"partition": 0, "adding": [3], "removing": []}]]).hex()
+        == "fefaa333ca91ef975abae267db104222"
+    )
 
 
 MASK = 2**64 - 1

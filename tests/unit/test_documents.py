@@ -59,7 +59,7 @@ def test_what_is_named_exists(document: Path) -> None:
     tables = {each.full_name for each in (*TABLES, *VIEWS)}
     missing = {
         *(f"make {name}" for name in re.findall(r"(?:`|\$ )make ([a-z]+)", text) if name not in targets),
-        *(name for name in re.findall(r"\b((?:bronze|silver|gold)\.[a-z]\w*)", text) if name not in tables),
+        *(name for name in re.findall(r"\b((?:bronze|silver|gold|internal)\.[a-z]\w*)", text) if name not in tables),
         *(link for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text) if not (ROOT / link).exists()),
         *(path for path in re.findall(r"`(\w+/[\w./-]*)`", text) if not (ROOT / path).exists()),
         *(name for name in re.findall(r"python -m ([a-z]\w*(?:\.\w+)*)", text) if not importlib.util.find_spec(name)),

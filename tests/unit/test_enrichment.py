@@ -1,4 +1,6 @@
-"""What is asked beside metadata and what answers are taken to mean, in kafka-python's own messages; when it is asked."""
+"""What is asked beside metadata and what answers are taken to mean, in kafka-python's own messages; when
+it is asked.
+"""
 
 import time
 from dataclasses import replace
@@ -191,7 +193,7 @@ def test_configs_of_many_topics_are_asked_for_in_parts():
     topics = [f"t{n}" for n in range(1_001)]
     asker = Answered(*(configs(*((name, 0, {}) for name in topics[begin : begin + 500])) for begin in (0, 500, 1_000)))
     outcome, rows = answer("configs", about(*topics), asker)
-    assert (outcome, rows.topics, len(asker.asked)) == ("ok", topics, 3)
+    assert (outcome, rows.topics, len(asker.asked)) == ("ok", sorted(topics), 3)
     assert answer("configs", about(), Answered()) == ("ok", Rows([], []))
 
 
@@ -273,6 +275,82 @@ def test_outcomes(kind):
     timeout = PollError("timeout", "one:9092: no answer in time")
     assert answer(kind, ONE, Answered(timeout)) == ("failed: one:9092: no answer in time", None)
     assert answer(kind, ONE, Answered(KeyError("two\nlines")))[0].startswith("failed: KeyError: ")
+
+
+def test_brokers_may_list_things_in_any_order():
+    """Equal answers are equal rows, and so have equal digests."""
+    both = {"unclean.leader.election.enable": "false", "min.insync.replicas": "2"}
+    reversed_quorum, reversed_brokers = quorum(), fenced()
+    (described,) = reversed_quorum.topics[0].partitions
+    described.current_voters.reverse()
+    described.observers = [type(described.observers[0])(replica_id=n, log_end_offset=1) for n in (5, 4, 5, 4)]
+    one_observer_more = quorum()
+    one_observer_more.topics[0].partitions[0].observers.append(described.observers[0])
+    reversed_brokers.brokers.reverse()
+    for kind, one, other in (
+        (
+            "configs",
+            configs(("a", 0, both), ("b", 0, {})),
+            configs(("b", 0, {}), ("a", 0, dict(reversed(both.items())))),
+        ),
+        (
+            "reassignments",
+            reassignments(a=[(0, [3, 4], [1]), (2, [], [2, 1])], b=[(0, [1], [])]),
+            reassignments(b=[(0, [1], [])], a=[(2, [], [1, 2]), (0, [4, 3], [1])]),
+        ),
+        ("quorum", one_observer_more, reversed_quorum),
+        ("fenced", fenced(), reversed_brokers),
+        ("elr", page(None, a=[(0, [1], []), (1, [2], [3, 4])]), page(None, a=[(1, [2], [4, 3]), (0, [1], [])])),
+    ):
+        subject_of = about("a", "b", reduced=[("a", 2)])
+        outcomes = [answer(kind, subject_of, Answered(each)) for each in (one, other)]
+        assert outcomes[0][0] == "ok"
+        assert outcomes[0] == outcomes[1]
+
+
+def twice(response, kind: str):
+    listed = {"configs": "results", "reassignments": "topics", "fenced": "brokers"}[kind]
+    getattr(response, listed).append(getattr(response, listed)[0])
+    return response
+
+
+def voter_twice() -> DescribeQuorumResponse:
+    response = quorum()
+    voters = response.topics[0].partitions[0].current_voters
+    voters.append(voters[0])
+    return response
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_answer", "problem"),
+    [
+        ("configs", twice(configs(("a", 0, {})), "configs"), "topic a is listed twice"),
+        ("reassignments", twice(reassignments(a=[(0, [3], [])]), "reassignments"), "topic a is listed twice"),
+        ("reassignments", reassignments(a=[(7, [3], []), (7, [], [1])]), "topic a, partition 7 is listed twice"),
+        ("reassignments", reassignments(a=[(-2, [3], [])]), "topic a, partition -2 is negative"),
+        (
+            "reassignments",
+            reassignments(a=[(0, [3, 3], [])]),
+            "topic a, partition 0, adding: broker 3 is listed twice",
+        ),
+        ("quorum", voter_twice(), "voter 1 is listed twice"),
+        ("fenced", twice(fenced(), "fenced"), "broker 1 is listed twice"),
+        ("elr", page(None, a=[(0, [2], []), (0, [], [1])]), "topic a, partition 0 is listed twice"),
+        ("elr", page(None, a=[(0, [2, 2], [])]), "topic a, partition 0, elr: broker 2 is listed twice"),
+    ],
+)
+def test_an_odd_answer_is_a_failure_of_its_kind(kind, given_answer, problem):
+    assert answer(kind, ONE, Answered(given_answer)) == (f"failed: {problem}", None)
+
+
+def test_a_configuration_that_is_listed_twice_is_odd():
+    """A map of Spark has each key once."""
+    response = configs(("a", 0, {"min.insync.replicas": "2"}))
+    response.results[0].configs.append(response.results[0].configs[0])
+    assert answer("configs", ONE, Answered(response)) == (
+        "failed: topic a: configuration min.insync.replicas is listed twice",
+        None,
+    )
 
 
 def test_an_error_of_the_quorums_partition_is_one():

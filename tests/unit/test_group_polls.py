@@ -1,16 +1,33 @@
 """What polls tell of one group, by cases worked out by hand; and that runs cut anywhere tell what one run does."""
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.rules.groups.polls import Polled, polled
-from schemas.gold import GROUP_EVENTS, REBALANCE_MEMBERS, REBALANCES
+from jobs.rules.groups import polls
+from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_BEGINS, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
 from tests.group_states import GONE, NAMES, ORDERS, at, classic, consumer, member, poll, states
+from tests.support.group_rounds import Rounds
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Polled:
+    """What polls tell; members with the poll of their rebalance."""
+
+    rebalances: list[Row]
+    members: list[Row]
+    events: list[Row]
+
+
+def polled(rows: list[Row]) -> Polled:
+    _, told = polls.polled(rows)
+    members = [row | {"poll": poll} for (poll,), of_one in told.members.items() for row in of_one]
+    return Polled(list(told.rebalances.values()), members, list(told.events.values()))
 
 
 def only(rows: list[Row]) -> Row:
@@ -42,26 +59,26 @@ def test_epochs_between_two_polls_are_counted() -> None:
         prev_group_type=None,
         prev_generation=5,
         generation=9,
-        incomplete=3,
+        skipped_generations=3,
         poll=poll(4),
         began_after=at(30),
-        began_by=at(41),
+        began_before=at(41),
         ended_after=at(30),
-        ended_by=at(41),
-        ended_as="completed",
+        ended_before=at(41),
+        end_reason="completed",
         duration_ms_min=0,
         duration_ms_max=11_000,
         mode="cooperative",
         members=2,
         prev_members=2,
-        joined=1,
-        left=1,
-        restarted=0,
+        members_joined=1,
+        members_left=1,
+        members_restarted=0,
         assignor="uniform",
-        kept=2,
-        moved=2,
-        added=0,
-        lost=0,
+        partitions_kept=2,
+        partitions_moved=2,
+        partitions_added=0,
+        partitions_lost=0,
         stickiness=0.5,
         reasons=["member_joined", "member_left"],
         phases=None,
@@ -95,24 +112,41 @@ def test_it_goes_on_until_every_member_has_reached_the_epoch() -> None:
         (5, consumer("Stable", 7, 7, *reached)),
     )
     going_on = polled(rows[:2])
-    shows(only(going_on.rebalances), generation=6, incomplete=0, ended_by=None, ended_as=None, members=3, kept=None)
+    shows(
+        only(going_on.rebalances),
+        generation=6,
+        skipped_generations=0,
+        ended_before=None,
+        end_reason=None,
+        members=3,
+        partitions_kept=None,
+    )
     going_on = polled(rows[:3])
-    shows(only(going_on.rebalances), generation=7, incomplete=1, ended_by=None, kept=2, moved=2, lost=0, poll=poll(2))
+    shows(
+        only(going_on.rebalances),
+        generation=7,
+        skipped_generations=1,
+        ended_before=None,
+        partitions_kept=2,
+        partitions_moved=2,
+        partitions_lost=0,
+        poll=poll(2),
+    )
     told = polled(rows)
     shows(
         only(told.rebalances),
         prev_generation=5,
         generation=7,
-        incomplete=1,
+        skipped_generations=1,
         poll=poll(2),
         began_after=at(10),
-        began_by=at(21),
+        began_before=at(21),
         ended_after=at(40),
-        ended_by=at(51),
+        ended_before=at(51),
         duration_ms_min=19_000,
         duration_ms_max=41_000,
-        kept=2,
-        moved=2,
+        partitions_kept=2,
+        partitions_moved=2,
         reasons=["member_joined"],
     )
 
@@ -126,8 +160,16 @@ def test_a_share_group_is_stable_before_its_members_are() -> None:
         (1, behind),
         (2, consumer("Stable", 2, 2, *both, type_="share")),
     )
-    shows(only(polled(rows[:2]).rebalances), ended_as=None, mode=None, generation=2)
-    shows(only(polled(rows).rebalances), ended_as="completed", ended_by=at(21), kept=2, moved=0, added=0, mode=None)
+    shows(only(polled(rows[:2]).rebalances), end_reason=None, mode=None, generation=2)
+    shows(
+        only(polled(rows).rebalances),
+        end_reason="completed",
+        ended_before=at(21),
+        partitions_kept=2,
+        partitions_moved=0,
+        partitions_added=0,
+        mode=None,
+    )
 
 
 def test_a_topic_that_grows() -> None:
@@ -136,7 +178,13 @@ def test_a_topic_that_grows() -> None:
         member("b", {ORDERS: [2, 3]}, epoch=6, target={ORDERS: [2, 3]}),
     ]
     told = polled(states((0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 6, 6, *grown))))
-    shows(only(told.rebalances), added=1, kept=4, reasons=["partitions_changed"], incomplete=0)
+    shows(
+        only(told.rebalances),
+        partitions_added=1,
+        partitions_kept=4,
+        reasons=["partitions_changed"],
+        skipped_generations=0,
+    )
 
 
 def test_a_group_that_empties_and_is_deleted() -> None:
@@ -144,20 +192,24 @@ def test_a_group_that_empties_and_is_deleted() -> None:
     told = polled(rows)
     shows(
         only(told.rebalances),
-        ended_as="emptied",
+        end_reason="emptied",
         generation=7,
-        incomplete=1,
+        skipped_generations=1,
         members=0,
         prev_members=2,
-        left=2,
-        lost=4,
+        members_left=2,
+        partitions_lost=4,
         stickiness=0.0,
         reasons=["member_left", "group_emptied"],
-        ended_by=at(21),
+        ended_before=at(21),
     )
-    assert told.events == [
-        {"event": "deleted", "group_type": "consumer", "began_after": at(50), "began_by": at(61), "poll": poll(6)}
-    ]
+    assert {name: value for name, value in only(told.events).items() if value is not None} == {
+        "event": "deleted",
+        "group_type": "consumer",
+        "began_after": at(50),
+        "began_before": at(61),
+        "poll": poll(6),
+    }
 
 
 def test_members_of_a_group_that_is_gone_had_left() -> None:
@@ -165,7 +217,13 @@ def test_members_of_a_group_that_is_gone_had_left() -> None:
     rows[0]["is_new"] = False
     told = polled(rows)
     shows(
-        only(told.rebalances), ended_as="deleted", poll=poll(3), began_after=at(20), ended_by=at(31), left=1, members=0
+        only(told.rebalances),
+        end_reason="deleted",
+        poll=poll(3),
+        began_after=at(20),
+        ended_before=at(31),
+        members_left=1,
+        members=0,
     )
     assert [row["event"] for row in told.events] == ["deleted"]
 
@@ -173,7 +231,15 @@ def test_members_of_a_group_that_is_gone_had_left() -> None:
 def test_a_group_that_is_made() -> None:
     told = polled(states((3, consumer("Stable", 5, 5, A, B)), (4, GONE), (9, classic("Empty"))))
     made = told.rebalances[0]
-    shows(made, prev_members=0, joined=2, prev_generation=None, incomplete=None, began_after=at(20), added=4)
+    shows(
+        made,
+        prev_members=0,
+        members_joined=2,
+        prev_generation=None,
+        skipped_generations=None,
+        began_after=at(20),
+        partitions_added=4,
+    )
     assert [(row["event"], row["poll"], row["group_type"]) for row in told.events] == [
         ("created", poll(3), "consumer"),
         ("deleted", poll(4), "consumer"),
@@ -187,7 +253,13 @@ def test_a_group_that_is_made() -> None:
 def test_a_rebalance_that_the_first_poll_of_all_shows() -> None:
     told = polled(states((0, consumer("Reconciling", 6, 6, A, B))))
     shows(
-        only(told.rebalances), began_after=None, began_by=at(1), prev_members=None, joined=None, reasons=None, members=2
+        only(told.rebalances),
+        began_after=None,
+        began_before=at(1),
+        prev_members=None,
+        members_joined=None,
+        reasons=None,
+        members=2,
     )
     assert {row["change"] for row in told.members} == {"unknown"}
 
@@ -221,13 +293,40 @@ def test_classic_groups_are_told_by_states_and_by_what_differs() -> None:
         (12, classic("Empty")),
     )
     joined, swapped, same, emptied = polled(rows).rebalances
-    shows(joined, began_after=at(10), began_by=at(21), ended_after=at(30), ended_by=at(41), ended_as="completed")
-    shows(joined, generation=None, incomplete=None, kept=1, moved=1, joined=1, mode="eager", reasons=["member_joined"])
-    shows(swapped, poll=poll(6), moved=2, kept=0, began_after=at(50), began_by=at(61), reasons=["same_members"])
-    shows(same, poll=poll(8), moved=0, kept=2, ended_by=at(91), reasons=["same_members"])
-    shows(emptied, ended_as="emptied", left=2, reasons=["member_left", "group_emptied"])
+    shows(
+        joined, began_after=at(10), began_before=at(21), ended_after=at(30), ended_before=at(41), end_reason="completed"
+    )
+    shows(
+        joined,
+        generation=None,
+        skipped_generations=None,
+        partitions_kept=1,
+        partitions_moved=1,
+        members_joined=1,
+        mode="eager",
+        reasons=["member_joined"],
+    )
+    shows(
+        swapped,
+        poll=poll(6),
+        partitions_moved=2,
+        partitions_kept=0,
+        began_after=at(50),
+        began_before=at(61),
+        reasons=["same_members"],
+    )
+    shows(same, poll=poll(8), partitions_moved=0, partitions_kept=2, ended_before=at(91), reasons=["same_members"])
+    shows(emptied, end_reason="emptied", members_left=2, reasons=["member_left", "group_emptied"])
     going_on = polled(rows[:3])
-    shows(only(going_on.rebalances), ended_as=None, members=2, prev_members=1, joined=1, kept=None, poll=poll(2))
+    shows(
+        only(going_on.rebalances),
+        end_reason=None,
+        members=2,
+        prev_members=1,
+        members_joined=1,
+        partitions_kept=None,
+        poll=poll(2),
+    )
     assert changes(going_on)["b"] == ("joined", [], None)
 
 
@@ -244,13 +343,20 @@ def test_static_restarts_are_no_rebalances() -> None:
         instance_id="i1",
         client_host="/10.0.0.2",
         began_after=at(10),
-        began_by=at(21),
+        began_before=at(21),
         group_type="classic",
     )
     # Back with another subscription, it made the group rebalance.
     told = polled(states((0, classic("Stable", a)), (2, classic("Stable", {**back, "topics": ["audit", "orders"]}))))
     assert told.events == []
-    shows(only(told.rebalances), restarted=1, joined=0, left=0, kept=1, reasons=["subscription_changed"])
+    shows(
+        only(told.rebalances),
+        members_restarted=1,
+        members_joined=0,
+        members_left=0,
+        partitions_kept=1,
+        reasons=["subscription_changed"],
+    )
     assert only(told.members)["prev_member_id"] == "a-1"
 
 
@@ -265,7 +371,7 @@ def test_a_static_member_of_an_epoch_group_goes_and_comes_back() -> None:
     )
     told = polled(rows)
     shows(only(told.events), event="static_restart", poll=poll(2), generation=5, prev_member_id="a")
-    shows(only(told.rebalances), poll=poll(5), kept=4, restarted=0, reasons=["same_members"])
+    shows(only(told.rebalances), poll=poll(5), partitions_kept=4, members_restarted=0, reasons=["same_members"])
     # So it is where polls begin while it is away, or just back.
     for begin in (1, 2):
         later = copy.deepcopy(rows[begin:])
@@ -286,14 +392,33 @@ def test_conversions() -> None:
     )
     told = polled(rows)
     there, back, again = told.rebalances
-    shows(there, prev_group_type="classic", group_type="consumer", generation=8, prev_generation=None, incomplete=None)
-    # One side names topics, the other their ids: what moved cannot be told.
-    shows(there, reasons=["assignor_changed", "converted"], kept=None, moved=None, joined=0, ended_as="completed")
     shows(
-        back, prev_group_type="consumer", group_type="classic", prev_generation=8, generation=None, ended_as="converted"
+        there,
+        prev_group_type="classic",
+        group_type="consumer",
+        generation=8,
+        prev_generation=None,
+        skipped_generations=None,
     )
-    shows(back, poll=poll(6), began_by=at(61), ended_after=at(70), ended_by=at(81))
-    shows(again, poll=poll(8), prev_group_type="classic", generation=12, ended_as="completed")
+    # One side names topics, the other their ids: what moved cannot be told.
+    shows(
+        there,
+        reasons=["assignor_changed", "converted"],
+        partitions_kept=None,
+        partitions_moved=None,
+        members_joined=0,
+        end_reason="completed",
+    )
+    shows(
+        back,
+        prev_group_type="consumer",
+        group_type="classic",
+        prev_generation=8,
+        generation=None,
+        end_reason="converted",
+    )
+    shows(back, poll=poll(6), began_before=at(61), ended_after=at(70), ended_before=at(81))
+    shows(again, poll=poll(8), prev_group_type="classic", generation=12, end_reason="completed")
     assert [(row["event"], row["prev_group_type"], row["group_type"]) for row in told.events] == [
         ("converted", "classic", "consumer"),
         ("converted", "consumer", "classic"),
@@ -310,7 +435,7 @@ def test_what_may_not_be_described_is_not_known() -> None:
 
 def test_epochs_that_fall_are_not_counted() -> None:
     told = polled(states((0, consumer("Stable", 5, 5, A, B)), (2, consumer("Stable", 2, 2, {**A, "epoch": 2}))))
-    shows(only(told.rebalances), prev_generation=5, generation=2, incomplete=None, left=1)
+    shows(only(told.rebalances), prev_generation=5, generation=2, skipped_generations=None, members_left=1)
 
 
 # --- cut anywhere ---
@@ -320,7 +445,9 @@ _MEMBERS = st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3)
 
 @st.composite
 def _lives(draw: st.DrawFn) -> list[Row]:
-    """A group's rows over a random life: it rebalances, empties, is converted, deleted, made again, may not be described."""
+    """A group's rows over a random life: it rebalances, empties, is converted, deleted, made again, may not be
+    described.
+    """
     seen: list[tuple[int, Row | None]] = []
     number = draw(st.integers(0, 1))
     epoch = 0
@@ -362,47 +489,49 @@ def _known_at(rows: list[Row], number: int) -> list[Row]:
     known = copy.deepcopy([row for row in rows if row["first_poll"] <= poll(number)])
     for row in known:
         if row["superseded_poll"] and row["superseded_poll"] > poll(number):
-            row.update(dict.fromkeys(("superseded_poll", "superseded_at", "last_seen_sent_at", "ended_as")))
+            row.update(dict.fromkeys(("superseded_poll", "valid_to", "last_seen_sent_at", "end_reason")))
     return known
 
 
 @given(_lives(), st.sets(st.integers(0, 36), max_size=6))
-def test_runs_cut_anywhere_tell_what_one_does(rows: list[Row], cuts: set[int]) -> None:
-    rebalances: dict[str, Row] = {}
-    members: dict[str, list[Row]] = {}
-    events: list[Row] = []
+def test_rounds_cut_anywhere_make_the_same_tables(rows: list[Row], cuts: set[int]) -> None:
+    cut, whole = Rounds(), Rounds()
     done = ""
-    for cut in [*sorted(cuts), 1000]:
-        going_on = {row["poll"] for row in rebalances.values() if row["ended_by"] is None}
-        since = min(going_on, default=None)
-        given_rows = []
-        for row in _known_at(rows, cut):
-            row["is_new"] = row["first_poll"] > done or (since is not None and row["first_poll"] >= since)
-            if row["is_new"] or (row["superseded_poll"] or "") > done:
-                given_rows.append(row)
-        told = polled(given_rows)
-        rebalances |= {row["poll"]: row for row in told.rebalances}
-        members |= {row["poll"]: [r for r in told.members if r["poll"] == row["poll"]] for row in told.rebalances}
-        events += [row for row in told.events if row["poll"] > done]
-        done = poll(cut)
-    whole = polled(_known_at(rows, 1000))
-    assert list(rebalances.values()) == whole.rebalances
-    assert [row for each in members.values() for row in each] == whole.members
-    assert events == whole.events
-    for row in whole.rebalances:
-        assert row["began_after"] is None or row["began_after"] <= row["began_by"]
-        assert (row["ended_by"] is None) == (row["ended_as"] is None)
-        assert row["ended_by"] is None or row["began_by"] <= row["ended_by"]
-        assert len([each for each in whole.members if each["poll"] == row["poll"]]) == len(
-            {each["member_id"] for each in whole.members if each["poll"] == row["poll"]}
-        )
+    for number in [*sorted(cuts), 1000]:
+        known = [row | {"is_new": row["first_poll"] > done} for row in _known_at(rows, number)]
+        news = [row for row in known if row["is_new"] or (row["superseded_poll"] or "") > done]
+        if news:
+            cut.take(states=news, log_partition=3)
+        done = poll(number)
+    whole.take(states=_known_at(rows, 1000), log_partition=3)
+    assert cut.sorted() == whole.sorted()
+    for row in whole.of(REBALANCES_TOLD):
+        assert row["began_after"] is None or row["began_after"] <= row["began_before"]
+        assert (row["ended_before"] is None) == (row["end_reason"] is None) == row["is_live"]
+        assert row["ended_before"] is None or row["began_before"] <= row["ended_before"]
+    for row in whole.of(REBALANCE_BEGINS):
+        assert row["began_after"] is None or row["began_after"] < row["began_before"]
 
 
-def test_columns_are_those_of_gold() -> None:
-    rows = states((3, consumer("Stable", 5, 5, A, B)), (4, GONE))
-    told = polled(rows)
-    by_job = {"id", "cluster_id", "cluster", "group_id", "source", "updated_at"}
-    of_polls = {"unassigned", "coordinator", "followed_move", "move_id"}
-    assert set(told.rebalances[0]) == set(REBALANCES.column_names) - by_job - of_polls
-    assert set(told.members[0]) == (set(REBALANCE_MEMBERS.column_names) - by_job - {"rebalance_id"}) | {"poll"}
-    assert all(set(row) <= set(GROUP_EVENTS.column_names) - by_job for row in told.events)
+def test_columns_are_those_of_the_tables() -> None:
+    told = polled(states((3, consumer("Stable", 5, 5, A, B)), (4, GONE)))
+    by_job = {"id", "cluster_id", "cluster", "group_id", "source", "updated_at", "is_live", "part"}
+    assert set(told.rebalances[0]) == set(REBALANCES_TOLD.column_names) - by_job
+    of_members = set(REBALANCE_MEMBERS_TOLD.column_names) - by_job - {"rebalance_id"}
+    assert set(told.members[0]) == of_members | {"poll"}
+    assert all(set(row) <= set(GROUP_EVENTS_TOLD.column_names) - by_job for row in told.events)
+
+
+# --- when rebalances of classic groups began ---
+
+
+def test_begins_are_stretches_of_states_and_changes_between_two_polls() -> None:
+    stable, larger = classic("Stable", member("a", {"t": [0]})), classic("Stable", member("a", {"t": [0, 1]}))
+    preparing, completing = classic("PreparingRebalance"), classic("CompletingRebalance")
+    group = Rounds()
+    group.take(states=states((0, stable), (2, preparing), (3, completing), (5, stable), (8, larger), (9, preparing)))
+    assert [(row["began_after"], row["began_before"], row["ended_before"]) for row in group.of(REBALANCE_BEGINS)] == [
+        (at(10), at(21), at(51)),
+        (at(70), at(81), at(81)),
+        (at(80), at(91), None),
+    ]

@@ -18,10 +18,10 @@ from metadata_source.protocol.wire import write_message
 from schemas.bronze import GROUP_LOG_DECODED, GROUP_LOG_RECORD
 from tests import group_messages
 from tests.group_messages import decoded, expected, key_bytes, records, value_bytes
+from tests.support.examples import examples
 
 quickly = settings(
-    max_examples=6,
-    deadline=None,
+    max_examples=examples(3),
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -61,13 +61,13 @@ def fails(row: dict[str, Any], key: bytes | None, value: bytes | None, error: st
     """Check that a row keeps a record that was not decoded, says why, and holds nothing else but what its key told."""
     assert row["error"].startswith(error)
     assert "\n" not in row["error"]
-    assert (row["key"], row["value"], row["tombstone"]) == (key, value, value is None)
+    assert (row["key"], row["value"], row["is_tombstone"]) == (key, value, value is None)
     assert not [name for name in group_messages.COLUMNS if row[name] is not None]
 
 
 @every_record
 def test_no_part_of_a_record_is_a_record(number: int, version: int) -> None:
-    @settings(quickly, max_examples=2)
+    @settings(quickly, max_examples=examples(2))
     @given(records(number, version))
     def check(record: tuple[dict[str, Any], dict[str, Any]]) -> None:
         key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
@@ -106,7 +106,7 @@ def mutated(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
 
 @every_record
 def test_changed_bytes_lose_their_own_record_only(number: int, version: int) -> None:
-    @settings(quickly, max_examples=4)
+    @settings(quickly, max_examples=examples(3))
     @given(records(number, version), mutations, mutations)
     def check(record: tuple[dict[str, Any], dict[str, Any]], of_key: Any, of_value: Any) -> None:
         key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
@@ -124,7 +124,7 @@ def test_changed_bytes_lose_their_own_record_only(number: int, version: int) -> 
 
 @every_record
 def test_many_are_decoded_as_one_is(number: int, version: int) -> None:
-    @settings(quickly, max_examples=4)
+    @settings(quickly, max_examples=examples(3))
     @given(records(number, version), records(number, version), mutations)
     def check(one: Any, other: Any, changes: Any) -> None:
         keys = [key_bytes(number, key) for key, _ in (one, other, other)]
@@ -170,7 +170,7 @@ def test_the_error_says_what_is_wrong(key: bytes | None, value: bytes | None, er
     fails(row, key, value, error)
     assert row["type"] == (int.from_bytes(key[:2], signed=True) if key else None)
     assert row["group_id"] == ("g" if key and key.endswith(GROUP_KEY[2:]) else None)
-    assert (before["group_epoch"]["metadata_hash"], after["tombstone"]) == (99, True)
+    assert (before["group_epoch"]["metadata_hash"], after["is_tombstone"]) == (99, True)
 
 
 @pytest.mark.timeout(60)

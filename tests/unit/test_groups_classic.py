@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from jobs.rules.groups import fold
-from jobs.rules.groups.state import Gone, Member, Rebalance, Standing, State, from_json, to_json
-from schemas.gold import GROUP_EVENTS, REBALANCE_MEMBERS, REBALANCES
+from jobs.rules.groups.rows import Told
+from jobs.rules.groups.state import Gone, Member, Moment, Rebalance, Standing, State, from_json, to_json
+from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
 from tests.group_records import Log, at, classic, classic_member, counts, history, parts
 
 ALONE = {"t": [0, 1, 2, 3]}
@@ -23,7 +24,7 @@ def test_generation_0_without_members_is_the_creation_and_no_rebalance():
     told = history(Log().batch(0, classic(0, protocol_type="")))
     assert (told.names, told.rebalances) == (["created"], [])
     event = told.events[0]
-    assert (event["began_after"], event["began_by"], event["offset"], event["generation"]) == (at(0), at(0), 100, 0)
+    assert (event["began_after"], event["began_before"], event["offset"], event["generation"]) == (at(0), at(0), 100, 0)
 
 
 def test_each_completed_rebalance_is_one_row_with_its_times():
@@ -34,18 +35,18 @@ def test_each_completed_rebalance_is_one_row_with_its_times():
         | {
             "generation": 1,
             "prev_generation": 0,
-            "incomplete": 0,
+            "skipped_generations": 0,
             "members": 1,
             "prev_members": 0,
-            "joined": 1,
-            "left": 0,
-            "restarted": 0,
+            "members_joined": 1,
+            "members_left": 0,
+            "members_restarted": 0,
             "reasons": ["member_joined"],
             "began_after": at(0),
-            "began_by": at(0.99),
+            "began_before": at(0.99),
             "ended_after": at(1),
-            "ended_by": at(1),
-            "ended_as": "completed",
+            "ended_before": at(1),
+            "end_reason": "completed",
             "duration_ms_min": 10,
             "duration_ms_max": 1000,
             "assignor": "range",
@@ -65,12 +66,10 @@ def test_each_completed_rebalance_is_one_row_with_its_times():
 
 def test_rows_have_the_columns_that_the_log_alone_can_give():
     told = history(started().batch(2, classic(2, [])))
-    of_others = {"id", "cluster", "cluster_id", "group_id", "source", "poll", "updated_at"}
-    of_job = {"coordinator", "followed_move", "move_id", "unassigned"}
-    assert set(told.rebalances[0]) == set(REBALANCES.column_names) - of_others - of_job
-    given = set(told.members[0]["a"]) - {"first_offset"}
-    assert given == set(REBALANCE_MEMBERS.column_names) - of_others - {"rebalance_id"}
-    assert set(told.events[0]) == set(GROUP_EVENTS.column_names) - of_others - {"broker_id", "prev_broker_id"}
+    of_others = {"id", "cluster", "cluster_id", "group_id", "source", "updated_at", "is_live", "part"}
+    assert set(told.rebalances[0]) == set(REBALANCES_TOLD.column_names) - of_others
+    assert set(told.members[0]["a"]) == set(REBALANCE_MEMBERS_TOLD.column_names) - of_others - {"rebalance_id"}
+    assert set(told.events[0]) == set(GROUP_EVENTS_TOLD.column_names) - of_others
 
 
 def test_who_joined_and_what_moved():
@@ -82,7 +81,7 @@ def test_who_joined_and_what_moved():
     )
     told = history(log)
     row = told.rebalances[1]
-    assert (row["joined"], row["left"], row["members"], row["prev_members"]) == (1, 0, 2, 1)
+    assert (row["members_joined"], row["members_left"], row["members"], row["prev_members"]) == (1, 0, 2, 1)
     assert counts(row) == (2, 2, 1, 0)
     assert row["stickiness"] == pytest.approx(0.5)
     assert row["since_previous_ms"] == 3900
@@ -95,14 +94,14 @@ def test_who_joined_and_what_moved():
 def test_a_gap_of_generations_counts_those_that_never_completed():
     told = history(started().batch(5, classic(4, [classic_member("a", has=ALONE)])))
     row = told.rebalances[1]
-    assert (row["prev_generation"], row["generation"], row["incomplete"]) == (1, 4, 2)
+    assert (row["prev_generation"], row["generation"], row["skipped_generations"]) == (1, 4, 2)
     assert row["reasons"] == ["same_members"]
 
 
 def test_everybody_gone_is_a_rebalance_that_ended_as_emptied():
     told = history(started().batch(5, classic(2)))
     row = told.rebalances[1]
-    assert (row["ended_as"], row["members"], row["left"]) == ("emptied", 0, 1)
+    assert (row["end_reason"], row["members"], row["members_left"]) == ("emptied", 0, 1)
     assert row["reasons"] == ["member_left", "group_emptied"]
     assert (row["assignor"], row["group_leader"], row["mode"]) == (None, None, None)
     assert counts(row) == (0, 0, 0, 4)
@@ -124,7 +123,7 @@ def test_a_static_restart_is_an_event_and_its_time_out_a_rebalance():
     assert (event["client_id"], event["generation"]) == ("client-x-2", 1)
     log.batch(60, classic(2, [classic_member("a", has={"t": [0, 1]})]))
     row = history(log).rebalances[1]
-    assert (row["reasons"], row["left"], row["restarted"]) == (["static_member_timed_out"], 1, 0)
+    assert (row["reasons"], row["members_left"], row["members_restarted"]) == (["static_member_timed_out"], 1, 0)
     assert counts(row) == (1, 1, 0, 0)
 
 
@@ -133,7 +132,7 @@ def test_a_static_member_back_under_another_id_in_a_new_generation_is_the_same_o
     again = classic_member("x-2", ["t", "u"], has={"t": [0, 1], "u": [0]}, instance_id="x")
     told = history(Log().batch(0, classic(0)).batch(1, classic(1, [first])).batch(2, classic(2, [again])))
     row = told.rebalances[1]
-    assert (row["joined"], row["left"], row["restarted"]) == (0, 0, 1)
+    assert (row["members_joined"], row["members_left"], row["members_restarted"]) == (0, 0, 1)
     assert row["reasons"] == ["subscription_changed"]
     assert counts(row) == (2, 0, 1, 0)
     assert told.members[1]["x-2"]["change"] == "restarted"
@@ -176,7 +175,7 @@ def two_phases():
 def test_a_cooperative_rebalance_in_two_phases_is_one_row():
     log = two_phases()
     open_row = history(log).rebalances[1]
-    assert (open_row["ended_by"], open_row["ended_as"], open_row["phases"], open_row["generation"]) == (
+    assert (open_row["ended_before"], open_row["end_reason"], open_row["phases"], open_row["generation"]) == (
         None,
         None,
         1,
@@ -187,9 +186,9 @@ def test_a_cooperative_rebalance_in_two_phases_is_one_row():
     told = history(log)
     assert len(told.rebalances) == 2
     row = told.rebalances[1]
-    assert (row["phases"], row["generation"], row["prev_generation"], row["incomplete"]) == (2, 3, 1, 0)
-    assert (row["began_by"], row["ended_by"], row["mode"]) == (at(4.99), at(6), "cooperative")
-    assert (row["joined"], row["reasons"]) == (1, ["member_joined"])
+    assert (row["phases"], row["generation"], row["prev_generation"], row["skipped_generations"]) == (2, 3, 1, 0)
+    assert (row["began_before"], row["ended_before"], row["mode"]) == (at(4.99), at(6), "cooperative")
+    assert (row["members_joined"], row["reasons"]) == (1, ["member_joined"])
     assert counts(row) == (2, 2, 0, 0)
     assert (row["first_offset"], row["last_offset"]) == (104, 106)
 
@@ -219,7 +218,13 @@ def test_a_member_that_leaves_in_the_second_phase_belongs_to_the_same_row():
     )
     told = history(log)
     row = told.rebalances[1]
-    assert (row["phases"], row["joined"], row["left"], row["members"], row["prev_members"]) == (2, 2, 1, 2, 1)
+    assert (row["phases"], row["members_joined"], row["members_left"], row["members"], row["prev_members"]) == (
+        2,
+        2,
+        1,
+        2,
+        1,
+    )
     assert row["reasons"] == ["member_joined", "member_left"]
     assert {each: member["change"] for each, member in told.members[1].items()} == {
         "a": "stayed",
@@ -241,7 +246,13 @@ def test_phases_follow_each_other_as_long_as_something_was_given_up():
     log.batch(7, cooperative(4, classic_member("a", has={"t": [0]}), classic_member("d", has={"t": [1, 2, 3]})))
     told = history(log)
     row = told.rebalances[1]
-    assert (row["phases"], row["generation"], row["members"], row["joined"], row["left"]) == (3, 4, 2, 3, 2)
+    assert (row["phases"], row["generation"], row["members"], row["members_joined"], row["members_left"]) == (
+        3,
+        4,
+        2,
+        3,
+        2,
+    )
     assert {each for each, member in told.members[1].items() if member["change"] == "left"} == {"b", "c"}
 
 
@@ -249,7 +260,7 @@ def test_what_a_member_that_left_had_is_not_waited_for():
     log = Log().batch(0, classic(0))
     log.batch(1, cooperative(1, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1]})))
     row = history(log.batch(2, cooperative(2, classic_member("a", has={"t": [0]})))).rebalances[1]
-    assert (row["ended_as"], counts(row)) == ("completed", (1, 0, 0, 1))
+    assert (row["end_reason"], counts(row)) == ("completed", (1, 0, 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +271,7 @@ def test_what_a_member_that_left_had_is_not_waited_for():
 def test_a_first_phase_without_a_second_completed_as_it_was(members):
     told = history(two_phases().batch(9, cooperative(3, *members)))
     assert [row["generation"] for row in told.rebalances] == [1, 2, 3]
-    assert (told.rebalances[1]["ended_as"], told.rebalances[1]["ended_by"]) == ("completed", at(5))
+    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["ended_before"]) == ("completed", at(5))
     assert (told.rebalances[1]["phases"], counts(told.rebalances[1])) == (1, (2, 0, 0, 2))
 
 
@@ -269,13 +280,13 @@ def test_a_cooperative_leave_is_one_phase():
     log.batch(1, cooperative(1, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
     log.batch(5, cooperative(2, classic_member("a", has=ALONE, owned={"t": [0, 1]})))
     row = history(log).rebalances[1]
-    assert (row["phases"], row["ended_as"], counts(row)) == (1, "completed", (2, 2, 0, 0))
+    assert (row["phases"], row["end_reason"], counts(row)) == (1, "completed", (2, 2, 0, 0))
 
 
 def test_an_eager_group_that_leaves_partitions_out_is_not_open():
     log = started().batch(5, classic(2, [classic_member("a", has={"t": [0, 1]})]))
     row = history(log).rebalances[1]
-    assert (row["ended_as"], counts(row), row["reasons"]) == ("completed", (2, 0, 0, 2), ["partitions_changed"])
+    assert (row["end_reason"], counts(row), row["reasons"]) == ("completed", (2, 0, 0, 2), ["partitions_changed"])
 
 
 def test_a_foreign_assignor_is_cooperative_where_members_kept_what_they_had():
@@ -304,10 +315,23 @@ def test_other_protocols_have_members_and_no_partitions():
 def test_of_a_group_that_is_older_than_what_was_read_nothing_is_known_from_before():
     told = history(Log().batch(9, classic(7, [classic_member("a", has=ALONE)], state_seconds=2)))
     (row,) = told.rebalances
-    unknown = ("prev_generation", "incomplete", "prev_members", "joined", "left", "restarted", "reasons")
+    unknown = (
+        "prev_generation",
+        "skipped_generations",
+        "prev_members",
+        "members_joined",
+        "members_left",
+        "members_restarted",
+        "reasons",
+    )
     assert [row[column] for column in unknown] == [None] * 7
     assert counts(row) == (None, None, None, None)
-    assert (row["began_after"], row["began_by"], row["ended_after"], row["ended_by"]) == (None, at(2), at(2), at(9))
+    assert (row["began_after"], row["began_before"], row["ended_after"], row["ended_before"]) == (
+        None,
+        at(2),
+        at(2),
+        at(9),
+    )
     member = told.members[0]["a"]
     assert (member["change"], member["before"], parts(member, "after")) == ("unknown", None, ALONE)
 
@@ -317,10 +341,10 @@ def test_lost_records_end_what_went_on_and_what_follows_has_no_before():
     log.span("lost", log.next_offset, 150, seconds=20).batch(21, cooperative(9, classic_member("a", has=ALONE)))
     told = history(log)
     cut_off, after = told.rebalances[1:]
-    assert (cut_off["ended_as"], cut_off["ended_after"], cut_off["ended_by"]) == ("unknown", at(5), at(20))
+    assert (cut_off["end_reason"], cut_off["ended_after"], cut_off["ended_before"]) == ("unknown", at(5), at(20))
     assert (after["prev_generation"], after["reasons"], after["since_previous_ms"]) == (None, None, None)
     event = told.events[-1]
-    assert (event["event"], event["began_after"], event["began_by"], event["offset"]) == (
+    assert (event["event"], event["began_after"], event["began_before"], event["offset"]) == (
         "records_lost",
         at(5),
         at(20),
@@ -343,9 +367,8 @@ def test_rows_that_come_again_change_nothing(span):
     if span:
         log.span(span, log.next_offset, log.next_offset + (9 if span == "lost" else -9), seconds=20)
     log.batch(21, cooperative(9, classic_member("a", has=ALONE)))
-    once = fold(None, log.rows)
-    again = fold(once.state, log.rows)
-    assert (again.state, again.rebalances, again.members, again.events) == (once.state, [], [], [])
+    once, _ = fold(State(), log.rows)
+    assert fold(once, log.rows) == (once, Told())
 
 
 def test_an_undecoded_record_is_told_and_the_group_unknown_until_the_next():
@@ -368,19 +391,19 @@ def test_a_group_deleted_and_made_again_starts_afresh():
     told = history(log)
     assert told.names == ["created", "deleted", "created"]
     row = told.rebalances[2]
-    assert (row["prev_generation"], row["incomplete"], row["reasons"]) == (0, 0, ["member_joined"])
+    assert (row["prev_generation"], row["skipped_generations"], row["reasons"]) == (0, 0, ["member_joined"])
     assert (row["since_previous_ms"], row["began_after"]) == (None, at(20))
 
 
 def test_made_again_where_the_tombstone_was_compacted_away():
     log = started().batch(5, classic(8, [classic_member("a", has=ALONE)])).batch(9, classic(3, [classic_member("b")]))
     row = history(log).rebalances[2]
-    assert (row["prev_generation"], row["incomplete"]) == (None, None)
+    assert (row["prev_generation"], row["skipped_generations"]) == (None, None)
 
 
 def test_a_tombstone_ends_what_went_on():
     told = history(two_phases().batch(8, (2, None, None)))
-    assert (told.rebalances[1]["ended_as"], told.rebalances[1]["ended_by"]) == ("deleted", at(8))
+    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["ended_before"]) == ("deleted", at(8))
     assert told.names[-1] == "deleted"
 
 
@@ -391,18 +414,18 @@ def test_bounds_stay_in_order_when_a_clock_steps_back():
     rows = history(log).rebalances
     assert len(rows) == 3
     for row in rows:
-        assert row["began_after"] <= row["began_by"] <= row["ended_by"]
-        assert row["ended_after"] <= row["ended_by"]
+        assert row["began_after"] <= row["began_before"] <= row["ended_before"]
+        assert row["ended_after"] <= row["ended_before"]
         assert 0 <= row["duration_ms_min"] <= row["duration_ms_max"]
         assert (row["since_previous_ms"] or 0) >= 0
     assert rows[1]["since_previous_ms"] == 0
 
 
 def test_the_state_says_what_the_table_of_states_asks():
-    folded = fold(None, started().rows)
-    assert (folded.group_type, folded.known_since) == ("classic", at(0))
-    gone = fold(folded.state, started().batch(5, classic(2)).batch(6, (2, None, None)).rows)
-    assert gone.group_type is None
+    state, _ = fold(State(), started().rows)
+    assert (state.now.group_type, state.known_since) == ("classic", at(0))
+    gone, _ = fold(state, started().batch(5, classic(2)).batch(6, (2, None, None)).rows)
+    assert gone.now.group_type is None
     assert gone.known_since == at(0)
 
 
@@ -410,8 +433,10 @@ def test_the_state_says_what_the_table_of_states_asks():
 def test_the_state_goes_through_json_whole(began):
     member = Member("x", "c", "/h", ["t"], has=None, to_have={"T": [1]}, by_id=True, epoch=0, state=0)
     now = Standing("classic", 5, members={"m": member})
-    rebalance = Rebalance(1, 2, None, 3, before=began, passed={"n": member}, withheld={"t": [0]}, incomplete=0)
-    state = State(7, 9, 4, True, 1, now=now, began=began, rebalance=rebalance, gone=Gone(1, began, True, rebalance))
+    moment = Moment(at(3), None, 7, 1, 2)
+    rebalance = Rebalance(moment, began, passed={"n": member}, withheld={"t": [0]}, skipped_generations=0)
+    gone = Gone(moment, began, True, rebalance)
+    state = State(7, 9, at(4), True, at(1.5), now=now, began=began, rebalance=rebalance, gone=gone)
     for each in (state, replace(state, began=now), State()):
         assert from_json(json.loads(json.dumps(to_json(each)))) == each
 
@@ -424,4 +449,9 @@ def test_a_topic_that_an_assignment_names_twice_is_one_topic():
     log = started().batch(2, classic(1, [both, classic_member("b", has={"t": [2]})], protocol="cooperative-sticky"))
     told = history(log.batch(9, classic(2, [took_over], protocol="cooperative-sticky")))
     last = told.rebalances[-1]
-    assert (last["ended_as"], last["phases"], last["kept"], last["moved"]) == ("completed", 1, 2, 1)
+    assert (last["end_reason"], last["phases"], last["partitions_kept"], last["partitions_moved"]) == (
+        "completed",
+        1,
+        2,
+        1,
+    )

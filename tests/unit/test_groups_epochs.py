@@ -1,4 +1,6 @@
-"""Groups with epochs (consumer, share, streams) and conversions: what shared rules say of their records, one test a rule."""
+"""Groups with epochs (consumer, share, streams) and conversions: what shared rules say of their records, one test a
+rule.
+"""
 
 import pytest
 
@@ -63,23 +65,23 @@ def test_a_join_begins_with_the_epoch_and_ends_when_every_member_is_stable_at_it
             "group_type": kind.name,
             "generation": 2,
             "prev_generation": 1,
-            "incomplete": 0,
+            "skipped_generations": 0,
             "began_after": at(5),
-            "began_by": at(5),
+            "began_before": at(5),
             "ended_after": at(8),
-            "ended_by": at(8),
+            "ended_before": at(8),
             "duration_ms_min": 3000,
             "duration_ms_max": 3000,
             "since_previous_ms": 5000,
             "first_offset": 107,
             "members": 2,
             "prev_members": 1,
-            "joined": 1,
-            "left": 0,
+            "members_joined": 1,
+            "members_left": 0,
             "reasons": ["member_joined"],
             "mode": None if kind is SHARE else "cooperative",
             "phases": 1,
-            "ended_as": "completed",
+            "end_reason": "completed",
             "protocol_type": None,
             "group_leader": None,
         }
@@ -94,7 +96,7 @@ def test_a_join_begins_with_the_epoch_and_ends_when_every_member_is_stable_at_it
 def test_equal_epochs_are_not_enough():
     told = history(joining().batch(6, C.current("a", 2, LOW)))
     row = told.rebalances[1]
-    assert (row["ended_by"], row["ended_as"], row["last_offset"]) == (None, None, 113)
+    assert (row["ended_before"], row["end_reason"], row["last_offset"]) == (None, None, 113)
     assert counts(row) == (2, 2, 0, 0)  # by the target
     assert parts(told.members[1]["b"], "after") == HIGH
 
@@ -119,7 +121,7 @@ def test_the_first_epoch_is_no_gap(epoch):
         0, C.member("a"), C.epoch(epoch), C.target("a", ALL), C.target_epoch(epoch), C.current("a", epoch, ALL)
     )
     (row,) = history(log).rebalances
-    assert (row["incomplete"], row["prev_members"], row["joined"]) == (0, 0, 1)
+    assert (row["skipped_generations"], row["prev_members"], row["members_joined"]) == (0, 0, 1)
     assert counts(row) == (0, 0, 4, 0)
 
 
@@ -131,7 +133,7 @@ def test_an_older_group_is_not_taken_for_a_new_one():
     assert told.names == []
     first, second = told.rebalances
     assert (first["reasons"], first["prev_generation"], first["members"]) == (None, None, 1)
-    assert (second["reasons"], second["prev_generation"], second["joined"]) == (["member_joined"], 3, 1)
+    assert (second["reasons"], second["prev_generation"], second["members_joined"]) == (["member_joined"], 3, 1)
 
 
 def test_a_member_that_shows_up_late_in_a_group_that_is_not_known_prolongs_what_was_told():
@@ -141,7 +143,7 @@ def test_a_member_that_shows_up_late_in_a_group_that_is_not_known_prolongs_what_
         .batch(7, C.current("a", 9, LOW))
     )
     (row,) = history(log).rebalances
-    assert (row["members"], row["ended_by"]) == (2, at(7))
+    assert (row["members"], row["ended_before"]) == (2, at(7))
 
 
 def test_overtaken_epochs_belong_to_the_rebalance_that_converged():
@@ -151,11 +153,11 @@ def test_overtaken_epochs_belong_to_the_rebalance_that_converged():
     log.batch(7, C.target_epoch(4), C.current("a", 4, LOW)).batch(8, C.current("b", 4, HIGH))
     told = history(log)
     row = told.rebalances[1]
-    assert (row["prev_generation"], row["generation"], row["incomplete"]) == (1, 4, 2)
-    assert (row["members"], row["joined"], row["left"]) == (2, 2, 1)
+    assert (row["prev_generation"], row["generation"], row["skipped_generations"]) == (1, 4, 2)
+    assert (row["members"], row["members_joined"], row["members_left"]) == (2, 2, 1)
     assert row["reasons"] == ["member_joined", "member_left"]
     assert told.members[1]["c"]["change"] == "left"
-    assert (row["began_by"], row["ended_by"]) == (at(5), at(8))
+    assert (row["began_before"], row["ended_before"]) == (at(5), at(8))
 
 
 def test_a_static_member_that_came_restarted_and_went_meanwhile_is_one():
@@ -163,29 +165,29 @@ def test_a_static_member_that_came_restarted_and_went_meanwhile_is_one():
     log.batch(7, *C.gone("x1"), C.member("x2", instance_id="x"), C.target("x2", {}), C.current("x2", 0, {}))
     log.batch(8, *C.gone("x2"), C.epoch(4))
     row, members = history(log).rebalances[1], history(log).members[1]
-    assert (row["joined"], row["left"], row["members"]) == (2, 1, 2)
+    assert (row["members_joined"], row["members_left"], row["members"]) == (2, 1, 2)
     assert set(members) == {"a", "b", "x2"}
 
 
 def test_a_leave_is_a_rebalance_though_its_target_comes_later():
     log = joined().batch(20, *C.gone("b"), C.epoch(3))
     row = history(log).rebalances[2]
-    assert (row["ended_by"], row["left"], row["members"]) == (None, 1, 1)
+    assert (row["ended_before"], row["members_left"], row["members"]) == (None, 1, 1)
     log.batch(21, C.target("a", ALL), C.target_epoch(3), C.current("a", 3, ALL))
     row = history(log).rebalances[2]
-    assert (row["began_by"], row["ended_by"], row["reasons"]) == (at(20), at(21), ["member_left"])
+    assert (row["began_before"], row["ended_before"], row["reasons"]) == (at(20), at(21), ["member_left"])
     assert counts(row) == (2, 2, 0, 0)
 
 
 def test_the_straggler_leaving_does_not_complete_what_it_held_up():
     log = joining().batch(6, C.current("a", 2, LOW)).batch(7, *C.gone("b"), C.epoch(3))
     row = history(log).rebalances[1]
-    assert (row["ended_by"], row["generation"], row["incomplete"]) == (None, 3, 1)
+    assert (row["ended_before"], row["generation"], row["skipped_generations"]) == (None, 3, 1)
 
 
 def test_the_last_leave_is_an_epoch_only_and_ends_at_once():
     row = history(started().batch(9, *C.gone("a"), C.epoch(2))).rebalances[1]
-    assert (row["ended_as"], row["began_by"], row["ended_by"], row["members"]) == ("emptied", at(9), at(9), 0)
+    assert (row["end_reason"], row["began_before"], row["ended_before"], row["members"]) == ("emptied", at(9), at(9), 0)
     assert row["reasons"] == ["member_left", "group_emptied"]
     assert counts(row) == (0, 0, 0, 4)
 
@@ -221,7 +223,12 @@ def test_a_static_member_back_with_another_subscription_restarts_in_a_rebalance(
     )
     told = history(log)
     row = told.rebalances[1]
-    assert (row["restarted"], row["joined"], row["left"], row["reasons"]) == (1, 0, 0, ["subscription_changed"])
+    assert (row["members_restarted"], row["members_joined"], row["members_left"], row["reasons"]) == (
+        1,
+        0,
+        0,
+        ["subscription_changed"],
+    )
     assert counts(row) == (4, 0, 1, 0)
 
 
@@ -277,12 +284,17 @@ def test_the_extra_epoch_for_state_of_a_share_group_is_part_of_the_join():
         s.current("a", 1, {}),
         (15, None, {"initializing": [{"topic_id": "T"}], "initialized": []}),
     )
-    assert history(log).rebalances[0]["ended_by"] is None
+    assert history(log).rebalances[0]["ended_before"] is None
     log.batch(1, (15, None, {"initializing": [], "initialized": [{"topic_id": "T"}]}))
     log.batch(3, s.epoch(2), s.target("a", ALL), s.target_epoch(2), s.current("a", 2, ALL))
     told = history(log)
     (row,) = told.rebalances
-    assert (row["generation"], row["incomplete"], row["ended_by"], row["reasons"]) == (2, 0, at(3), ["member_joined"])
+    assert (row["generation"], row["skipped_generations"], row["ended_before"], row["reasons"]) == (
+        2,
+        0,
+        at(3),
+        ["member_joined"],
+    )
     assert counts(row) == (0, 0, 4, 0)
 
 
@@ -313,7 +325,7 @@ def test_deleted_and_made_again():
     told = history(log)
     assert told.names == ["created", "deleted", "created"]
     row = told.rebalances[2]
-    assert (row["prev_generation"], row["incomplete"], row["since_previous_ms"]) == (0, 0, None)
+    assert (row["prev_generation"], row["skipped_generations"], row["since_previous_ms"]) == (0, 0, None)
 
 
 def test_lost_records_end_what_went_on_and_the_next_converged_epoch_is_known_again():
@@ -322,7 +334,7 @@ def test_lost_records_end_what_went_on_and_the_next_converged_epoch_is_known_aga
     log.batch(40, C.member("c"), C.epoch(7), C.target_epoch(7), C.current("c", 7, {})).batch(41, C.current("a", 7, LOW))
     log.batch(50, *C.gone("c"), C.epoch(8)).batch(51, C.target_epoch(8), C.current("a", 8, LOW))
     told = history(log)
-    assert [row["ended_as"] for row in told.rebalances] == ["completed", "unknown", "completed", "completed"]
+    assert [row["end_reason"] for row in told.rebalances] == ["completed", "unknown", "completed", "completed"]
     assert [row["reasons"] for row in told.rebalances[2:]] == [None, ["member_left"]]
     assert told.names == ["created", "records_lost"]
 
@@ -371,7 +383,7 @@ def test_a_conversion_to_the_consumer_protocol_is_followed():
     assert (event["prev_group_type"], event["group_type"], event["offset"]) == ("classic", "consumer", 106)
     row = told.rebalances[2]
     assert (row["group_type"], row["prev_group_type"], row["prev_generation"]) == ("consumer", "classic", 5)
-    assert (row["generation"], row["incomplete"], row["joined"]) == (6, 0, 1)
+    assert (row["generation"], row["skipped_generations"], row["members_joined"]) == (6, 0, 1)
     assert row["reasons"] == ["member_joined", "converted"]
     assert counts(row) == (2, 2, 0, 0)
 
@@ -386,7 +398,7 @@ def test_a_conversion_back_is_followed_with_the_member_that_left():
     assert len(told.rebalances) == 4
     row = told.rebalances[3]
     assert (row["group_type"], row["prev_group_type"], row["prev_members"]) == ("classic", "consumer", 2)
-    assert (row["generation"], row["prev_generation"], row["incomplete"]) == (7, 6, 0)
+    assert (row["generation"], row["prev_generation"], row["skipped_generations"]) == (7, 6, 0)
     assert row["reasons"] == ["member_left", "converted"]
 
 
@@ -396,7 +408,12 @@ def test_a_conversion_back_whose_only_record_is_the_next_generation():
     )
     told = history(log)
     row = told.rebalances[2]
-    assert (row["prev_group_type"], row["prev_generation"], row["incomplete"], row["left"]) == ("consumer", 2, 0, 1)
+    assert (row["prev_group_type"], row["prev_generation"], row["skipped_generations"], row["members_left"]) == (
+        "consumer",
+        2,
+        0,
+        1,
+    )
     assert counts(row) == (None, None, None, None)  # topics by id before, by name after
 
 
@@ -405,7 +422,7 @@ def test_a_conversion_before_a_rebalance_completed_ends_it():
         6, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(2, [classic_member("a", has={"t": [0]})])
     )
     row = history(log).rebalances[1]
-    assert (row["ended_as"], row["ended_by"]) == ("converted", at(6))
+    assert (row["end_reason"], row["ended_before"]) == ("converted", at(6))
 
 
 def test_an_empty_classic_group_that_is_taken_over_starts_afresh():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.group_records import history
 from tests.group_simulator import ClassicGroup, ConsumerGroup
+from tests.support.examples import examples
 
 ACTIONS = st.lists(
     st.tuples(
@@ -24,7 +25,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15))
 @given(partitions=st.integers(1, 7), actions=ACTIONS, cuts=CUTS)
 def test_the_fold_tells_what_the_coordinator_lived_through(maker, partitions, actions, cuts):
     group = MAKERS[maker](partitions)
@@ -43,7 +44,10 @@ def test_the_fold_tells_what_the_coordinator_lived_through(maker, partitions, ac
     assert told.names.count("created") == len(told.names) - len(restarts) == (1 if group.log.rows else 0)
     for row, members in zip(told.rebalances, told.members, strict=True):
         changes = [member["change"] for member in members.values()]
-        assert [changes.count(change) for change in ("left", "restarted")] == [row["left"], row["restarted"]]
-        assert row["prev_members"] + row["joined"] - row["left"] == row["members"]
+        assert [changes.count(change) for change in ("left", "restarted")] == [
+            row["members_left"],
+            row["members_restarted"],
+        ]
+        assert row["prev_members"] + row["members_joined"] - row["members_left"] == row["members"]
     assert history(group.log, [cut % (len(group.log.rows) + 1) for cut in cuts]) == told
     assert history(group.log, range(len(group.log.rows))) == told

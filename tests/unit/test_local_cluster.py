@@ -181,6 +181,13 @@ def test_a_missing_java_is_one_clear_line(monkeypatch, tmp_path):
         java_command()
 
 
+def is_alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 @pytest.mark.parametrize("victim", ["parent", "supervisor"])
 def test_a_supervised_process_ends_with_its_parent_and_its_supervisor(tmp_path, victim):
     folder = tmp_path / "data"
@@ -192,7 +199,9 @@ from pathlib import Path
 from local_cluster.process import NodeProcess
 started = []
 def start():
-    started.append(NodeProcess.supervised(["sleep", "600"], Path({str(tmp_path / "log")!r}), remove=Path({str(folder)!r})))
+    started.append(NodeProcess.supervised(
+        ["sleep", "600"], Path({str(tmp_path / "log")!r}), remove=Path({str(folder)!r})
+    ))
 thread = threading.Thread(target=start)
 thread.start()
 thread.join()
@@ -206,7 +215,7 @@ time.sleep(600)
             os.kill(child, signal.SIGSTOP)
             os.kill(parent.pid if victim == "parent" else supervisor, signal.SIGKILL)
             deadline = time.monotonic() + 10
-            while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+            while is_alive(child):
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             if victim == "parent":

@@ -142,5 +142,6 @@ def test_a_missing_file_and_a_bad_address_are_one_line(tmp_path, capsys):
     assert look("one:9092", tmp_path / "none.yaml") == 1
     assert look("one", None) == 1
     assert capsys.readouterr().err == (
-        f"look: {tmp_path}/none.yaml: No such file or directory\nlook: kafka.bootstrap.servers: 'one' is not host:port\n"
+        f"look: {tmp_path}/none.yaml: No such file or directory\nlook: kafka.bootstrap.servers: 'one' is not "
+        f"host:port\n"
     )

@@ -16,10 +16,11 @@ from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import Columns, Reader, write_message
 from tests.metadata_messages import cluster, decoded, expected, responses, with_unknown_tags
+from tests.support.examples import examples
 
 VERSIONS = range(14)
 FLEXIBLE = range(9, 14)
-quickly = settings(max_examples=12, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+quickly = settings(max_examples=examples(6), suppress_health_check=[HealthCheck.too_slow])
 
 
 def kafka_python_body(response: dict[str, Any], version: int) -> bytes:
@@ -137,7 +138,7 @@ def test_what_is_not_usual_is_read_the_exact_way(version: int) -> None:
 
 
 @given(version=st.sampled_from(VERSIONS), seed=st.integers(0, 99), data=st.data())
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=examples(40))
 def test_the_fast_way_says_the_same_as_the_exact_one_or_nothing(version: int, seed: int, data: st.DataObject) -> None:
     body = bytearray(write_message(METADATA_RESPONSE, version, cluster(3, 8, seed=seed, shrunk=0.5)))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -148,7 +149,9 @@ def test_the_fast_way_says_the_same_as_the_exact_one_or_nothing(version: int, se
 
 
 def read(body: bytes, version: int, reader: Callable[[bytes, int], Columns | None]) -> dict[str, Any] | str | None:
-    """Return what this way of reading gives: values, the text of an error, or None if it leaves the body to the other way."""
+    """Return what this way of reading gives: values, the text of an error, or None if it leaves the body to the other
+    way.
+    """
     try:
         columns = reader(body, version)
     except ProtocolError as error:

@@ -2,7 +2,7 @@ import json
 
 import confluent_kafka
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport
@@ -243,7 +243,6 @@ def test_durations(text, milliseconds):
     assert duration_ms(text) == milliseconds
 
 
-@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_any_text_is_a_duration_or_a_value_error(text):
     try:

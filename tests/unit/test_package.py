@@ -87,8 +87,13 @@ def test_another_schema_is_refused():
 
 
 def test_planning_does_not_sleep_on_after_its_driver():
-    """The child sleeps for the next poll, its parent (the driver) ends meanwhile, and the pipe closes with the child."""
-    script = "import os, time\nfrom metadata_source.datasource import _sleep\n_sleep(60) if os.fork() == 0 else time.sleep(1)"
+    """The child sleeps for the next poll, its parent (the driver) ends meanwhile, and the pipe closes
+    with the child.
+    """
+    script = (
+        "import os, time\nfrom metadata_source.datasource import _sleep\n_sleep(60) if os.fork() == 0 else "
+        "time.sleep(1)"
+    )
     begin = time.monotonic()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
     assert "RuntimeError: the Spark driver is gone" in done.stderr

@@ -1,4 +1,6 @@
-"""What pictures compute: bounds within a window, bins, counts over time, what is left out and says so. Nothing is shown."""
+"""What pictures compute: bounds within a window, bins, counts over time, what is left out and says so. Nothing is
+shown.
+"""
 
 from collections.abc import Callable
 from itertools import combinations, pairwise
@@ -11,11 +13,12 @@ from matplotlib.figure import Figure
 
 from notebooks import colours, pictures, tables
 from notebooks.spans import Span, Window, bin_width, capped, framed, running, said, span, thinned
-from schemas.gold import LEADER_CHANGES, LEVELS, REASONS
+from schemas.gold import LEADER_CHANGES, LEVELS
+from schemas.groups import REASONS
 
 NOON = pd.Timestamp("2026-11-01 12:00:00")
 NOTHING = pd.DataFrame()
-NO_GAPS = pd.DataFrame(columns=["after_at", "until_at", "reason"])
+NO_GAPS = pd.DataFrame(columns=["gap_start", "gap_end", "reason"])
 
 
 def at(seconds: float | None) -> Any:
@@ -27,7 +30,7 @@ def row(*bounds: float | None) -> Any:
 
 
 def episodes(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=["lane", "kind", "began_after", "began_by", "ended_after", "ended_by"])
+    frame = pd.DataFrame(rows, columns=["lane", "kind", "began_after", "began_before", "ended_after", "ended_before"])
     times = frame.columns[2:]
     frame[times] = frame[times].map(lambda seconds: at(None if pd.isna(seconds) else seconds))
     return frame
@@ -184,7 +187,7 @@ def legend(figure: Figure) -> list[str]:
 
 class TestPictures:
     def test_bars_stand_where_things_were(self) -> None:
-        gaps = pd.DataFrame({"after_at": [at(60), at(90)], "until_at": [at(75), at(300)], "reason": ["failed", "end"]})
+        gaps = pd.DataFrame({"gap_start": [at(60), at(90)], "gap_end": [at(75), at(300)], "reason": ["failed", "end"]})
         rows = episodes([("b", "under_replicated", 10, 20, 40, 50), ("a", "offline", 70, 80, None, None)])
         figure = pictures.bars(rows, WINDOW, gaps, title="Bars", colour_of=colours.LEVEL)
         (axes,) = figure.axes
@@ -222,14 +225,14 @@ class TestPictures:
         assert axes.get_yticklabels()[0].get_text() == "a-topic-with-…ll-measure-17"
 
     def test_heat_is_cut_to_the_busiest(self) -> None:
-        rows = pd.DataFrame({"lane": range(60), "began_by": [at(50)] * 60, "count": range(1, 61)})
+        rows = pd.DataFrame({"lane": range(60), "began_before": [at(50)] * 60, "count": range(1, 61)})
         figure = pictures.heat(rows, WINDOW, NO_GAPS, title="Churn")
         assert figure.axes[0].get_title(loc="left") == "Churn (40 of 60 shown), in each 5 seconds"
         assert texts(figure) == {str(n) for n in range(21, 61)}
 
     def test_changes_stack_to_the_most(self) -> None:
         rows = pd.DataFrame(
-            {"began_by": [at(11), at(12), at(51)], "reason": ["failover", "offline", "preferred"],
+            {"began_before": [at(11), at(12), at(51)], "reason": ["failover", "offline", "preferred"],
              "changes_min": [2, 1, 4], "changes_max": [2, 5, None]}
         )  # fmt: skip
         figure = pictures.changes(rows, WINDOW, NO_GAPS, title="Changes", colour_of=colours.REASON)
@@ -243,7 +246,7 @@ class TestPictures:
                 "what": "isr_left",
                 "broker_id": [1, 99, None],
                 "began_after": at(0),
-                "began_by": at(10),
+                "began_before": at(10),
                 "count": [1, 2, 3],
             }
         )

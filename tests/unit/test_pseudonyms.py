@@ -14,6 +14,7 @@ from metadata_source.protocol.group_records import RECORDS, decode_records
 from metadata_source.pseudonyms import Pseudonyms
 from tests import group_messages
 from tests.group_messages import key_bytes, value_bytes
+from tests.support.examples import examples
 
 KEY = "a key"
 PSEUDONYMS = Pseudonyms(KEY)
@@ -82,7 +83,7 @@ def plainly(value: Any, name: str = "") -> Any:
 def test_every_record_type_is_replaced_as_the_plain_writing_does(number):
     version = max(version for each, version in group_messages.RECORDS if each == number)
 
-    @settings(max_examples=10, deadline=None, database=None)
+    @settings(max_examples=examples(5))
     @given(st.lists(group_messages.records(number, version), max_size=3))
     def check(records):
         records = [*records, *records]

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metadata_source.schedule import Offset, due_at, mint_stream, plan, poll_id, ticks
@@ -21,7 +21,6 @@ def test_a_stream_is_named_after_its_start_in_utc():
     assert mint_stream(start) != mint_stream(start)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**12 - 1), min_size=2))
 def test_poll_ids_sort_as_their_numbers(numbers):
     stream = "20261121T010405Z-00000000"
@@ -35,7 +34,6 @@ def test_the_first_batch_is_due_at_once_and_mints_the_stream():
     assert offset.stream.startswith(f"{datetime.fromtimestamp(NOW / 1000, UTC):%Y%m%dT%H%M%SZ}-")
 
 
-@settings(deadline=None)
 @given(intervals, counts, st.lists(st.tuples(st.integers(0, 10**8), st.booleans()), max_size=30))
 def test_numbers_have_no_holes_and_times_keep_the_beat(interval, polls, delays):
     """However late Spark asks, and whether it waits (a running stream) or not (AvailableNow)."""
@@ -68,7 +66,6 @@ def test_a_due_time_beyond_one_batch_means_at_once():
     assert due_at(hourly, NOW - 10**9, 3_600_000, 1) == NOW - 10**9  # the clock was set back
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**9), 10**9) | st.integers(-1_000, 1_000), intervals, counts)
 def test_a_task_keeps_the_beat_or_begins_it_anew(late, interval, polls):
     """Late, or by a clock that is behind the driver's: then it must not wait until that clock has come up."""

@@ -1,4 +1,6 @@
-"""The comparison of groups finds whatever is wrong: history as it was, then spoilt in one place. And the scripts are what they should be."""
+"""The comparison of groups finds whatever is wrong: history as it was, then spoilt in one place. And the scripts are
+what they should be.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -98,29 +100,29 @@ def rebalance(
     began: float,
     reasons: tuple[str, ...],
     *people: MemberRow,
-    ended_as="completed",
+    end_reason="completed",
     phases=1,
 ):
     counted = figures(people)
-    had = counted["kept"] + counted["moved"] + counted["lost"]
+    had = counted["partitions_kept"] + counted["partitions_moved"] + counted["partitions_lost"]
     return Rebalance(
         group_id=GROUP,
         group_type="classic",
         generation=generation,
         prev_generation=prev,
-        incomplete=0,
-        began_by=at(began),
-        ended_by=at(began + phases - 1),
-        ended_as=ended_as,
-        assignor=None if ended_as == "emptied" else "cooperative-sticky",
-        mode=None if ended_as == "emptied" else "cooperative",
+        skipped_generations=0,
+        began_before=at(began),
+        ended_before=at(began + phases - 1),
+        end_reason=end_reason,
+        assignor=None if end_reason == "emptied" else "cooperative-sticky",
+        mode=None if end_reason == "emptied" else "cooperative",
         phases=phases,
         **counted,
-        stickiness=counted["kept"] / had if had else None,
+        stickiness=counted["partitions_kept"] / had if had else None,
         reasons=reasons,
         since_previous_ms=None,
         people=people,
-        followed_move=False,
+        followed_coordinator_move=False,
     )
 
 
@@ -128,10 +130,10 @@ REBALANCES = [
     rebalance(0, 1, 2, ("member_joined",), person(None, A_ALONE)),
     rebalance(1, 3, 12, ("member_joined",), person(A_ALONE, A_HALF), person(None, B_FIRST), phases=2),
     rebalance(3, 4, 42, ("member_left",), person(A_HALF, None), person(B_AGAIN, B_ALONE)),
-    rebalance(4, 5, 62, ("static_member_timed_out", "group_emptied"), person(B_ALONE, None), ended_as="emptied"),
+    rebalance(4, 5, 62, ("static_member_timed_out", "group_emptied"), person(B_ALONE, None), end_reason="emptied"),
 ]
 REBALANCES[1:] = [
-    replace(row, since_previous_ms=since, followed_move=move is not None, move_id=move)
+    replace(row, since_previous_ms=since, followed_coordinator_move=move is not None, coordinator_move_id=move)
     for row, since, move in zip(REBALANCES[1:], (10_000, 29_000, 20_000), (None, "e-3", None), strict=True)
 ]
 EVENTS = [
@@ -171,16 +173,17 @@ def test_what_happened_agrees_with_its_history():
     [
         (replace(HISTORY, rebalances=REBALANCES[:1] + REBALANCES[2:]), "0 rebalances and not 1: none"),
         (replace(HISTORY, rebalances=[*REBALANCES[:2], REBALANCES[1], *REBALANCES[2:]]), "2 rebalances and not 1"),
-        (replace(HISTORY, rebalances=[*REBALANCES, replace(REBALANCES[2], began_by=at(24))]), "1 rebalances and not 0"),
-        (with_row(2, began_by=at(38)), "nothing was done then"),
+        (replace(HISTORY, rebalances=[*REBALANCES, replace(REBALANCES[2], began_before=at(24))]), ("1 rebalances and "
+            "not 0")),
+        (with_row(2, began_before=at(38)), "nothing was done then"),
         (with_row(1, phases=1), "called back"),
         (with_row(1, generation=2), "called back"),
-        (with_row(1, ended_by=at(17)), "ended out of time"),
-        (with_row(1, ended_by=at(13.5)), "before the end"),
-        (with_row(1, ended_by=None, ended_as=None), "still goes on"),
+        (with_row(1, ended_before=at(17)), "ended out of time"),
+        (with_row(1, ended_before=at(13.5)), "before the end"),
+        (with_row(1, ended_before=None, end_reason=None), "still goes on"),
         (with_row(1, prev_generation=2), "does not follow"),
         (with_row(2, since_previous_ms=1), "1 ms since the one before"),
-        (with_row(3, ended_as="completed"), "ended as completed and not emptied"),
+        (with_row(3, end_reason="completed"), "ended as completed and not emptied"),
         (with_row(1, reasons=("member_joined", "member_left")), "member_left is no reason"),
         (with_row(2, reasons=("same_members",)), "no member_left among the reasons"),
         (with_row(3, reasons=("static_member_timed_out",)), "no group_emptied among"),
@@ -188,11 +191,11 @@ def test_what_happened_agrees_with_its_history():
         (with_row(1, group_type="consumer"), "type consumer"),
         (with_row(1, mode="eager"), "mode eager"),
         (with_row(1, assignor="range"), "assignor range"),
-        (with_row(1, incomplete=1), "1 incomplete and not 0"),
-        (with_row(1, incomplete=1), "1 incomplete, where one thing was done"),
-        (with_row(1, moved=1), "it says {'moved': 1}"),
-        (with_row(1, kept=4), "it says {'kept': 4}"),
-        (with_row(1, joined=0), "it says {'joined': 0}"),
+        (with_row(1, skipped_generations=1), "1 skipped generations and not 0"),
+        (with_row(1, skipped_generations=1), "1 skipped generations, where one thing was done"),
+        (with_row(1, partitions_moved=1), "it says {'partitions_moved': 1}"),
+        (with_row(1, partitions_kept=4), "it says {'partitions_kept': 4}"),
+        (with_row(1, members_joined=0), "it says {'members_joined': 0}"),
         (with_row(1, stickiness=1.0), "stickiness 1.0 and not 0.5"),
         (with_row(1, people=REBALANCES[1].people[:1]), "members after it are"),
         (with_person(1, 1, change="stayed"), "joined are ['b-1'], history has []"),
@@ -203,16 +206,18 @@ def test_what_happened_agrees_with_its_history():
         (with_person(2, 1, member_id="b-1"), "members before it are ['a-1', 'b-2']"),
         (replace(HISTORY, events=EVENTS[1:]), "nothing is said of created"),
         (replace(HISTORY, events=[EVENTS[0], EVENTS[2]]), "nothing is said of static_restart b-1 b-2"),
-        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[0], event="deleted")]), "nothing was done that makes: g deleted"),
-        (with_event(1, began_by=at(26)), "out of time: g static_restart"),
+        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[0], event="deleted")]), ("nothing was done that makes: g "
+            "deleted")),
+        (with_event(1, began_before=at(26)), "out of time: g static_restart"),
         (with_event(1, instance_id="j"), "another instance"),
         (replace(HISTORY, events=EVENTS[:2]), "its coordinator moved from 1 to 2, history has []"),
         (with_event(2, broker_id=3), "history has [1, 3]"),
-        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[2], began_by=at(50), began_after=at(49))]), "did not move"),
-        (with_row(2, followed_move=False), "followed a move"),
-        (with_row(2, move_id="e-1"), "followed another move of the coordinator than e-1"),
-        (with_row(1, followed_move=True), "followed no move"),
-        (with_row(3, followed_move=True), "followed no move"),
+        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[2], began_before=at(50), began_after=at(49))]), ("did not "
+            "move")),
+        (with_row(2, followed_coordinator_move=False), "followed a move"),
+        (with_row(2, coordinator_move_id="e-1"), "followed another move of the coordinator than e-1"),
+        (with_row(1, followed_coordinator_move=True), "followed no move"),
+        (with_row(3, followed_coordinator_move=True), "followed no move"),
     ],
 )  # fmt: skip
 def test_each_fault_is_found(spoilt, fault):
@@ -242,9 +247,9 @@ def test_of_a_share_group_the_epoch_before_partitions_have_their_state_may_be_ov
         rebalance(1, 3, 2, ("partitions_changed",), person(A_HALF, A_ALONE)),
         group_type="share",
         mode=None,
-        incomplete=1,
+        skipped_generations=1,
     )
-    overtaken = "1 incomplete, where one thing was done"
+    overtaken = "1 skipped generations, where one thing was done"
     assert not any(overtaken in fault for fault in compare([step], History([row], [])).faults)
     for wrong in (replace(step, before=step.after), replace(step, kind=CONSUMER)):
         assert any(overtaken in fault for fault in compare([wrong], History([row], [])).faults)
@@ -257,7 +262,8 @@ def test_figures_count_partitions_once():
         MemberRow("c", None, None, "c", "left", frozenset([("u", 0)]), frozenset()),
     ]
     assert figures(shared) == {
-        "members": 2, "prev_members": 2, "joined": 1, "left": 1, "restarted": 0, "kept": 2, "moved": 0, "added": 1, "lost": 3,
+        "members": 2, "prev_members": 2, "members_joined": 1, "members_left": 1, "members_restarted": 0,
+        "partitions_kept": 2, "partitions_moved": 0, "partitions_added": 1, "partitions_lost": 3,
     }  # fmt: skip
 
 

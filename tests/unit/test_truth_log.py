@@ -122,7 +122,10 @@ def test_states_are_found_by_time():
     assert list(during(replayed, second(0), second(0.5))) == []
 
 
-BATCH = "baseOffset: {0} lastOffset: {0} count: 1 partitionLeaderEpoch: 1 isControl: false position: 0 CreateTime: {1} size: 9"
+BATCH = (
+    "baseOffset: {0} lastOffset: {0} count: 1 partitionLeaderEpoch: 1 isControl: false position: 0 CreateTime: "
+    "{1} size: 9"
+)
 LINE = "| offset: {0} CreateTime: {1} keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {2}"
 
 
@@ -164,9 +167,10 @@ def test_what_was_not_decoded_is_refused(line):
 
 
 def replayed(version: str):
-    """The log of a cluster to which was done: stop and start 1; elect preferred leaders; move clicks-0 from [3, 1] to [2, 1];
-    stop 3, begin to move clicks-0 to [3, 1], cancel that; start 3; stop 1, kill 2, start 1, elect unclean, start 2; add
-    clicks-1; delete orders and make it again. The one of 3.9.2 (metadata.version 3.5-IV2) is cut after the cancellation.
+    """The log of a cluster to which was done: stop and start 1; elect preferred leaders; move clicks-0 from [3, 1] to
+    [2, 1]; stop 3, begin to move clicks-0 to [3, 1], cancel that; start 3; stop 1, kill 2, start 1, elect unclean,
+    start 2; add clicks-1; delete orders and make it again. The one of 3.9.2 (metadata.version 3.5-IV2) is cut after the
+    cancellation.
     """
     return truth_of(records((DATA / f"metadata_log_{version}.txt").read_text().splitlines()))
 

@@ -1,6 +1,8 @@
-"""The rules of gold a second time, in the dumbest way: one partition, one row of silver at a time, lists and dictionaries.
+"""The rules of gold a second time, in the dumbest way: one partition, one row of silver at a time, lists and
+dictionaries.
 
-Rows of silver come in as dictionaries, and rows of gold go out so, without ids, durations and `updated_at`.
+Rows of silver come in as dictionaries by full table names, and rows of gold go out so, without ids, durations and
+`updated_at`.
 """
 
 from collections import defaultdict
@@ -22,7 +24,7 @@ def by_partition(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:
 
 
 def look_ahead(row: Row) -> datetime:
-    return row["first_seen_at"] + max(timedelta(seconds=15), 2 * timedelta(milliseconds=row["interval_ms"]))
+    return row["valid_from"] + max(timedelta(seconds=15), 2 * timedelta(milliseconds=row["interval_ms"]))
 
 
 def held_at(rows: Iterable[Row], poll: str) -> list[Row]:
@@ -35,7 +37,7 @@ def is_gone(brokers: list[Row], broker: int, poll: str, until: datetime) -> bool
     rows = [row for row in brokers if row["broker_id"] == broker]
     if not held_at(rows, poll):
         return True
-    return any(row["ended_as"] and row["superseded_poll"] > poll and row["superseded_at"] <= until for row in rows)
+    return any(row["end_reason"] and row["superseded_poll"] > poll and row["valid_to"] <= until for row in rows)
 
 
 def rack_of(brokers: list[Row], broker: int, poll: str) -> str | None:
@@ -51,24 +53,24 @@ def rack_of(brokers: list[Row], broker: int, poll: str) -> str | None:
 
 def isr_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
     """Rows of gold.isr_changes of one cluster. `now`: when its last poll was answered."""
-    reassignments = by_partition(silver["reassignments"])
+    reassignments = by_partition(silver["silver.reassignments"])
     changes: list[Row] = []
-    for place, rows in by_partition(silver["partition_snapshots"]).items():
-        changes += IsrOfPartition(place, silver["broker_snapshots"]).changes(rows, reassignments[place])
+    for place, rows in by_partition(silver["silver.partition_snapshots"]).items():
+        changes += IsrOfPartition(place, silver["silver.broker_snapshots"]).changes(rows, reassignments[place])
     for made in changes:
-        if made["cause_by"] and made["broker_id"] not in made["replicas"]:
+        if made["cause_due_at"] and made["broker_id"] not in made["replicas"]:
             made["cause"] = "reassignment"
     for made in changes:
-        if made["cause_by"] and made["cause"] is None and made["cause_by"] < now:
+        if made["cause_due_at"] and made["cause"] is None and made["cause_due_at"] < now:
             made["cause"] = cause(made, changes, silver)
         if made["change"] == "left":
             times = [
-                c["began_by"]
+                c["began_before"]
                 for c in changes
                 if c["change"] == "left" and all(c[k] == made[k] for k in ("topic", "partition", "broker_id"))
             ]
-            recent = [t for t in times if made["began_by"] - FLAP_WINDOW < t <= made["began_by"]]
-            made["flapping"] = len(recent) >= FLAPS
+            recent = [t for t in times if made["began_before"] - FLAP_WINDOW < t <= made["began_before"]]
+            made["is_flapping"] = len(recent) >= FLAPS
     return changes
 
 
@@ -86,31 +88,31 @@ class IsrOfPartition:
             if row["prev_isr"] is None:
                 adding = {b for r in held_at(reassignments, row["first_poll"]) for b in r["adding_replicas"]}
                 for broker in set(row["replicas"]) - set(row["isr"]) - adding:
-                    self.out[broker] = self.change(row, broker, "absent")
+                    self.out[broker] = self.change(row, broker, "initially_out")
             else:
                 self.follow(row)
-            if row["ended_as"]:
+            if row["end_reason"]:
                 for broker in list(self.out):
-                    self.end(broker, row["superseded_poll"], row["last_seen_sent_at"], row["superseded_at"])
-                    self.out.pop(broker)["ended_as"] = row["ended_as"]
+                    self.end(broker, row["superseded_poll"], row["last_seen_sent_at"], row["valid_to"])
+                    self.out.pop(broker)["end_reason"] = row["end_reason"]
         return self.made
 
     def follow(self, row: Row) -> None:
-        isr, began = set(row["isr"]), (row["first_poll"], row["prev_sent_at"], row["first_seen_at"])
+        isr, began = set(row["isr"]), (row["first_poll"], row["prev_sent_at"], row["valid_from"])
         for broker in isr - set(row["prev_isr"]):
             self.change(row, broker, "rejoined" if broker in self.out else "joined")
         for broker in list(self.out):
             if broker in isr or broker not in row["replicas"]:
                 self.end(broker, *began)
-                self.out.pop(broker)["ended_as"] = "rejoined" if broker in isr else "removed"
+                self.out.pop(broker)["end_reason"] = "rejoined" if broker in isr else "removed"
         for broker in set(row["prev_isr"]) - isr:
             self.out[broker] = self.change(row, broker, "left")
             if broker not in row["replicas"]:
                 self.end(broker, *began)
-                self.out.pop(broker)["ended_as"] = "removed"
+                self.out.pop(broker)["end_reason"] = "removed"
 
     def end(self, broker: int, poll: str, after: datetime, by: datetime) -> None:
-        self.out[broker].update(ended_poll=poll, ended_after=after, ended_by=by)
+        self.out[broker].update(ended_poll=poll, ended_after=after, ended_before=by)
 
     def change(self, row: Row, broker: int, what: str) -> Row:
         made = {
@@ -123,9 +125,9 @@ class IsrOfPartition:
             **{name: row[name] for name in ("leader", "prev_leader", "isr", "prev_isr", "replicas")},
             "poll": row["first_poll"],
             "began_after": row["prev_sent_at"],
-            "began_by": row["first_seen_at"],
-            **dict.fromkeys(("ended_poll", "ended_after", "ended_by", "ended_as", "cause", "flapping")),
-            "cause_by": look_ahead(row) if what in {"left", "absent"} else None,
+            "began_before": row["valid_from"],
+            **dict.fromkeys(("ended_poll", "ended_after", "ended_before", "end_reason", "cause", "is_flapping")),
+            "cause_due_at": look_ahead(row) if what in {"left", "initially_out"} else None,
         }
         self.made.append(made)
         return made
@@ -134,21 +136,24 @@ class IsrOfPartition:
 def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
     shown = [
         row
-        for row in silver["partition_snapshots"]
+        for row in silver["silver.partition_snapshots"]
         if (row["topic"], row["partition"]) == (made["topic"], made["partition"])
         and row["first_poll"] >= made["poll"]
-        and row["first_seen_at"] <= made["cause_by"]
+        and row["valid_from"] <= made["cause_due_at"]
     ]
     broker = made["broker_id"]
     offline = any(broker in (row["offline_replicas"] or []) for row in shown)
     failed = any(
         row["prev_leader"] == broker
-        and ((lost(row) and not is_preferred(row)) or (came_back(row) and is_exact(row, silver["cluster_snapshots"])))
+        and (
+            (lost(row) and not is_preferred(row))
+            or (came_back(row) and is_exact(row, silver["silver.cluster_snapshots"]))
+        )
         and row["first_poll"] >= made["poll"]
-        and row["first_seen_at"] <= made["cause_by"]
-        for row in silver["partition_snapshots"]
+        and row["valid_from"] <= made["cause_due_at"]
+        for row in silver["silver.partition_snapshots"]
     )
-    if failed or offline or is_gone(silver["broker_snapshots"], broker, made["poll"], made["cause_by"]):
+    if failed or offline or is_gone(silver["silver.broker_snapshots"], broker, made["poll"], made["cause_due_at"]):
         return "broker_down"
     together = {
         c["broker_id"]
@@ -165,13 +170,15 @@ def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
 def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
     """Rows of gold.isr_episodes of one cluster."""
     episodes: list[Row] = []
-    partitions = by_partition(silver["partition_snapshots"])
+    partitions = by_partition(silver["silver.partition_snapshots"])
     for place, rows in partitions.items():
-        configs = sorted((r for r in silver["topic_configs"] if r["topic"] == place[0]), key=lambda r: r["first_poll"])
+        configs = sorted(
+            (r for r in silver["silver.topic_configs"] if r["topic"] == place[0]), key=lambda r: r["first_poll"]
+        )
         absences = [
             c
             for c in changes
-            if (c["topic"], c["partition"]) == place and c["cause_by"] and c["broker_id"] in c["replicas"]
+            if (c["topic"], c["partition"]) == place and c["cause_due_at"] and c["broker_id"] in c["replicas"]
         ]
         for level in LEVELS:
             polls = marks_of(rows, configs if level in {"at_min_isr", "under_min_isr"} else [])
@@ -181,16 +188,16 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                 afters = [after for after, _, _ in bounds]
                 after = None if None in afters else min(afters)
                 by = max(by for _, by, _ in bounds)
-                ended_as = next((as_ for _, _, as_ in bounds if as_), None)
+                end_reason = next((as_ for _, _, as_ in bounds if as_), None)
                 if order == 0:
                     if now:
-                        now.update(ended_poll=poll, ended_after=after, ended_by=by, ended_as=ended_as)
+                        now.update(ended_poll=poll, ended_after=after, ended_before=by, end_reason=end_reason)
                     now = None
                     continue
                 state = next((row for row in rows if row["first_poll"] == poll), state)
                 if state is None:
                     continue
-                gone = state["ended_as"] and state["superseded_poll"] <= poll
+                gone = state["end_reason"] and state["superseded_poll"] <= poll
                 out = sorted(
                     c["broker_id"]
                     for c in absences
@@ -198,7 +205,7 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                     and (c["ended_poll"] is None or c["ended_poll"] > state["first_poll"])
                 )
                 setting = next((c["min_insync_replicas"] for c in held_at(configs, poll)), None)
-                min_isr = effective_min_isr(setting, state, silver["cluster_snapshots"], poll)
+                min_isr = effective_min_isr(setting, state, silver["silver.cluster_snapshots"], poll)
                 if level in {"under_replicated", "offline"}:
                     min_isr = None
                 at = False if gone else is_at(level, state, out, min_isr)
@@ -210,8 +217,8 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                         "level": level,
                         "poll": poll,
                         "began_after": after,
-                        "began_by": by,
-                        **dict.fromkeys(("ended_poll", "ended_after", "ended_by", "ended_as")),
+                        "began_before": by,
+                        **dict.fromkeys(("ended_poll", "ended_after", "ended_before", "end_reason")),
                         "brokers_out": [],
                         "smallest_isr": len(state["isr"]),
                         "min_isr": min_isr,
@@ -219,7 +226,10 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                     episodes.append(now)
                 elif now and not at:
                     now.update(
-                        ended_poll=poll, ended_after=after, ended_by=by, ended_as="unknown" if at is None else None
+                        ended_poll=poll,
+                        ended_after=after,
+                        ended_before=by,
+                        end_reason="unknown" if at is None else None,
                     )
                     now = None
                 if now:
@@ -233,13 +243,13 @@ def marks_of(rows: list[Row], configs: list[Row]) -> dict[tuple[str, int], list[
     """(poll, 0 for the end of a partition, else 1) -> the bounds of what changed there, and as what it ended."""
     polls: dict[tuple[str, int], list[tuple]] = defaultdict(list)
     for row in rows:
-        polls[row["first_poll"], 1].append((row["prev_sent_at"], row["first_seen_at"], None))
-        if row["ended_as"]:
-            polls[row["superseded_poll"], 0].append((row["last_seen_sent_at"], row["superseded_at"], row["ended_as"]))
+        polls[row["first_poll"], 1].append((row["prev_sent_at"], row["valid_from"], None))
+        if row["end_reason"]:
+            polls[row["superseded_poll"], 0].append((row["last_seen_sent_at"], row["valid_to"], row["end_reason"]))
     for config in configs:
-        polls[config["first_poll"], 1].append((config["prev_sent_at"], config["first_seen_at"], None))
-        if config["ended_as"]:
-            polls[config["superseded_poll"], 1].append((config["last_seen_sent_at"], config["superseded_at"], None))
+        polls[config["first_poll"], 1].append((config["prev_sent_at"], config["valid_from"], None))
+        if config["end_reason"]:
+            polls[config["superseded_poll"], 1].append((config["last_seen_sent_at"], config["valid_to"], None))
     return polls
 
 
@@ -268,23 +278,25 @@ def is_at(level: str, state: Row, out: list[int], min_isr: int | None) -> bool |
 def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
     """Rows of gold.broker_incidents of one cluster."""
     incidents: list[Row] = []
-    absences = [c for c in changes if c["cause_by"] and c["broker_id"] in c["replicas"]]
+    absences = [c for c in changes if c["cause_due_at"] and c["broker_id"] in c["replicas"]]
     for broker in {c["broker_id"] for c in absences}:
         together: list[Row] = []
         until: datetime | None = None
         groups: list[list[Row]] = []
-        for made in sorted((c for c in absences if c["broker_id"] == broker), key=lambda c: (c["began_by"], c["poll"])):
-            if not together or (until is not None and made["began_by"] >= until + timedelta(seconds=60)):
-                together, until = [], datetime.min.replace(tzinfo=made["began_by"].tzinfo)
+        for made in sorted(
+            (c for c in absences if c["broker_id"] == broker), key=lambda c: (c["began_before"], c["poll"])
+        ):
+            if not together or (until is not None and made["began_before"] >= until + timedelta(seconds=60)):
+                together, until = [], datetime.min.replace(tzinfo=made["began_before"].tzinfo)
                 groups.append(together)
             together.append(made)
-            until = None if until is None or made["ended_by"] is None else max(until, made["ended_by"])
+            until = None if until is None or made["ended_before"] is None else max(until, made["ended_before"])
         for group in groups:
             first = group[0]
             last = (
                 None
-                if any(c["ended_by"] is None for c in group)
-                else max(group, key=lambda c: (c["ended_by"], c["ended_poll"]))
+                if any(c["ended_before"] is None for c in group)
+                else max(group, key=lambda c: (c["ended_before"], c["ended_poll"]))
             )
             levels = [
                 LEVELS.index(e["level"])
@@ -298,13 +310,13 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
                 {
                     "broker_id": broker,
                     "poll": first["poll"],
-                    "began_by": first["began_by"],
-                    **{name: last and last[name] for name in ("ended_poll", "ended_after", "ended_by")},
+                    "began_before": first["began_before"],
+                    **{name: last and last[name] for name in ("ended_poll", "ended_after", "ended_before")},
                     "partitions": len({(c["topic"], c["topic_id"], c["partition"]) for c in group}),
-                    "first_out_by": first["began_by"],
-                    "last_out_by": max(c["began_by"] for c in group),
+                    "first_out_before": first["began_before"],
+                    "last_out_before": max(c["began_before"] for c in group),
                     "causes": sorted({c["cause"] for c in group if c["cause"]}),
-                    "lowest_level": LEVELS[max(levels, default=0)],
+                    "worst_level": LEVELS[max(levels, default=0)],
                 }
             )
     return incidents
@@ -313,8 +325,8 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
 def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
     """Rows of gold.leader_changes of one cluster."""
     changes = []
-    elr = by_partition(silver["partition_elr"])
-    for place, rows in by_partition(silver["partition_snapshots"]).items():
+    elr = by_partition(silver["silver.partition_elr"])
+    for place, rows in by_partition(silver["silver.partition_snapshots"]).items():
         for i, row in enumerate(rows):
             old, new = row["prev_leader"], row["leader"]
             if old is None:
@@ -325,10 +337,10 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
             visible = int(old != new and not hidden_listener)
             if not visible and not (raised or 0) > 0:
                 continue
-            (levels,) = held_at(silver["cluster_snapshots"], row["first_poll"])
+            (levels,) = held_at(silver["silver.cluster_snapshots"], row["first_poll"])
             if raised is None or raised < 0 or (old != new and raised == 0):
                 semantics, bounds, hidden = "unreliable", (visible, None), None
-            elif is_exact(row, silver["cluster_snapshots"]):
+            elif is_exact(row, silver["silver.cluster_snapshots"]):
                 count = 0 if old == new and raised == 1 and not hidden_listener else raised
                 semantics, bounds, hidden = "exact", (count, count), count - visible
             else:
@@ -361,18 +373,18 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                     },
                     "poll": row["first_poll"],
                     "began_after": row["prev_sent_at"],
-                    "began_by": row["first_seen_at"],
+                    "began_before": row["valid_from"],
                     "changes_min": bounds[0],
                     "changes_max": bounds[1],
-                    "hidden": hidden,
+                    "changes_hidden": hidden,
                     "epoch_semantics": semantics,
                     "reason": reason(
                         row,
-                        [r for r in silver["partition_snapshots"] if r["first_poll"] == row["first_poll"]],
+                        [r for r in silver["silver.partition_snapshots"] if r["first_poll"] == row["first_poll"]],
                         bounds[1],
                     ),
                     "unclean": unclean(row, levels["elr_version_level"], known),
-                    "last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
+                    "is_last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
                     "leaderless_ms_min": leaderless[0],
                     "leaderless_ms_max": leaderless[1],
                 }
@@ -389,9 +401,9 @@ def leaderless_bounds(row: Row, before: Row, changes_max: int | None) -> tuple[i
         return None if begin is None else (end - begin) // timedelta(milliseconds=1)
 
     if row["prev_leader"] == -1 and row["prev_error_code"] != 72:
-        shortest = ms(before["first_seen_at"], row["prev_sent_at"])
-        return max(0, shortest or 0), ms(before["prev_sent_at"], row["first_seen_at"])
-    return 0, ms(row["prev_sent_at"], row["first_seen_at"]) if changes_max is None or changes_max > 1 else 0
+        shortest = ms(before["valid_from"], row["prev_sent_at"])
+        return max(0, shortest or 0), ms(before["prev_sent_at"], row["valid_from"])
+    return 0, ms(row["prev_sent_at"], row["valid_from"]) if changes_max is None or changes_max > 1 else 0
 
 
 def lost(row: Row) -> bool:
@@ -449,24 +461,24 @@ def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] 
     if row["error_code"] == 72:
         return None
     if new in {-1, old} or new in row["prev_isr"]:
-        return "none"
+        return "no"
     if elr_level == 0:
         epochs = row["prev_leader_epoch"], row["leader_epoch"]
         one_step = None not in epochs and epochs[1] - epochs[0] == 1
         return "proven" if old == -1 and row["prev_error_code"] != 72 and one_step else "suspected"
     if known is None:
         return None
-    return "none" if new in known[0] else "suspected"
+    return "no" if new in known[0] else "suspected"
 
 
 def leader_balance(silver: dict[str, list[Row]]) -> list[Row]:
     """Rows of gold.leader_balance of one cluster: counted anew at each poll."""
-    rows = silver["partition_snapshots"]
+    rows = silver["silver.partition_snapshots"]
     polls: dict[str, datetime] = {}
     for row in rows:
-        polls[row["first_poll"]] = row["first_seen_at"]
+        polls[row["first_poll"]] = row["valid_from"]
         if row["superseded_poll"]:
-            polls[row["superseded_poll"]] = row["superseded_at"]
+            polls[row["superseded_poll"]] = row["valid_to"]
     balance: list[Row] = []
     current: dict[int, Row] = {}
     for poll, at in sorted(polls.items()):
@@ -478,17 +490,17 @@ def leader_balance(silver: dict[str, list[Row]]) -> list[Row]:
         ]
         for broker in {*leaders, *preferred, *current}:
             counts = {
-                "leaders": leaders.count(broker),
-                "preferred": preferred.count(broker),
+                "leads": leaders.count(broker),
+                "preferred_for": preferred.count(broker),
                 "led_elsewhere": elsewhere.count(broker),
             }
             before = current.get(broker)
             if before and all(before[name] == counts[name] for name in counts):
                 continue
             if before:
-                before.update(superseded_poll=poll, superseded_at=at)
-            imbalance = counts["led_elsewhere"] / counts["preferred"] if counts["preferred"] else None
-            current[broker] = {"broker_id": broker, "poll": poll, "at": at, **counts, "imbalance": imbalance}
-            current[broker].update(superseded_poll=None, superseded_at=None)
+                before.update(superseded_poll=poll, valid_to=at)
+            imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
+            current[broker] = {"broker_id": broker, "poll": poll, "valid_from": at, **counts, "imbalance": imbalance}
+            current[broker].update(superseded_poll=None, valid_to=None)
             balance.append(current[broker])
     return balance

@@ -1,0 +1,428 @@
+"""History of polls in the lake: however its rounds are cut, killed, overtaken or shared out, its tables
+are the same.
+"""
+
+import json
+import shutil
+from collections import defaultdict
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from jobs import history as of_polls
+from jobs.common import commit
+from jobs.common.commit import append_rows, delete_rows
+from jobs.common.config import Config, Thresholds
+from jobs.common.rounds import OvertakenError, Rounds
+from jobs.history import HISTORIES, History
+from schemas import gold, silver
+from schemas.bronze import METADATA_POLLS
+from schemas.internal import ROUNDS, STATE
+from schemas.lake import Lake, LakeError
+from schemas.table import PART, Table
+from tests.lakes import new_lake
+from tests.support import gold_oracle
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import START, Answer, RandomCluster, good_answer
+from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.silver_oracle import expected_rows
+from tests.support.stored import Row, as_text, rounds_of, rows_of, version
+
+POLLS = 12
+LATER = START + timedelta(days=1)
+"""When all rounds are made: long after the polls, and at one time, since rows of gold say when they were updated."""
+TABLES = (*(table for tables in HISTORIES.values() for table in tables), STATE)
+OTHER = Thresholds(flaps=1, flap_window=timedelta(hours=1))
+
+
+# --- lakes ---
+
+
+@pytest.fixture(scope="module")
+def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake with polls that are not history yet: of three rounds of four polls, each of which changes many tables."""
+    clusters = RandomCluster("c0", 2, kinds=["configs"]), RandomCluster("c1", 9, kinds=["configs"])
+    return with_polls(
+        spark, tmp_path_factory.mktemp("polled"), {cluster.alias: cluster.answers(POLLS) for cluster in clusters}
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake in which all of it was made in one round."""
+    lake = copied(polled, tmp_path_factory.mktemp("whole"))
+    made(spark, lake)
+    assert version(lake, STATE) == 1
+    return lake
+
+
+def with_polls(spark: SparkSession, folder: Path, histories: dict[str, list[Answer]]) -> Lake:
+    lake = new_lake(spark, folder)
+    rows = [row for alias, answers in histories.items() for row in bronze_rows(alias, answers)]
+    append_rows(spark, lake, METADATA_POLLS, rows)
+    return lake
+
+
+def copied(lake: Lake, folder: Path) -> Lake:
+    shutil.copytree(str(lake), folder, dirs_exist_ok=True)
+    return Lake(root=str(folder))
+
+
+def history_of(spark: SparkSession, lake: Lake, *histories: str, **settings: Any) -> History:
+    config = Config(lake, "", {}, {}, timedelta(days=7), **settings)
+    return History(spark, config, histories or HISTORIES)
+
+
+def made(spark: SparkSession, lake: Lake, *histories: str, **settings: Any) -> History:
+    """Make all that is new."""
+    history = history_of(spark, lake, *histories, **settings)
+    while history.round(LATER):
+        pass
+    return history
+
+
+def rows_to_compare(lake: Lake, table: Table) -> list[str]:
+    rows = rows_of(lake, table)
+    assert len(rows) == len({tuple(row[name] for name in table.key) for row in rows}), f"{table.full_name}: keys"
+    if table is STATE:
+        rows = [row | {"round": None, "memory": json.loads(row["memory"])} for row in rows]
+    return as_text(rows)
+
+
+def assert_same(lake: Lake, whole: Lake) -> None:
+    for table in TABLES:
+        assert rows_to_compare(lake, table) == rows_to_compare(whole, table), table.full_name
+
+
+def versions(lake: Lake) -> dict[str, int]:
+    return {table.full_name: version(lake, table) for table in TABLES}
+
+
+def states(lake: Lake, history: str = "silver") -> dict[str, Row]:
+    return {row["cluster"]: row for row in rows_of(lake, STATE) if row["history"] == history}
+
+
+# --- against the plain rules ---
+
+
+@pytest.fixture(scope="module")
+def histories() -> dict[str, list[Answer]]:
+    """Of clusters with all that the rules are about."""
+    clusters = [
+        RandomCluster("c0", 1),
+        RandomCluster("c1", 2, mistaken_for="id-c0"),
+        RandomCluster("c2", 3, kinds=["configs", "reassignments", "elr"]),
+        RandomCluster("c3", 4, kinds=["configs"]),
+    ]
+    return {cluster.alias: cluster.answers(26) for cluster in clusters}
+
+
+@pytest.fixture(scope="module")
+def varied(spark: SparkSession, histories: dict[str, list[Answer]], tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake in which their history was made."""
+    lake = with_polls(spark, tmp_path_factory.mktemp("varied"), histories)
+    made(spark, lake)
+    return lake
+
+
+def test_silver_is_as_the_plain_rules_say(varied: Lake, histories: dict[str, list[Answer]]) -> None:
+    expected: dict[str, list[Row]] = defaultdict(list)
+    for alias, answers in histories.items():
+        for table, rows in expected_rows(answers, alias).items():
+            expected[table] += rows
+    for table in (*silver.SNAPSHOTS, silver.POLL_GAPS):
+        rows = [dict.fromkeys(table.column_names) | row for row in expected[table.full_name]]
+        assert rows, f"{table.full_name}: nothing is proven"
+        # Where a row lies is no rule of history.
+        assert as_text([row | {PART: None} for row in rows_of(varied, table)]) == as_text(
+            [row | {PART: None} for row in rows]
+        ), table.full_name
+
+
+def test_gold_is_as_the_plain_rules_say(varied: Lake) -> None:
+    stored = {table: rows_of(varied, table) for table in (*gold.ISR_TABLES, *gold.LEADER_TABLES)}
+    seen = set()
+    for alias, state in states(varied).items():
+        rows = settled_rows(varied, state)
+        changes = gold_oracle.isr_changes(rows, state["done_at"])
+        episodes = gold_oracle.isr_episodes(rows, changes)
+        for table, expected in {
+            gold.ISR_CHANGES: changes,
+            gold.ISR_EPISODES: episodes,
+            gold.BROKER_INCIDENTS: gold_oracle.broker_incidents(changes, episodes),
+            gold.LEADER_CHANGES: gold_oracle.leader_changes(rows),
+            gold.LEADER_BALANCE: gold_oracle.leader_balance(rows),
+        }.items():
+            names = list(expected[0]) if expected else []
+            found = [{name: row[name] for name in names} for row in stored[table] if row["cluster"] == alias]
+            assert as_text(found) == as_text(expected), (alias, table.full_name)
+            seen |= {table} if expected else set()
+    assert seen == set(stored)
+
+
+def settled_rows(lake: Lake, state: Row) -> dict[str, list[Row]]:
+    """Rows of silver of a cluster as gold may know them."""
+    rows: dict[str, list[Row]] = defaultdict(list)
+    ends = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason")
+    for table in silver.SNAPSHOTS:
+        for row in rows_of(lake, table):
+            if row["cluster"] == state["cluster"] and row["first_poll"] <= state["done_poll"]:
+                is_over = (row["superseded_poll"] or "~") <= state["done_poll"]
+                rows[table.full_name].append(row if is_over else row | dict.fromkeys(ends))
+    return rows
+
+
+# --- kills ---
+
+
+def test_killed_anywhere_a_round_is_finished_by_the_next_run(
+    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
+) -> None:
+    """Killed after each of its commits, by the runs that finish it too, which have other thresholds, while what was
+    written is compacted. Rounds of few polls, killed or not, make what one round makes of all.
+    """
+    lake = copied(polled, tmp_path)
+
+    def finish() -> History:
+        return history_of(spark, lake, polls_per_round=4, thresholds=OTHER)
+
+    def check_finished(rounds: int) -> None:
+        assert len(rounds_of(lake, STATE)) == rounds
+        for table in TABLES:
+            assert set(rounds_of(lake, table)) <= set(rounds_of(lake, STATE)), table.full_name
+
+    history = history_of(spark, lake, polls_per_round=4)
+    for before in (True, False):
+        with killed_at("plan", before=before), pytest.raises(KilledError):
+            history.round(LATER)
+    history = finish()
+    check_finished(1)
+
+    history, before = history_of(spark, lake, polls_per_round=4), versions(lake)
+    with killed_after(1), pytest.raises(KilledError):
+        history.round(LATER)
+    for commits in (3, 5, 7):
+        with killed_after(commits), pytest.raises(KilledError):
+            finish()
+        if commits == 3:
+            optimize(spark, lake, *written_since(before, lake))
+    finish()
+    check_finished(2)
+    overtaken(history, lake)
+
+    history = history_of(spark, lake, polls_per_round=4)
+    with killed_after(2), pytest.raises(KilledError):
+        history.round(LATER)
+    for commits in (4, 6, 8):
+        with killed_after(commits), pytest.raises(KilledError):
+            finish()
+    for before in (True, False):
+        with killed_at("done", before=before), pytest.raises(KilledError):
+            finish()
+    check_finished(3)
+    assert not finish().round(LATER), "the round of the one that was overtaken is nobody's"
+    for table in TABLES:
+        of_table = rounds_of(lake, table)
+        assert len(of_table) == len(set(of_table)), f"{table.full_name}: a round was committed twice"
+    assert_same(lake, whole)
+
+
+def written_since(before: dict[str, int], lake: Lake) -> list[Table]:
+    return [table for table in TABLES if version(lake, table) > before[table.full_name]]
+
+
+def optimize(spark: SparkSession, lake: Lake, *tables: Table) -> None:
+    assert tables, "nothing is compacted"
+    for table in tables:
+        spark.sql(f"OPTIMIZE {lake.identifier(table)}")
+
+
+def overtaken(history: History, lake: Lake) -> None:
+    """Let a run make a round of histories that another one has taken over: it ends, and writes none of their tables."""
+    before = versions(lake)
+    with pytest.raises(OvertakenError, match=r"^another run \(.*\) makes .*silver.* now; nothing is lost.*$") as raised:
+        history.round(LATER)
+    assert "\n" not in str(raised.value)
+    assert versions(lake) == before
+
+
+# --- computed anew ---
+
+
+def test_a_cluster_is_computed_anew_from_what_is_kept(
+    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
+) -> None:
+    """Also after a kill in the middle, while there are polls that are not history yet; of others nothing changes, and
+    what bronze has lost is not given away.
+    """
+    lake = copied(polled, tmp_path)
+    assert history_of(spark, lake, polls_per_round=6).round(LATER)
+    alias, *_ = sorted({cluster for _, cluster in history_of(spark, lake)._states})
+    for table in (silver.PARTITION_SNAPSHOTS, gold.LEADER_CHANGES):
+        spark.sql(f"UPDATE {lake.identifier(table)} SET leader = 77 WHERE cluster = '{alias}'")
+    with pytest.MonkeyPatch.context() as patch:
+        left = iter(range(3))
+
+        def dying(*args: Any) -> None:
+            if next(left, None) is None:
+                raise KilledError
+            delete_rows(*args)
+
+        patch.setattr(of_polls, "delete_rows", dying)
+        with pytest.raises(KilledError):
+            history_of(spark, lake).again(alias)
+    made(spark, lake)
+    assert_same(lake, whole)
+    with pytest.raises(LakeError, match="has no history of a cluster 'nobody'"):
+        history_of(spark, lake).again("nobody")
+    spark.sql(f"DELETE FROM {lake.identifier(METADATA_POLLS)} WHERE cluster = '{alias}' AND n < 3")
+    before = versions(lake)
+    with pytest.raises(
+        LakeError, match=f"silver knows {alias} since .* UTC, and bronze has not kept the polls of then"
+    ):
+        history_of(spark, lake).again(alias)
+    assert versions(lake) == before
+    of_gold = [history for history in HISTORIES if history != "silver"]
+    history_of(spark, lake, *of_gold).again(alias)
+    made(spark, lake, *of_gold)
+    assert_same(lake, whole)
+
+
+# --- several at once ---
+
+
+def test_two_runs_that_plan_at_once_never_plan_the_same_round(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path, [ROUNDS])
+    planned: list[int] = []
+
+    def plan(of: str) -> None:
+        rounds = Rounds(spark, lake, [of])
+        planned.extend(rounds.plan({"of": of}).round for _ in range(3))
+
+    threads = [InheritableThread(plan, args=(of,), session=spark) for of in ("silver", "isr_shrink")]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(planned) == len(set(planned)) == 6
+    assert sorted(row["round"] for row in rows_of(lake, ROUNDS)) == list(range(1, 9))
+
+
+def test_histories_apart_are_those_made_together(
+    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
+) -> None:
+    """Who makes a part finishes a round of all; and silver is made further while a round of gold is not done yet."""
+    lake = copied(polled, tmp_path)
+    with killed_after(5), pytest.raises(KilledError):
+        history_of(spark, lake, polls_per_round=4).round(LATER)
+    apart = history_of(spark, lake, "silver", polls_per_round=4)
+    assert apart.round(LATER)
+    isrs = history_of(spark, lake, "isr_shrink")
+    with killed_after(1), pytest.raises(KilledError):
+        isrs.round(LATER)
+    assert apart.round(LATER)
+    assert not apart.round(LATER)
+    made(spark, lake, "leader_churn")
+    made(spark, lake, "isr_shrink")
+    assert_same(lake, whole)
+
+
+# --- where the session does not let us overwrite ---
+
+
+def test_a_merge_writes_the_same(
+    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "can_replace", lambda _: False)
+    lake = copied(polled, tmp_path)
+    history = history_of(spark, lake, polls_per_round=6)
+    assert history.round(LATER)
+    before = versions(lake)
+    with killed_after(4), pytest.raises(KilledError):
+        history.round(LATER)
+    optimize(spark, lake, *written_since(before, lake))
+    made(spark, lake, polls_per_round=6)
+    assert_same(lake, whole)
+
+
+# --- quiet ---
+
+
+class Polled:
+    """Two clusters that are polled by one stream; their times are now."""
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self.spark, self.lake = spark, lake
+        self.begin = datetime.now(UTC) - timedelta(seconds=30)
+        self.answers: dict[str, list[Answer]] = {"busy": [], "calm": []}
+        self.written: set[tuple[str, str]] = set()
+
+    def poll(self, n: int, epoch: int, *, calm: bool = True, stream: str = "20261101T000000Z-00000000") -> None:
+        """Append the poll of both clusters in which the leader of `busy` has this epoch; `calm`: of that too."""
+        for alias in ("busy", "calm") if calm else ("busy",):
+            shown = epoch if alias == "busy" else 0
+            leader = {"error_code": 0, "leader": shown % 2, "leader_epoch": shown}
+            partition = {**leader, "replicas": [0, 1], "isr": [0, 1], "offline_replicas": []}
+            at = self.begin + timedelta(seconds=n)
+            answer = good_answer(stream, n, at, {0: None, 1: None}, {"orders": [partition]}, batch=n)
+            self.answers[alias].append(replace(answer, cluster_id=f"id-{alias}"))
+        rows = [row for alias, answers in self.answers.items() for row in bronze_rows(alias, answers)]
+        append_rows(
+            self.spark, self.lake, METADATA_POLLS, [r for r in rows if (r["cluster"], r["poll_id"]) not in self.written]
+        )
+        self.written |= {(row["cluster"], row["poll_id"]) for row in rows}
+
+
+def test_a_round_is_made_of_what_says_something_new(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path)
+    polled = Polled(spark, lake)
+
+    def now(after: int = 5) -> datetime:
+        return polled.begin + timedelta(seconds=after)
+
+    polled.poll(0, 1)
+    history = history_of(spark, lake)
+    assert history.round(now())
+    assert {row["round"] for row in rows_of(lake, STATE)} == {2}
+    assert not history.round(now())
+
+    polled.poll(1, 1)
+    before = versions(lake), version(lake, ROUNDS)
+    assert not history.round(now())
+    assert (versions(lake), version(lake, ROUNDS)) == before, "a quiet round commits nothing"
+
+    polled.poll(2, 2)
+    assert history.round(now())
+    assert {alias: row["round"] for alias, row in states(lake).items()} == {"busy": 3, "calm": 2}
+    assert {alias: row["round"] for alias, row in states(lake, "isr_shrink").items()} == {"busy": 3, "calm": 2}
+    assert states(lake)["busy"]["last_poll"].endswith("2")
+    assert states(lake)["calm"]["last_poll"].endswith("0")
+
+    before = versions(lake), version(lake, ROUNDS)
+    assert not history.round(now())
+    assert (versions(lake), version(lake, ROUNDS)) == before
+    assert history.round(now(after=70)), "polls are noted after a minute"
+    assert states(lake)["calm"]["last_poll"].endswith("2")
+    polled.poll(3, 2)
+    assert not history.round(now())
+    assert states(lake)["calm"]["last_poll"].endswith("2")
+    assert history.round(now(after=70))
+    assert {row["last_poll"][-1] for row in states(lake).values()} == {"3"}
+    same = before[0] | {STATE.full_name: before[0][STATE.full_name] + 2}
+    assert versions(lake) == same, "notes are kept in one table"
+
+    polled.poll(4, 1, calm=False)
+    assert history.round(now()), "an answer of a lagging broker waits"
+    assert states(lake)["busy"]["stale_polls"] == 1
+    before = versions(lake), version(lake, ROUNDS)
+    assert not history.round(now()), "polls that wait are no news"
+    assert not history.round(now(after=1_000))
+    polled.poll(5, 1, stream="20261031T000000Z-00000000")
+    for each in (history, history_of(spark, lake)):
+        assert not each.round(now(after=1_000)), "a poll of an older stream comes too late"
+    assert (versions(lake), version(lake, ROUNDS) - 1) == before

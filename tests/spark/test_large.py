@@ -1,0 +1,120 @@
+"""The history of large clusters is that of small ones: what is compared in parts, and written in parts, makes the same
+rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.common.commit import append_rows
+from jobs.common.config import Config
+from jobs.history import HISTORIES, History
+from jobs.rules import takes
+from schemas.bronze import METADATA_POLLS
+from schemas.lake import Lake
+from schemas.silver import PARTITION_SNAPSHOTS
+from schemas.table import PART
+from tests.lakes import new_lake
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import Answer, RandomCluster
+from tests.support.kills import KilledError, killed_at
+
+POLLS = 24
+SEEDS = {"a": 1, "b": 2, "c": 3}
+OF_A_RUN = {PART, "updated_at"}
+
+
+@pytest.fixture(scope="module")
+def histories() -> dict[str, list[Answer]]:
+    return {alias: RandomCluster(alias, seed, kinds=["configs"]).answers(POLLS) for alias, seed in SEEDS.items()}
+
+
+@pytest.fixture(scope="module")
+def small(
+    spark: SparkSession, histories: Mapping[str, Sequence[Answer]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
+    """All tables, of rounds that hold each cluster as one."""
+    lake = new_lake(spark, tmp_path_factory.mktemp("small"))
+    bring(spark, lake, histories, 0, POLLS)
+    History(spark, config(lake)).catch_up(whole=True)
+    return tables(spark, lake)
+
+
+def bring(spark: SparkSession, lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
+    """Append to bronze what a poller has of these answers."""
+    rows = []
+    for alias, answers in histories.items():
+        there = {answer.poll_id: answer for answer in answers[since:until]}
+        for row in bronze_rows(alias, list(answers)):
+            if row["poll_id"] in there:
+                answer = there[row["poll_id"]]
+                row["day"] = answer.scheduled_at.date()
+                if row["record"] == "poll" and answer.ok:
+                    row["partition_count"] = sum(len(topic["partitions"]) for topic in answer.topics.values())
+                rows.append(row)
+    append_rows(spark, lake, METADATA_POLLS, rows)
+
+
+def config(lake: Lake) -> Config:
+    return Config(lake, "", {}, {}, None)  # type: ignore[arg-type]
+
+
+def tables(spark: SparkSession, lake: Lake) -> dict[str, list[str]]:
+    """Each row of each table of history as text, without what differs from run to run."""
+    found = {}
+    for of_history in HISTORIES.values():
+        for table in of_history:
+            names = [name for name in table.column_names if name not in OF_A_RUN]
+            rows = lake.read(spark, table).select(*names).collect()
+            found[table.full_name] = sorted(repr(sorted(row.asDict(recursive=True).items())) for row in rows)
+    return found
+
+
+def check_same(made: Mapping[str, Sequence[Any]], wanted: Mapping[str, Sequence[Any]]) -> None:
+    for table, rows in wanted.items():
+        assert made[table] == rows, table
+
+
+def check_parts(spark: SparkSession, lake: Lake) -> None:
+    """Live rows lie in parts, and those of large clusters in several."""
+    rows = lake.read(spark, PARTITION_SNAPSHOTS).select("is_current", PART).distinct().collect()
+    assert all(row.is_current == (row[PART] is not None) for row in rows)
+    assert len({row[PART] for row in rows if row.is_current and row[PART] >= 16}) > 1
+
+
+def test_large_clusters_have_the_history_of_small_ones(
+    spark: SparkSession,
+    histories: dict[str, list[Answer]],
+    small: dict[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over random lives of clusters, with what is stale, while they grow. Each round is made twice: all of it is in the
+    tables already, and nobody has said so.
+    """
+    lake = new_lake(spark, tmp_path)
+    # At first some clusters are small; later each is in more parts than before.
+    for size, since, until in ((6, 0, 5), (3, 5, 14), (1, 14, POLLS)):
+        monkeypatch.setattr(takes, "PARTITIONS_A_PART", size)
+        bring(spark, lake, histories, since, until)
+        while is_killed_before_done(spark, lake):
+            pass
+    check_parts(spark, lake)
+    History(spark, config(lake)).catch_up(whole=True)
+    check_same(tables(spark, lake), small)
+
+
+def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
+    """Make one round, and end before it is said to be done; whether there was one. Rounds that are not done are made
+    again first.
+    """
+    history = History(spark, config(lake))
+    with killed_at("done", before=True):
+        try:
+            history.catch_up()
+        except KilledError:
+            return True
+    return False

@@ -1,0 +1,74 @@
+"""Tables of a lake of folders as their files and Delta's log have them, read without Spark."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from schemas.lake import Lake
+from schemas.table import PART, Table
+
+Row = dict[str, Any]
+
+
+def version(lake: Lake, table: Table) -> int:
+    """The number of the table's last commit."""
+    return len(_log(lake, table)) - 1
+
+
+def rounds_of(lake: Lake, table: Table) -> list[str]:
+    """What the commits of the table say they are of, in order; those that say nothing left out."""
+    infos = [action["commitInfo"] for action in _actions(lake, table) if "commitInfo" in action]
+    return [info["userMetadata"] for info in infos if "userMetadata" in info]
+
+
+def rows_of(lake: Lake, table: Table) -> list[Row]:
+    """Every row, with the columns that writers give values for; times in UTC."""
+    files: dict[str, dict[str, str | None]] = {}
+    for action in _actions(lake, table):
+        if "add" in action:
+            files[action["add"]["path"]] = action["add"]["partitionValues"]
+        elif "remove" in action:
+            files.pop(action["remove"]["path"], None)
+    return [row for file, partition in files.items() for row in _rows(Path(lake.path(table)), table, file, partition)]
+
+
+def as_text(rows: Sequence[Row]) -> list[str]:
+    """Rows that can be compared, in an order. Where they lie is left out."""
+    plain = ({name: value for name, value in row.items() if name != PART} for row in rows)
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in plain)
+
+
+def _log(lake: Lake, table: Table) -> list[Path]:
+    return sorted((Path(lake.path(table)) / "_delta_log").glob("[0-9]*.json"))
+
+
+def _actions(lake: Lake, table: Table) -> Iterator[Row]:
+    for commit in _log(lake, table):
+        for line in commit.read_text(encoding="utf-8").splitlines():
+            yield json.loads(line)
+
+
+def _rows(folder: Path, table: Table, file: str, partition: dict[str, str | None]) -> list[Row]:
+    read = pq.ParquetFile(folder / unquote(file)).read()
+    for place, column in enumerate(read.schema):
+        if pa.types.is_timestamp(column.type):
+            micros = read[column.name].cast(pa.timestamp("us", column.type.tz))
+            if column.type.tz is None:
+                micros = pc.assume_timezone(micros, "UTC")
+            read = read.set_column(place, column.name, micros)
+    types = {column.name: column.type for column in table.columns}
+    kept = {name: _value(value, types[name]) for name, value in partition.items() if name in table.column_names}
+    names = [name for name in table.column_names if name not in kept]
+    return [row | kept for row in read.select(names).to_pylist(maps_as_pydicts="strict")]
+
+
+def _value(text: str | None, type_: str) -> Any:
+    if text is None:
+        return None
+    return {"boolean": text == "true", "int": text, "date": text, "string": text}[type_]

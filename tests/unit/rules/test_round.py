@@ -1,0 +1,194 @@
+"""Rounds of a cluster, from bronze to gold: however they are cut, they make what the plain rules say."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from jobs.common.config import Thresholds
+from jobs.rules.round import GOLD, SILVER, STATE, Plan, Row, Taken, fold
+from jobs.rules.silver.state import State
+from jobs.rules.takes import take
+from schemas import gold, silver
+from tests.support import gold_oracle
+from tests.support.bronze_rows import bronze_rows
+from tests.support.examples import examples
+from tests.support.histories import START, Answer, RandomCluster
+from tests.support.silver_oracle import expected_rows
+from tests.support.silver_rounds import comparable
+
+EXAMPLES = examples(16)
+ALIAS, CLUSTER_ID = "c", "id-c"
+TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)}
+ALL = Plan(frozenset({SILVER, *GOLD}), Thresholds(gold_oracle.FLAPS, gold_oracle.FLAP_WINDOW), START)
+
+
+class Lake:
+    """The tables of one cluster, and what a stage reads of them."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self.bronze = bronze_rows(ALIAS, answers)
+        self.headers = sorted((row for row in self.bronze if row["record"] == "poll"), key=lambda row: row["poll_id"])
+        self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
+        self.states: dict[str, Row] = {}
+
+    @property
+    def state(self) -> State:
+        kept = self.states.get(SILVER)
+        return State() if kept is None else State.from_json(json.loads(kept["memory"]))
+
+    def round(self, until: int, most_polls: int, plan: Plan = ALL) -> bool:
+        """Take polls of the first `until`; whether there were any that no round had taken. Each round is
+        folded twice.
+        """
+        state, so_far = self.state, self.headers[:until]
+        new = [h for h in so_far if h["poll_id"] in state.waiting or h["n"] > state.seen.get(h["stream"], -1)]
+        if SILVER in plan.histories and len(new) == len(state.waiting):
+            return False
+        is_known = any(h["outcome"] == "ok" and h["cluster_id"] == CLUSTER_ID for h in so_far)
+        taken = take(ALIAS, state, 1, new, claimed_id=CLUSTER_ID if is_known else None, most_polls=most_polls)
+        said = [
+            row
+            for row in self.bronze
+            if row["poll_id"] in taken.polls and row["record"] in {"poll", *taken.polls[row["poll_id"]]}
+        ]
+        brought = Taken(ALIAS, taken.claimed_id, 1, said, self.brought(), self.states)
+        rows = fold(brought, plan)
+        assert fold(brought, plan) == rows
+        self.keep(rows)
+        return True
+
+    def brought(self) -> dict[str, list[Row]]:
+        """Live rows, and rows of silver that gold has not had."""
+        done = min((self.states[each]["done_poll"] if each in self.states else "" for each in GOLD), default="")
+        return {
+            table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
+            for table, rows in self.tables.items()
+        }
+
+    def keep(self, rows: Mapping[str, list[Row]]) -> None:
+        for table, of_table in rows.items():
+            if table == STATE:
+                self.states |= {row["history"]: row for row in of_table}
+                continue
+            keyed = {tuple(row[name] for name in TABLES[table].key): row for row in of_table}
+            assert len(keyed) == len(of_table), table
+            for key in keyed.keys() & self.tables[table].keys():
+                assert is_live(self.tables[table][key]), f"{table}: a row that was closed changes"
+            self.tables[table] |= keyed
+
+    @property
+    def all(self) -> dict[str, list[str]]:
+        """Every row, states too, as text that can be compared."""
+        states = [row | {"memory": json.loads(row["memory"])} for row in self.states.values()]
+        return comparable({table: list(rows.values()) for table, rows in self.tables.items()} | {STATE: states})
+
+
+def is_live(row: Row) -> bool:
+    return row["is_live"] if "is_live" in row else row.get("valid_to", "") is None
+
+
+def is_since(row: Row, done: str) -> bool:
+    return "first_poll" in row and (row["first_poll"] > done or (row["superseded_poll"] or "") > done)
+
+
+def made(answers: list[Answer], cuts: list[int], most_polls: int = 1_000) -> Lake:
+    lake = Lake(answers)
+    for _, until in pairwise(sorted({0, *cuts, len(answers)})):
+        while lake.round(until, most_polls):
+            pass
+    return lake
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Answer]:
+    """Short ones whose every step is drawn, so that they shrink."""
+    chance = draw(st.randoms(use_true_random=False))
+    kinds = draw(st.sampled_from([(), ("configs", "groups"), ("configs", "elr", "reassignments")]))
+    return RandomCluster(ALIAS, chance, kinds=kinds).answers(draw(st.integers(1, 12)))
+
+
+def long_history(seed: int) -> list[Answer]:
+    return RandomCluster(ALIAS, seed, kinds=["configs", "elr", "reassignments"]).answers(40)
+
+
+def assert_as_the_plain_rules_say(lake: Lake, answers: list[Answer]) -> None:
+    expected = comparable(expected_rows(answers, ALIAS))
+    found = lake.all
+    assert {table for table in found if table.startswith("silver.")} == expected.keys()
+    assert {table: found[table] for table in expected} == expected
+    done, at = (lake.states[SILVER][name] for name in ("done_poll", "done_at"))
+    if done is None:
+        assert lake.states.keys() == {SILVER}
+        return
+    ends = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason")
+    rows = {
+        table: [
+            row if (row["superseded_poll"] or "~") <= done else row | dict.fromkeys(ends)
+            for row in lake.tables[table].values()
+            if row["first_poll"] <= done
+        ]
+        for table in (each.full_name for each in silver.SNAPSHOTS)
+    }
+    changes = gold_oracle.isr_changes(rows, at)
+    episodes = gold_oracle.isr_episodes(rows, changes)
+    for table, of_table in {
+        gold.ISR_CHANGES: changes,
+        gold.ISR_EPISODES: episodes,
+        gold.BROKER_INCIDENTS: gold_oracle.broker_incidents(changes, episodes),
+        gold.LEADER_CHANGES: gold_oracle.leader_changes(rows),
+        gold.LEADER_BALANCE: gold_oracle.leader_balance(rows),
+    }.items():
+        names = list(of_table[0]) if of_table else []
+        made = [{name: row[name] for name in names} for row in lake.tables[table.full_name].values()]
+        assert comparable({"rows": made}) == comparable({"rows": of_table}), table.full_name
+
+
+cuts = st.lists(st.integers(0, 40), max_size=8)
+
+
+@given(histories(), cuts, st.integers(1, 12))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+def test_rounds_cut_anywhere_make_what_the_plain_rules_say(
+    answers: list[Answer], cuts: list[int], most_polls: int
+) -> None:
+    whole = made(answers, [])
+    assert_as_the_plain_rules_say(whole, answers)
+    assert made(answers, [cut for cut in cuts if cut < len(answers)], most_polls).all == whole.all
+
+
+@given(st.integers(0, 2**32), cuts, st.integers(1, 40))
+@example(1, list(range(40)), 1)
+@settings(max_examples=EXAMPLES // 2)
+def test_long_rounds_cut_anywhere_make_what_the_plain_rules_say(seed: int, cuts: list[int], most_polls: int) -> None:
+    answers = long_history(seed)
+    whole = made(answers, [])
+    assert_as_the_plain_rules_say(whole, answers)
+    assert made(answers, cuts, most_polls).all == whole.all
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from([SILVER, *GOLD]), max_size=12))
+@settings(max_examples=EXAMPLES // 2)
+def test_histories_apart_are_those_made_together(seed: int, turns: list[str]) -> None:
+    answers = long_history(seed)
+    lake = Lake(answers)
+    for history in [*turns, *[SILVER] * len(answers), *GOLD]:
+        lake.round(len(answers), 4, replace(ALL, histories=frozenset({history})))
+    assert lake.all == made(answers, []).all
+
+
+def test_rows_are_stamped_with_when_the_round_was_planned() -> None:
+    lake = Lake(long_history(1))
+    lake.round(20, 1_000)
+    first = {row["id"] for row in lake.tables["gold.isr_changes"].values()}
+    later = START + timedelta(days=1)
+    lake.round(40, 1_000, replace(ALL, at=later))
+    rows = lake.tables["gold.isr_changes"].values()
+    assert {row["updated_at"] for row in rows} == {START, later}
+    assert all(row["updated_at"] == later for row in rows if row["id"] not in first)

@@ -1,0 +1,147 @@
+"""Single rules of silver, on cases that are easily got wrong; test_silver_fold.py has the rest, on random histories."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs.rules.silver import State, fold, records_to_read
+from jobs.rules.silver.acceptance import are_believed, claims
+from jobs.rules.silver.topic_lives import asked_for
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import START, Answer, good_answer
+from tests.support.silver_rounds import PARTITIONS, TOPICS, Lake
+
+STREAM, LATER = "20261101T000000Z-00000000", "20261102T000000Z-00000000"
+Topics = Mapping[str, list[dict[str, Any]]]
+
+
+def shows(*epochs: int | None, topic_id: str | None = "A") -> dict[str, Any]:
+    """Topic t with partitions of these epochs."""
+    partitions = [
+        {"error_code": 0, "leader": 1, "leader_epoch": e, "replicas": [1], "isr": [1], "offline_replicas": []}
+        for e in epochs
+    ]
+    return {"t": {"topic_id": topic_id, "error_code": 0, "is_internal": False, "partitions": partitions}}
+
+
+ERROR = {"t": {"topic_id": "A", "error_code": 5, "is_internal": False, "partitions": []}}
+NOTHING: dict[str, Any] = {}
+
+
+def polls(*topics: dict[str, Any], stream: str = STREAM) -> list[Answer]:
+    """An answer every 30 s, each in a batch of its own."""
+    answers = []
+    for n, each in enumerate(topics):
+        answer = good_answer(stream, n, START + timedelta(seconds=30 * n), {1: None}, {}, batch=n)
+        answer.topics, answer.cluster_id, answer.interval_ms = each, "id-c", 30_000
+        answers.append(answer)
+    return answers
+
+
+def taken(*answers: Answer) -> Lake:
+    lake = Lake("c")
+    lake.take(bronze_rows("c", list(answers)), [a.poll_id for a in answers], "id-c")
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("answers", "waits"),
+    [
+        ([shows(5), shows(6)], False),
+        ([shows(5), shows(4)], True),
+        # An answer with an error in place of partitions, or of an old version, tells no epoch: it was known already.
+        ([shows(5), ERROR, shows(4)], True),
+        ([shows(5), shows(None), shows(4)], True),
+        # A topic that is absent once never went away; one that is absent twice has ended.
+        ([shows(5), NOTHING, shows(4)], True),
+        ([shows(5), NOTHING, NOTHING, shows(4)], False),
+        # Another id is another topic; no id is taken for the same.
+        ([shows(5), shows(0, topic_id="B")], False),
+        ([shows(5), shows(4, topic_id=None)], True),
+        ([shows(5), shows(5, topic_id=None), shows(0, topic_id="B")], False),
+        # A partition number that a whole answer lacks has ended.
+        ([shows(5, 7), shows(5), shows(5, 6)], False),
+        ([shows(5, 7), shows(6, 6)], True),
+    ],
+)
+def test_one_lower_epoch_under_the_same_topic_id_is_stale(answers: list[dict[str, Any]], waits: bool) -> None:
+    state = taken(*polls(*answers)).state
+    assert state is not None
+    assert len(state.waiting) == waits
+
+
+def test_stale_answers_are_believed_after_five_over_a_minute() -> None:
+    at = [START + timedelta(seconds=15 * n) for n in range(5)]
+    assert are_believed(at, START)
+    assert not are_believed(at[:4], START)
+    assert not are_believed([at[0], *at[:4]], START)
+    # The poller's clock stepped back: no time passed until it has caught up.
+    assert not are_believed(at, at[1])
+
+
+def test_a_topic_ends_as_of_the_first_of_two_absences() -> None:
+    lake = taken(*polls(shows(1), NOTHING, NOTHING))
+    (row,) = lake.tables[TOPICS].values()
+    assert (row["end_reason"], row["superseded_poll"][-1], row["last_poll"][-1]) == ("gone", "1", "0")
+    assert {row["end_reason"] for row in lake.tables[PARTITIONS].values()} == {"gone"}
+    unsettled = taken(*polls(shows(1), NOTHING))
+    assert unsettled.state is not None
+    assert unsettled.state.settled is not None
+    assert (dict(unsettled.state.missing), unsettled.state.settled.id[-1]) == ({"t": "gone"}, "0")
+    assert all(row["valid_to"] is None for row in unsettled.tables[PARTITIONS].values())
+
+
+def test_polls_of_an_older_stream_are_late_and_polls_taken_before_are_passed_over() -> None:
+    early, late = polls(shows(1), shows(2)), polls(shows(3), stream=LATER)
+    lake = taken(*late)
+    rows = lake.rows
+    for _ in range(2):
+        lake.take(bronze_rows("c", [*early, *late]), [a.poll_id for a in (*early, *late)], "id-c")
+        assert lake.state is not None
+        assert (lake.state.late_polls, dict(lake.state.seen)) == (2, {LATER: 0, STREAM: 1})
+    assert lake.rows == rows
+
+
+def test_a_poll_that_says_the_same_again_needs_no_rows_and_makes_none() -> None:
+    one, again = polls(shows(1), shows(1))
+    lake = taken(one)
+    headers = [row for row in bronze_rows("c", [one, again]) if row["record"] == "poll"]
+    assert records_to_read(lake.state, headers) == {}
+    folded = fold(lake.state, {}, headers, [])
+    assert (folded.rows, [poll.id for poll in folded.polls]) == ({}, [again.poll_id])
+    unsure = [header | {"digest": None} for header in headers]
+    assert records_to_read(lake.state, unsure) == {again.poll_id: {"topic"}}
+
+
+def test_without_an_id_of_its_own_an_alias_has_no_history() -> None:
+    headers = bronze_rows("c", polls(shows(1)))
+    folded = fold(None, {}, [row for row in headers if row["record"] == "poll"], headers)
+    assert (folded.rows, folded.state.refused_polls, folded.state.last) == ({}, 1, None)
+    assert fold(None, {}, [], []).state == State()
+
+
+def test_an_alias_keeps_the_first_id_that_nobody_has() -> None:
+    # `b` was pointed at a's cluster first, and then put right.
+    pairs = [("a", "X", "s/1"), ("b", "X", "s/2"), ("b", "Y", "s/4"), ("b", "Z", "s/5"), ("c", "Y", "s/3")]
+    assert claims(pairs) == {"a": "X", "c": "Y", "b": "Z"}
+    assert claims([("a", "X", ""), ("b", "X", "s/2"), ("b", "Y", "s/4")]) == {"a": "X", "b": "Y"}
+    # In one poll of both the alias decides, so that a round done again decides the same.
+    assert claims([("b", "X", "s/1"), ("a", "X", "s/1")]) == {"a": "X"}
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "asked"),
+    [
+        (None, {"a", "c", "prod-x", "prod-1"}),
+        ({"topics": ["a", "b"]}, {"a"}),
+        ({"pattern": "(?P<env>prod)-.*"}, {"prod-x", "prod-1"}),
+        ({"pattern": "[[:alpha:]-]+"}, {"a", "c", "prod-x"}),
+    ],
+)
+def test_a_filter_asks_for_what_the_poller_matches(topic_filter: dict[str, Any] | None, asked: set[str]) -> None:
+    text = None if topic_filter is None else json.dumps(topic_filter)
+    assert asked_for(text, ["a", "c", "prod-x", "prod-1"]) == asked
+    assert asked_for(text, []) == set()

@@ -1,0 +1,119 @@
+"""The benchmark of rounds: its names, its arithmetic, and what it makes up. Nothing is timed."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.rounds.aims import AIMS, BY_NAME, ONLY_IF_ALL
+from benchmarks.rounds.commits import Followed, first_commits
+from benchmarks.rounds.made_up import MadeUpCluster, MadeUpPoller
+from benchmarks.rounds.results import Measured, as_json, median, percentile, table
+from benchmarks.rounds.suite import SUITE, chosen
+from metadata_source.records import POLLS
+
+ROUNDS = Path(__file__).resolve().parents[2] / "benchmarks" / "rounds"
+
+
+def test_every_name_is_measured_once_and_has_an_aim() -> None:
+    measured = [name for measure in SUITE for name in measure.names]
+    assert sorted(measured) == sorted(aim.name for aim in AIMS)
+    assert len(BY_NAME) == len(AIMS)
+    assert {aim.relation for aim in AIMS if aim.name == "polls_on_time"} == {">="}
+    for measure in SUITE:  # read, not imported: that would take Spark's time
+        assert f"\ndef {measure.function}(" in (ROUNDS / f"{measure.module}.py").read_text()
+
+
+def test_names_choose_what_is_measured() -> None:
+    assert [measure.names for measure in chosen(["news_s"], every=False)] == [("quiet_s", "news_s")]
+    usual = {name for measure in chosen(None, every=False) for name in measure.names}
+    assert usual == BY_NAME.keys() - set(ONLY_IF_ALL)
+    assert {name for measure in chosen(None, every=True) for name in measure.names} == BY_NAME.keys()
+
+
+def test_medians_and_percentiles() -> None:
+    assert median([3.0, 1.0, 2.0]) == Measured(2.0, (3.0, 1.0, 2.0))
+    assert median([1.0, 2.0]).value == 1.5
+    values = [7.0, 1.0, 4.0, 2.0, 9.0, 3.0]
+    for share in (0.0, 0.1, 0.5, 0.9, 1.0):
+        assert percentile(values, share) == pytest.approx(np.percentile(values, 100 * share))
+    assert percentile([5.0], 0.9) == 5.0
+
+
+def test_results_stand_beside_their_aims() -> None:
+    results = {"polls_on_time": Measured(0.94, (0.1, 0.2)), "quiet_s": Measured(0.51239, (0.4, 0.51239, 0.7))}
+    lines = table(results)
+    assert ["MISSED" in line for line in lines] == [False, False, False, True]
+    assert lines[2].split()[:6] == ["quiet_s", "0.5124", "<=", "1", "s", "met"]
+    assert json.loads(json.dumps(as_json(results))) == {
+        "quiet_s": {"value": 0.5124, "unit": "s", "aim": 1, "runs": [0.4, 0.5124, 0.7]},
+        "polls_on_time": {"value": 0.94, "unit": "", "aim": 0.95, "runs": [0.1, 0.2]},
+    }
+
+
+def test_a_broker_that_goes_is_out_of_its_share() -> None:
+    cluster = MadeUpCluster("c", topics=3, partitions=6, brokers=6)
+    cluster.stop(2)
+    now = cluster.metadata()
+    partitions = now.partitions.to_pylist()
+    assert 2 not in now.brokers["broker_id"].to_pylist()
+    assert sum(2 in row["replicas"] for row in partitions) == 9
+    for row in partitions:
+        assert row["isr"] == [broker for broker in row["replicas"] if broker != 2]
+        assert row["offline_replicas"] == [broker for broker in row["replicas"] if broker == 2]
+        assert row["leader"] == row["isr"][0]
+        assert row["leader_epoch"] == (row["replicas"][0] == 2)
+    cluster.start(2)
+    assert all(row["leader"] == row["replicas"][0] for row in cluster.metadata().partitions.to_pylist())
+    assert cluster.leader_epoch.sum() == 6
+
+
+def test_so_many_changes_are_made() -> None:
+    cluster = MadeUpCluster("c", topics=2, partitions=20, brokers=5)
+    before = cluster.metadata().partitions.to_pylist()
+    cluster.change(10)
+    after = cluster.metadata().partitions.to_pylist()
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 10
+    assert sum(one["leader"] != other["leader"] for one, other in zip(before, after, strict=True)) == 5
+
+
+def test_batches_are_as_the_poller_writes_them() -> None:
+    poller = MadeUpPoller([MadeUpCluster("c", 4, 3, 5)], timedelta(seconds=2), polls=3)
+    first = poller.batch()
+    second = poller.batch(lambda cluster, place: cluster.change(2) if place == 1 else None)
+    assert first.schema == POLLS
+    told = [(row["n"], row["record"]) for row in second.to_pylist()]
+    assert [record for n, record in told if n == 3] == ["topic"] * 4 + ["poll"]
+    assert [record for n, record in told if n == 4] == ["topic"] * 2 + ["poll"]
+    assert [record for n, record in told if n == 5] == ["poll"]
+    scheduled = [row["scheduled_at"] for row in second.to_pylist() if row["record"] == "poll"]
+    assert {later - earlier for earlier, later in pairwise(scheduled)} == {poller.interval}
+
+
+def commit(folder: Path, version: int, at: datetime, rows: list[dict[str, object]]) -> None:
+    log = folder / "_delta_log"
+    log.mkdir(exist_ok=True)
+    name = f"part-{version}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), folder / name)
+    actions = [{"commitInfo": {"timestamp": round(at.timestamp() * 1000)}}, {"add": {"path": name}}]
+    (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_a_row_counts_from_the_commit_that_had_it_first(tmp_path: Path) -> None:
+    begin = datetime(2026, 11, 1, tzinfo=UTC)
+    later = begin + timedelta(seconds=9)
+    followed = Followed(tmp_path, ["id"])
+    assert not followed.look()
+    commit(tmp_path, 1, begin, [{"id": "a", "x": 1}])
+    assert followed.look()
+    commit(tmp_path, 2, later, [{"id": "a", "x": 1}, {"id": "b", "x": 2}])
+    assert followed.look()
+    assert not followed.look()
+    assert [row["id"] for _, row in followed.rows] == ["a", "a", "b"]
+    assert first_commits(tmp_path, "id", "x") == [(begin, {"id": "a", "x": 1}), (later, {"id": "b", "x": 2})]
+    assert [row["id"] for _, row in first_commits(tmp_path, "id", "x", where=("x", 2))] == ["b"]

@@ -1,0 +1,89 @@
+"""What is odd in an answer is found, and said in words that an operator can follow."""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from metadata_source.errors import ProtocolError
+from metadata_source.protocol.metadata import decode_response
+from metadata_source.protocol.oddities import oddity
+from metadata_source.protocol.spec import METADATA_RESPONSE
+from metadata_source.protocol.wire import write_message
+from tests.metadata_messages import cluster, responses
+
+USUAL = cluster(3, 4, shrunk=0.5)
+
+
+def said(response: dict[str, Any], version: int = 12) -> str | None:
+    return oddity(decode_response(write_message(METADATA_RESPONSE, version, response), version))
+
+
+def partition(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda response: response["topics"][2]["partitions"][3].update(fields)
+
+
+ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "it lists broker 4 twice": lambda response: response["brokers"].append(response["brokers"][4]),
+    "it lists a broker with the id -1": lambda response: response["brokers"][3].update(node_id=-1),
+    "topic 2 of 3 has no name": lambda response: response["topics"][1].update(name=None),
+    "it lists topic topic-1 twice": lambda response: response["topics"].append(response["topics"][1]),
+    "topic topic-2 has a partition -7": partition(partition_index=-7),
+    "it lists topic topic-2, partition 1 twice": partition(partition_index=1),
+    "topic topic-2, partition 3 has broker 5 twice among its replicas": partition(replica_nodes=[5, 6, 5]),
+    "topic topic-2, partition 3 has broker 8 twice in its ISR": partition(isr_nodes=[8, 8]),
+    "topic topic-2, partition 3 has broker 1 twice among its offline replicas": partition(
+        offline_replicas=[*range(12), 1]
+    ),
+}
+
+
+@pytest.mark.parametrize("words", ODD)
+def test_what_is_odd_is_said_in_one_line(words: str) -> None:
+    response = copy.deepcopy(USUAL)
+    ODD[words](response)
+    assert said(response) == words
+
+
+@pytest.mark.parametrize("version", [0, 1, 5, 9, 12, 13])
+def test_a_usual_answer_is_not_odd(version: int) -> None:
+    assert said(USUAL, version) is None
+    assert said(cluster(0, 0), version) is None
+    # The same partition number, the same broker: of another topic, of another partition.
+    assert said(cluster(20, 1, replication=(1,)), version) is None
+
+
+def test_a_negative_count_is_no_answer_at_all() -> None:
+    body = bytearray(write_message(METADATA_RESPONSE, 5, USUAL))
+    name = (
+        len(b"\0\0\0\1") + body.index(b"\0\7topic-1") + 5 + 1
+    )  # behind the name: is_internal, then how many partitions
+    body[name : name + 4] = b"\xff\xff\xff\xff"
+    with pytest.raises(ProtocolError):
+        decode_response(bytes(body), 5)
+
+
+def has_twice(keys: Iterable[Any]) -> bool:
+    return any(count > 1 for count in Counter(keys).values())
+
+
+@given(responses(12))
+def test_whatever_is_odd_is_found(response: dict[str, Any]) -> None:
+    brokers = [broker["node_id"] for broker in response["brokers"]]
+    names = [topic["name"] for topic in response["topics"]]
+    entries = [entry for topic in response["topics"] for entry in topic["partitions"]]
+    is_odd = (
+        has_twice(brokers)
+        or min(brokers, default=0) < 0
+        or None in names
+        or has_twice(names)
+        or any(entry["partition_index"] < 0 for entry in entries)
+        or any(has_twice(entry["partition_index"] for entry in topic["partitions"]) for topic in response["topics"])
+        or any(
+            has_twice(entry[name]) for entry in entries for name in ("replica_nodes", "isr_nodes", "offline_replicas")
+        )
+    )
+    assert (said(response) is not None) == is_odd

@@ -1,0 +1,61 @@
+"""Whose a round is that was planned and not done, and who has to give way."""
+
+from jobs.common.rounds import Step, overtaken_by, unfinished
+
+ALL = ("silver", "isr_shrink", "leader_churn")
+
+
+def started(number: int, writer: str, *histories: str) -> Step:
+    return Step(number, "started", frozenset(histories or ALL), writer)
+
+
+def planned(number: int, writer: str, *histories: str) -> Step:
+    return Step(number, "planned", frozenset(histories or ALL), writer, {"clusters": {}})
+
+
+def done(number: int, writer: str, *histories: str) -> Step:
+    return Step(number, "done", frozenset(histories or ALL), writer)
+
+
+def numbers(steps: list[Step], *histories: str) -> list[int]:
+    return [step.round for step in unfinished(steps, histories or ALL)]
+
+
+def test_planned_rounds_that_are_not_done_are_unfinished_in_order() -> None:
+    steps = [started(1, "a"), planned(4, "a"), planned(2, "a"), done(2, "a"), planned(3, "a")]
+    assert numbers(steps) == [3, 4]
+    assert numbers(steps[::-1]) == [3, 4]
+
+
+def test_who_takes_over_finishes_what_was_planned_before() -> None:
+    assert numbers([started(1, "a"), planned(2, "a"), started(3, "b")]) == [2]
+
+
+def test_what_was_planned_after_the_writer_was_overtaken_is_nobodys() -> None:
+    assert numbers([started(1, "a"), started(2, "b"), planned(3, "a"), planned(4, "b")]) == [4]
+
+
+def test_a_round_of_which_one_history_was_taken_over_is_nobodys() -> None:
+    steps = [started(1, "a"), started(2, "b", "isr_shrink"), planned(3, "a")]
+    assert numbers(steps) == []
+
+
+def test_rounds_of_other_histories_are_others_to_finish() -> None:
+    steps = [started(1, "a", "silver"), started(2, "b", "isr_shrink"), planned(3, "a", "silver")]
+    steps.append(planned(4, "b", "isr_shrink"))
+    assert numbers(steps, "silver") == [3]
+    assert numbers(steps, "isr_shrink") == [4]
+    assert numbers(steps, "leader_churn") == []
+    assert numbers([started(1, "a"), planned(2, "a")], "isr_shrink") == [2], "who makes a part of it finishes it"
+
+
+def test_the_steps_of_long_ago_need_not_be_there() -> None:
+    assert numbers([planned(9, "a")]) == [9]
+
+
+def test_a_writer_is_overtaken_by_another_that_starts_one_of_its_histories() -> None:
+    steps = [planned(2, "b", "silver"), done(2, "a"), started(3, "a"), started(4, "b", "isr_shrink")]
+    assert overtaken_by(steps, "a", ["leader_churn", "isr_shrink"]) == steps[-1]
+    assert overtaken_by(steps, "a", ["silver"]) is None
+    assert overtaken_by(steps, "b", ["isr_shrink"]) == steps[2]
+    assert overtaken_by([], "a", ALL) is None
