@@ -46,6 +46,7 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 soak: setup
+	$(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile soak --timeout=7200 tests/unit
 	$(BIN)/python -m pytest -m soak --timeout=7200
 
 truth: setup
