@@ -151,7 +151,7 @@ def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
         "valid_from": _BEGIN,
     }
     _write(spark, lake, silver.TOPIC_SNAPSHOTS, GROUPS, seen)
-    state = {**_PLACE, "history": "'silver'", "done_at": _at(f"{_YEAR_S}D")}
+    state = {**_PLACE, "history": "'silver'", "memory": "'{}'", "round": "1", "done_at": _at(f"{_YEAR_S}D")}
     _write(spark, lake, internal.STATE, 1, state)
 
 

@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 
 from jobs.common import large
 from jobs.common.cli import Again, Job
-from jobs.common.commit import Commit, commit_of_states, delete_rows, newest_version, version_of
+from jobs.common.commit import Commit, delete_rows, newest_version, version_of
 from jobs.common.config import Config, Thresholds
 from jobs.common.live import PARTS, LiveRows, in_parts, part_of
 from jobs.common.maker import Maker, job_of
-from jobs.common.rounds import Step
+from jobs.common.rounds import Step, states_of
 from jobs.common.session import COMPILED_FROM, session_for
 from jobs.common.stage import arrow_schema, as_stored, folded, frame_of, packed, packed_in_arrow, side_by_side
 from jobs.rules import round as rules
@@ -69,16 +69,14 @@ class History(Maker):
         self._looked: dict[str, int] = {}
         self._parsed: dict[str, tuple[str, State]] = {}
         super().__init__(spark, config, self._histories)
-        self._states = self._read_states()
 
     def _finish(self, step: Step, live: LiveRows) -> None:
         # Whoever takes over a part of the histories finishes the round of all of them.
         own, self._histories = self._histories, [history for history in HISTORIES if history in step.histories]
         if "again" in step.takes:
-            self._states = self._read_states()
             self._forget(step)
         else:
-            self._states = self._read_states(step.round) | {
+            self._states = self._states | {
                 (SILVER, cluster): dict.fromkeys(STATE.column_names)
                 | row
                 | {"done_at": datetime.fromisoformat(row["done_at"])}
@@ -137,10 +135,12 @@ class History(Maker):
         for history in sorted(step.histories):
             for table in HISTORIES[history]:
                 delete_rows(self._spark, self._lake, table, F.col("cluster") == cluster)
-        left = {key: row for key, row in self._states.items() if key[0] not in step.histories or key[1] != cluster}
-        self._writers.write([self._commit_of_states(left)], step.round)
-        self._rounds.done(step)
-        self._states, self._looked = left, {}
+        gone = {
+            (history, cluster): {"history": history, "cluster": cluster, "round": step.round}
+            for history in step.histories
+        }
+        self._rounds.done(step, (self._states | gone).values())
+        self._states, self._looked = {key: row for key, row in self._states.items() if key not in gone}, {}
         self._headers.pop(cluster, None)
         self._live.forget()
 
@@ -202,7 +202,7 @@ class History(Maker):
 
     def _new_silver(self) -> list[Take]:
         """Takes of gold, where another job makes silver."""
-        self._states = self._read_states()
+        self._states = states_of(self._spark, self._lake)
         found = []
         for (history, cluster), row in self._states.items():
             if history != SILVER or row["done_poll"] is None:
@@ -274,12 +274,11 @@ class History(Maker):
         made, first = self._folded(takes, plan, live, partitions, number)
         step = planned()
         states = [row | {"round": step.round} for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()]
-        now = self._states | {(row["history"], row["cluster"]): row for row in states}
-        others = [self._commit_of_states(now)]
+        others = []
         if partitions is not None:
-            others += self._commit_in_parts(made.pop(_PARTITIONS, None), first, partitions, takes)
-        self._write(step, made, live, others)
-        self._states = now
+            others = self._commit_in_parts(made.pop(_PARTITIONS, None), first, partitions, takes)
+        now = self._states | {(row["history"], row["cluster"]): row for row in states}
+        self._write(step, made, live, now, others)
 
     def _behind(self, takes: Sequence[Take], number: int | None) -> tuple[list[DataFrame], Mapping[str, large.Times]]:
         """Rows of silver that gold has not had yet, and partitions of topics whose settings it has not had, packed; for
@@ -412,18 +411,9 @@ class History(Maker):
         """Into how many parts the topics of each cluster are cut, where its live rows lie, by alias."""
         return {cluster: row["parts"] or 1 for (history, cluster), row in self._states.items() if history == SILVER}
 
-    def _commit_of_states(self, states: Mapping[tuple[str, str], Row]) -> Commit:
-        rows = [row for (history, _), row in sorted(states.items()) if history in self._histories]
-        return commit_of_states(self._spark, self._histories, rows)
-
     def _is_cut_anew(self, take: Take) -> bool:
         """Whether the topics of a cluster were cut into fewer parts before, where its live rows still lie."""
         return self._cuts().get(take.cluster, take.parts) != take.parts
-
-    def _read_states(self, number: int | None = None) -> dict[tuple[str, str], Row]:
-        """The rows of internal.state, by history and alias."""
-        rows = self._read(STATE, number).select(*STATE.column_names).toArrow().to_pylist()
-        return {(row["history"], row["cluster"]): row for row in rows}
 
 
 def _fold(

@@ -10,8 +10,9 @@ spark-submit jobs/rebalance_history.py --config FILE [--once]
 import gc
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,21 +23,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.cli import run_job
-from jobs.common.commit import commit_of_states, newest_version
+from jobs.common.commit import newest_version
 from jobs.common.config import Config, Thresholds
-from jobs.common.group_log import PLACE, VERSIONS_A_ROUND, Places, appended, new_rows
+from jobs.common.group_log import PLACE, VERSIONS_A_ROUND, appended, new_rows
 from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
-from jobs.common.rounds import Step
+from jobs.common.rounds import Step, states_of
 from jobs.common.stage import column_of, folded, frame_of, packed, packed_in_arrow, side_by_side
 from jobs.rules.gold.news import as_of
 from jobs.rules.groups import group as rules
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.partition import log_partition
+from jobs.rules.round import SILVER
 from jobs.rules.takes import NOTED_AFTER
 from schemas import groups
 from schemas.bronze import GROUP_LOG
-from schemas.internal import GROUP_STATES, STATE
+from schemas.internal import GROUP_STATES
 from schemas.silver import COORDINATORS, GROUP_SNAPSHOTS
 from schemas.table import PART, Table
 
@@ -45,8 +47,10 @@ TABLES = (*groups.TABLES, GROUP_STATES)
 _KEY = "_place"
 """Column of what is folded at a time: the groups of one cluster in one part."""
 
+_PART_OF_GROUP = f"CAST(crc32(group_id) % {PARTS} AS INT)"
+
 _LOG = ""
-"""In place of an alias: the row of internal.state that says how far bronze.group_log was taken."""
+"""In place of an alias: the row of internal.states that says how far bronze.group_log was taken."""
 
 Row = dict[str, Any]
 
@@ -71,63 +75,21 @@ class Take:
     log_partitions: int | None = None
 
 
-@dataclass(frozen=True)
-class Logged:
-    """What some versions of the log appended: rows with their places, kept; by alias the cluster's id, each partition's
-    end, parts of groups.
-
-    `waits`: whether there are rows of a cluster whose id nobody knows yet.
-    """
-
-    versions: list[int]
-    rows: DataFrame | None
-    ids: Mapping[str, str]
-    ends: Mapping[str, Places]
-    parts: Mapping[str, set[int]]
-    waits: bool
-
-    def after(self, quiet: "Logged") -> "Logged":
-        """The same with versions before it in which there was nothing of groups."""
-        ends = {
-            cluster: {**quiet.ends.get(cluster, {}), **self.ends.get(cluster, {})}
-            for cluster in {**quiet.ends, **self.ends}
-        }
-        versions = [quiet.versions[0], self.versions[1]]
-        return Logged(versions, self.rows, {**quiet.ids, **self.ids}, ends, self.parts, self.waits)
-
-
-@dataclass(frozen=True)
-class Polled:
-    """New states of groups, as polls show them: rows of silver.group_snapshots, kept; by alias the parts of
-    their groups.
-    """
-
-    rows: DataFrame
-    parts: Mapping[str, set[int]]
-
-
-@dataclass(frozen=True)
+@dataclass
 class News:
-    """All that a round takes: of clusters by alias, of the log, of polls."""
+    """All that is new: by alias, what of a cluster, and the parts whose groups it is about.
 
-    takes: Mapping[str, Take]
-    logged: Logged | None
-    polled: Polled | None
+    `versions`: of bronze.group_log, from the first that is not noted on. `ends`: by alias and partition of the log, up
+    to where it was read. `waits`: whether there are rows of a cluster whose id nobody knows yet. `rows`: packed, beside
+    `_KEY`.
+    """
 
-    @property
-    def parts(self) -> dict[str, set[int]]:
-        """The parts of each cluster's groups that have news, by alias."""
-        parts: dict[str, set[int]] = {}
-        for each in (self.logged, self.polled):
-            for cluster, of_cluster in (each.parts if each else {}).items():
-                if of_cluster:
-                    parts.setdefault(cluster, set()).update(of_cluster)
-        return parts
-
-    @property
-    def ends(self) -> Mapping[str, Places]:
-        """By alias, up to where each partition of the log is taken."""
-        return {} if self.logged is None else self.logged.ends
+    takes: dict[str, Take] = field(default_factory=dict)
+    versions: list[int] | None = None
+    ends: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    waits: bool = False
+    parts: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    rows: list[DataFrame] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -143,153 +105,135 @@ class Plan:
 
 
 class RebalanceHistory(Maker):
-    """The history of groups, and how far it is."""
+    """The history of groups, and how far it is. States of a round that is still to come have none."""
 
     by = "group_id"
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
-        self._looked: dict[str, str] = {}
-        self._quiet: Logged | None = None
         self._noted_at = datetime.now(UTC)
+        self._looked: dict[str, str] = {}
         super().__init__(spark, config, [JOB])
-        self._states = self._read_states()
+        self._noted = self._last_version()
 
     def _finish(self, step: Step, live: LiveRows) -> None:
-        self._states = self._read_states(step.round)
         takes = {cluster: Take(**taken) for cluster, taken in step.takes["clusters"].items()}
-        ids = {cluster: each.cluster_id for cluster, each in takes.items()}
-        news = News(takes, self._read_log(step.takes["log"], ids), self._read_polls(takes))
+        news = News(takes, step.takes["log"])
+        if news.versions is not None:
+            self._read_log(news, news.versions[0], {cluster: each.cluster_id for cluster, each in takes.items()})
+        self._read_polls(news)
         self._make(news, step.takes, lambda: step, live)
 
     def round(self, now: datetime) -> bool:
         """Make one round of what is new; whether there was anything to write."""
-        of_silver = self._silver()
-        logged = self._new_log({each["cluster"]: each["cluster_id"] for each in of_silver})
-        polled = self._new_polls(of_silver)
-        takes = {cluster: Take(id_) for cluster, id_ in (logged.ids if logged else {}).items()} | polled
-        news = News(takes, logged, self._read_polls(polled))
-        is_late = now - self._noted_at > NOTED_AFTER or (logged is not None and _is_full(logged.versions))
-        if not news.parts and not (news.ends and is_late):
-            self._looked |= {cluster: str(each.until) for cluster, each in polled.items()}
-            self._quiet = None if logged is None or logged.waits else replace(logged, rows=None)
+        of_silver = {row["cluster"]: row for row in self._silver()}
+        ids = {cluster: row["cluster_id"] for cluster, row in of_silver.items()}
+        news = News({row["cluster"]: Take(row["cluster_id"]) for row in self._unnoted() if row["cluster"] != _LOG})
+        newest, last = newest_version(self._spark, self._lake, GROUP_LOG), self._last_version()
+        if newest < last:
+            self._noted = last = -1  # The table was made again.
+        if newest > max(last, 0):
+            news.versions = [self._noted + 1, min(newest, last + VERSIONS_A_ROUND)]
+            self._read_log(news, last + 1, ids)
+        elif last > self._noted:
+            news.versions = [self._noted + 1, last]
+        news.takes |= self._new_polls(of_silver)
+        self._read_polls(news)
+        is_full = news.versions is not None and news.versions[1] - news.versions[0] + 1 >= VERSIONS_A_ROUND
+        is_late = now - self._noted_at > NOTED_AFTER or is_full
+        if not any(news.parts.values()) and not (is_late and (news.ends or self._unnoted())):
+            self._looked |= {cluster: each.until for cluster, each in news.takes.items() if each.until is not None}
+            self._states = self._after(None, news)
             return False
         plan = {
             "at": now.isoformat(),
             "thresholds": self._config.thresholds.to_json(),
-            "clusters": {cluster: vars(each) for cluster, each in takes.items()},
-            "log": None if logged is None else logged.versions,
+            "clusters": {cluster: vars(each) for cluster, each in news.takes.items()},
+            "log": news.versions,
         }
         # A fold writes nothing, so the plan need not be there before it.
         planned = self._writers.submit(self._rounds.plan, plan)
         self._make(news, plan, planned.result, self._live)
-        self._noted_at, self._quiet = now, None
+        self._noted_at, self._noted = now, self._last_version()
         return True
 
     # --- what is new ---
 
     def _silver(self) -> list[Row]:
         """How far silver is with each cluster."""
-        names = ("cluster", "cluster_id", "done_poll", "done_at", "changed_poll", "memory")
-        rows = self._lake.read(self._spark, STATE).where("history = 'silver' AND cluster_id IS NOT NULL")
-        found: list[Row] = rows.select(*names).toArrow().to_pylist()
-        return found
+        states = states_of(self._spark, self._lake)
+        return [row for (history, _), row in states.items() if history == SILVER and row["cluster_id"] is not None]
 
-    def _new_log(self, ids: Mapping[str, str]) -> Logged | None:
-        """What the log has that no round has taken; None where there is nothing. What was looked at, and is quiet, is
-        not read again.
+    def _read_log(self, news: News, first: int, ids: Mapping[str, str]) -> None:
+        """Add what versions of the log appended, from `first` on. `ids`: alias -> cluster id, of clusters whose answers
+        did not tell it.
         """
-        first = self._memory(_LOG).get("version", -1) + 1
-        newest = newest_version(self._spark, self._lake, GROUP_LOG)
-        if newest < first - 1:
-            first = 0  # The table was made again.
-        if newest < max(first, 1):
-            return None
-        last = min(newest, first + VERSIONS_A_ROUND - 1)
-        quiet = self._quiet
-        if quiet is None or quiet.versions[0] != first:
-            return self._read_log([first, last], ids)
-        if quiet.versions[1] >= last:
-            return quiet
-        found = self._read_log([quiet.versions[1] + 1, last], ids)
-        return found and found.after(quiet)
-
-    def _read_log(self, versions: list[int] | None, ids: Mapping[str, str]) -> "Logged | None":
-        """What these versions of the log appended. `ids`: alias -> cluster id, of clusters whose answers did not tell
-        it.
-        """
-        if versions is None:
-            return None
+        assert news.versions is not None  # noqa: S101 - for the type checker
         known = self._spark.createDataFrame(list(ids.items()), "cluster string, _id string")
-        rows = appended(self._spark, self._lake, *versions).join(F.broadcast(known), "cluster", "left")
+        rows = appended(self._spark, self._lake, first, news.versions[1]).join(F.broadcast(known), "cluster", "left")
         rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
-        new = new_rows(rows, {cluster: self._places(cluster) for cluster in {*ids, *self._states}})
-        new = new.localCheckpoint()
+        clusters = {*ids, *(cluster for history, cluster in self._states if history == JOB)}
+        rows = new_rows(rows, {cluster: self._places(cluster) for cluster in clusters}).localCheckpoint()
         has_group = F.col("is_record") & F.col("group_id").isNotNull()
         found = (
-            new.groupBy("cluster", "cluster_id", "log_partition")
+            rows.groupBy("cluster", "cluster_id", "log_partition")
             .agg(
                 F.max(F.struct("era", "goes_on_at")).alias("end"),
                 F.max(F.col("record").isin("lost", "truncated")).alias("gap"),
-                F.collect_set(F.when(has_group, _part_of_group())).alias("parts"),
+                F.collect_set(F.when(has_group, F.expr(_PART_OF_GROUP))).alias("parts"),
             )
             .collect()
         )
-        known_rows = [row for row in found if row.cluster_id is not None]
-        ends: dict[str, dict[int, tuple[int, int]]] = {}
-        parts: dict[str, set[int]] = {}
-        for row in known_rows:
-            ends.setdefault(row.cluster, {})[row.log_partition] = row.end.era, row.end.goes_on_at
-            parts.setdefault(row.cluster, set()).update(range(PARTS) if row.gap else row.parts)
-        return Logged(
-            versions,
-            new.where("cluster_id IS NOT NULL AND record <> 'read'"),
-            {row.cluster: row.cluster_id for row in known_rows},
-            ends,
-            parts,
-            waits=len(known_rows) < len(found),
+        for row in found:
+            if row.cluster_id is None:
+                news.waits = True
+                continue
+            news.takes.setdefault(row.cluster, Take(row.cluster_id))
+            news.ends.setdefault(row.cluster, {})[row.log_partition] = row.end.era, row.end.goes_on_at
+            # A gap says something of every group that is kept in its partition.
+            news.parts[row.cluster].update(range(PARTS) if row.gap else row.parts)
+        parts = F.when(F.col("is_record"), F.array(F.expr(_PART_OF_GROUP))).otherwise(
+            F.array(*map(F.lit, range(PARTS)))
         )
+        said = rows.where("cluster_id IS NOT NULL AND record <> 'read' AND (NOT is_record OR group_id IS NOT NULL)")
+        said = said.withColumn(PART, F.explode(parts)).withColumn(_KEY, _key(F.col(PART)))
+        columns = F.array(F.struct(*GROUP_LOG.column_names, *PLACE)).alias(column_of(GROUP_LOG))
+        news.rows.append(said.select(_KEY, columns))
 
-    def _new_polls(self, of_silver: Iterable[Row]) -> dict[str, Take]:
+    def _new_polls(self, of_silver: Mapping[str, Row]) -> dict[str, Take]:
         """The clusters of which groups are polled, and silver has changed since."""
         candidates = []
-        for row in of_silver:
-            state = self._states.get(row["cluster"])
-            done = (state and state["done_poll"]) or ""
-            beyond = max(done, self._looked.get(row["cluster"], ""))
-            is_new = row["done_poll"] is not None and beyond < row["done_poll"] and beyond < (row["changed_poll"] or "")
+        for cluster, row in of_silver.items():
+            done = self._states.get((JOB, cluster), {}).get("done_poll")
+            looked = max(done or "", self._looked.get(cluster, ""))
+            is_new = looked < (row["done_poll"] or "") and looked < (row["changed_poll"] or "")
             if is_new and "groups" in json.loads(row["memory"]).get("enriched", {}):
-                candidates.append((row, done or None))
+                candidates.append((row, done))
         if not candidates:
             return {}
-        counts = self._log_partitions()
+        logs = self._lake.read(self._spark, COORDINATORS).groupBy("cluster").agg(F.max("log_partition").alias("last"))
+        counts = {row.cluster: row.last + 1 for row in logs.collect()}
         return {
             row["cluster"]: Take(
-                row["cluster_id"], done, row["done_poll"], row["done_at"].isoformat(), counts.get(row["cluster"])
+                row["cluster_id"], since, row["done_poll"], row["done_at"].isoformat(), counts.get(row["cluster"])
             )
-            for row, done in candidates
+            for row, since in candidates
         }
 
-    def _log_partitions(self) -> dict[str, int]:
-        """Alias -> how many partitions the log has, as far as polls know."""
-        rows = self._lake.read(self._spark, COORDINATORS).groupBy("cluster").agg(F.max("log_partition"))
-        return {cluster: last + 1 for cluster, last in rows.collect()}
-
-    def _read_polls(self, takes: Mapping[str, Take]) -> "Polled | None":
-        """The states of groups that began, or ended, in these polls; kept."""
-        taken = [(cluster, each.since or "", each.until) for cluster, each in takes.items() if each.until is not None]
+    def _read_polls(self, news: News) -> None:
+        """Add the states of groups that began, or ended, in the polls that are taken."""
+        taken = [(alias, each.since or "", each.until) for alias, each in news.takes.items() if each.until is not None]
         if not taken:
-            return None
+            return
         least = min(since for _, since, _ in taken)
         bounds = self._spark.createDataFrame(taken, "cluster string, _since string, _until string")
         rows = self._lake.read(self._spark, GROUP_SNAPSHOTS)
         rows = rows.where(F.col("is_current") | (F.col("superseded_poll") > least)).join(F.broadcast(bounds), "cluster")
         began = "first_poll > _since AND first_poll <= _until"
-        rows = rows.where(f"({began}) OR (superseded_poll > _since AND superseded_poll <= _until)")
-        rows = rows.drop("_since", "_until").localCheckpoint()
-        parts: dict[str, set[int]] = {}
-        for cluster, part in rows.select("cluster", _part_of_group()).distinct().collect():
-            parts.setdefault(cluster, set()).add(part)
-        return Polled(rows, parts)
+        rows = rows.where(f"({began}) OR (superseded_poll > _since AND superseded_poll <= _until)").localCheckpoint()
+        for cluster, part in rows.select("cluster", F.expr(_PART_OF_GROUP)).distinct().collect():
+            news.parts[cluster].add(part)
+        keyed = rows.withColumn(_KEY, _key(F.expr(_PART_OF_GROUP)))
+        news.rows.append(packed(keyed, GROUP_SNAPSHOTS, (_KEY,)))
 
     # --- a round ---
 
@@ -298,28 +242,13 @@ class RebalanceHistory(Maker):
 
         `planned`: waits until the round is planned. `live`: as it was before the round.
         """
-        made = self._folded(news, plan, live) if news.parts else {}
+        made = self._folded(news, plan, live) if any(news.parts.values()) else {}
         step = planned()
-        states = self._after(step, news)
-        self._write(step, made, live, [commit_of_states(self._spark, [JOB], states.values())])
-        self._states = states
+        self._write(step, made, live, self._after(step.round, news))
 
     def _folded(self, news: News, plan: Mapping[str, Any], live: LiveRows) -> dict[Table, pa.Table]:
         """What the fold makes of the news of each cluster's groups, by parts, by table."""
-        sides = []
-        if news.logged is not None and news.logged.rows is not None:
-            in_parts = F.when(F.col("is_record"), F.array(_part_of_group())).otherwise(
-                F.array(*(F.lit(part) for part in range(PARTS)))
-            )
-            # A gap says something of every group that is kept in its partition.
-            rows = news.logged.rows.where("NOT is_record OR group_id IS NOT NULL").withColumn(PART, F.explode(in_parts))
-            columns = (*GROUP_LOG.column_names, *PLACE)
-            packed_rows = F.array(F.struct(*columns)).alias(column_of(GROUP_LOG))
-            sides.append(rows.select(_key(F.col(PART)).alias(_KEY), packed_rows))
-        if news.polled is not None:
-            keyed = news.polled.rows.withColumn(_KEY, _key(_part_of_group()))
-            sides.append(packed(keyed, GROUP_SNAPSHOTS, (_KEY,)))
-        keys = [_text(cluster, part) for cluster, of_cluster in news.parts.items() for part in of_cluster]
+        keys = [f"{cluster}/{part}" for cluster, of_cluster in news.parts.items() for part in of_cluster]
         parts = {part for of_cluster in news.parts.values() for part in of_cluster}
         brought = {
             table: rows.filter(pc.is_in(_keys(table, rows), pa.array(keys)))
@@ -332,42 +261,50 @@ class RebalanceHistory(Maker):
             datetime.fromisoformat(plan["at"]),
         )
         packed_live = frame_of(self._spark, packed_in_arrow(brought, _KEY, _keys))
-        return folded(side_by_side(sides), packed_live, TABLES, partial(_fold, held), _KEY)
+        return folded(side_by_side(news.rows), packed_live, TABLES, partial(_fold, held), _KEY)
 
-    def _after(self, step: Step, news: News) -> dict[str, Row]:
-        """The job's rows of internal.state after a round, by alias."""
+    def _after(self, number: int | None, news: News) -> dict[tuple[str, str], Row]:
+        """The rows of internal.states after what is new. `number`: of the round; None where what is new is quiet, and
+        is noted by a later round.
+        """
         states = dict(self._states)
         for cluster, each in news.takes.items():
-            before = states.get(cluster, {})
-            places = {str(p): place for p, place in (self._places(cluster) | {**news.ends.get(cluster, {})}).items()}
-            states[cluster] = {
+            if number is None and cluster not in news.ends:
+                continue
+            before = states.get((JOB, cluster), {})
+            until = each.until if number is not None else None
+            places = {str(p): place for p, place in (self._places(cluster) | news.ends.get(cluster, {})).items()}
+            states[JOB, cluster] = {
                 "history": JOB,
                 "cluster": cluster,
                 "cluster_id": each.cluster_id,
-                "round": step.round,
-                "done_poll": each.until or before.get("done_poll"),
-                "done_at": datetime.fromisoformat(each.until_at) if each.until_at else before.get("done_at"),
+                "round": number,
+                "done_poll": until or before.get("done_poll"),
+                "done_at": datetime.fromisoformat(each.until_at) if until and each.until_at else before.get("done_at"),
                 "memory": json.dumps({"places": places}, separators=(",", ":")),
             }
         # Rows of a cluster whose id is not known yet are read again.
-        if news.logged is not None and not news.logged.waits:
-            memory = json.dumps({"version": news.logged.versions[1]})
-            states[_LOG] = {"history": JOB, "cluster": _LOG, "round": step.round, "memory": memory}
+        if news.versions is not None and not news.waits:
+            memory = json.dumps({"version": news.versions[1]})
+            states[JOB, _LOG] = {"history": JOB, "cluster": _LOG, "round": number, "memory": memory}
         return states
 
+    def _unnoted(self) -> list[Row]:
+        """The states that say more than those of the last round."""
+        return [row for (history, _), row in self._states.items() if history == JOB and row["round"] is None]
+
     def _memory(self, cluster: str) -> Row:
-        row = self._states.get(cluster)
+        row = self._states.get((JOB, cluster))
         found: Row = json.loads(row["memory"]) if row else {}
         return found
+
+    def _last_version(self) -> int:
+        """The last version of bronze.group_log that was read; -1 before any."""
+        return int(self._memory(_LOG).get("version", -1))
 
     def _places(self, cluster: str) -> dict[int, tuple[int, int]]:
         """How far each partition of a cluster's log was taken."""
         return {int(p): (era, offset) for p, (era, offset) in self._memory(cluster).get("places", {}).items()}
-
-    def _read_states(self, number: int | None = None) -> dict[str, Row]:
-        """The job's rows of internal.state, as they are or were before the round `number`, by alias."""
-        rows = self._read(STATE, number).where(f"history = '{JOB}'")
-        return {row["cluster"]: row for row in rows.select(*STATE.column_names).toArrow().to_pylist()}
 
 
 run = job_of(RebalanceHistory)
@@ -452,27 +389,13 @@ def _as_taken(row: Row, take: Take) -> Row:
     return as_of(row, str(take.until)) | {"is_new": row["first_poll"] > (take.since or "")}
 
 
-def _is_full(versions: list[int]) -> bool:
-    """Whether a round takes as many versions of the log as it may: more may follow."""
-    return versions[1] - versions[0] + 1 >= VERSIONS_A_ROUND
-
-
-def _part_of_group(group_id: Column | None = None) -> Column:
-    """The part that a group is in."""
-    return (F.crc32(F.col("group_id") if group_id is None else group_id) % PARTS).cast("int")
-
-
-def _keys(_: Table, rows: pa.Table) -> pa.ChunkedArray:
-    """`_key` of live rows."""
-    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
-
-
 def _key(part: Column) -> Column:
     return F.concat_ws("/", "cluster", part.cast("string"))
 
 
-def _text(cluster: str, part: int) -> str:
-    return f"{cluster}/{part}"
+def _keys(_: Table, rows: pa.Table) -> pa.ChunkedArray:
+    """`_KEY` of live rows."""
+    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ from jobs.common.validity import Finding, batch_of_now, batches_of
 from jobs.common.window import window_of
 from metadata_source.text import text_table
 from schemas import bronze, quality, silver
-from schemas.internal import STATE
-from schemas.lake import check_tables, ensure_tables
+from schemas.internal import STATE, STATE_NOW
+from schemas.lake import check_tables, ensure_tables, read_view
 
 JOB = "validate"
 CRITICAL_FOUND = 2
@@ -68,7 +68,7 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
     check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, STATE))
     ensure_tables(spark, lake, quality.TABLES)
     # All that a run knows of: rounds go on while it validates.
-    states = lake.read(spark, STATE).where(f"history IN ('silver', '{JOB}')").toArrow().to_pylist()
+    states = read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").toArrow().to_pylist()
     window = window_of(spark, lake, JOB, states)
     batches = [batch_of_now(spark, states, config.clusters, now), *(batches_of(window) if window else ())]
     findings = validate(batches, Path(config.docs))

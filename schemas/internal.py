@@ -1,7 +1,7 @@
 """Internal: what the jobs must remember from round to round. Not for analysts, and free to change."""
 
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
-from schemas.table import PART, Column, Table, part_column
+from schemas.table import PART, Column, Table, View, part_column
 
 ROUNDS = Table(
     schema="internal",
@@ -15,7 +15,7 @@ ROUNDS = Table(
         Column(
             "step",
             "string",
-            "started (a job begins to make these histories; an earlier one that makes them ends) | planned | done.",
+            "started (a job begins to make these histories; an earlier one that makes them ends) | planned.",
             nullable=False,
         ),
         Column("histories", "array<string>", "silver, isr_shrink, leader_churn, rebalance_history.", nullable=False),
@@ -24,15 +24,19 @@ ROUNDS = Table(
         Column("takes", "string", "JSON: what the round takes of each cluster, and the thresholds. Of planned alone."),
         Column("day", "date", "Day of `at`, UTC.", nullable=False, generated_as="CAST(at AS DATE)"),
     ),
-    key=("round", "step"),
-    constraints={"step_known": "step IN ('started', 'planned', 'done')"},
+    key=("round",),
+    constraints={"step_known": "step IN ('started', 'planned')"},
     partition_by=("day",),
 )
 
 STATE = Table(
     schema="internal",
-    name="state",
-    comment="How far each history of each cluster has come, and what its fold remembers beside the live rows.",
+    name="states",
+    comment=(
+        "How far each history of each cluster had come after a round, and what its fold remembers beside the live "
+        "rows. The row of the newest round counts (internal.state); it is written last, so a planned round is done "
+        "once it has rows here."
+    ),
     columns=(
         Column(
             "history", "string", "silver | isr_shrink | leader_churn | rebalance_history | validate.", nullable=False
@@ -65,11 +69,22 @@ STATE = Table(
             "bigint",
             "Of silver: polls that wait, an answer older than what was accepted and all after it.",
         ),
-        Column("memory", "string", "JSON of the fold's own.", nullable=False),
+        Column("memory", "string", "JSON of the fold's own; null where the cluster was taken out of the history."),
     ),
-    key=("history", "cluster"),
+    key=("history", "cluster", "round"),
     partition_by=("history",),
-    live="true",
+)
+
+STATE_NOW = View(
+    schema="internal",
+    name="state",
+    comment="How far each history of each cluster has come, and what its fold remembers beside the live rows.",
+    parts=(
+        """SELECT DISTINCT s.* FROM {internal.states} s
+JOIN (SELECT history, cluster, max(round) AS round FROM {internal.states} GROUP BY history, cluster)
+USING (history, cluster, round)
+WHERE s.memory IS NOT NULL""",
+    ),
 )
 
 GROUP_STATES = Table(
@@ -88,3 +103,4 @@ GROUP_STATES = Table(
 )
 
 TABLES = (ROUNDS, STATE, GROUP_STATES)
+VIEWS = (STATE_NOW,)

@@ -23,7 +23,7 @@ from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table,
 TABLES: tuple[Table, ...] = (
     bronze.TABLES + silver.TABLES + gold.TABLES + groups.TABLES + quality.TABLES + internal.TABLES
 )
-VIEWS: tuple[View, ...] = silver.VIEWS + groups.VIEWS + gold.VIEWS
+VIEWS: tuple[View, ...] = internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
 """In an order in which each refers to tables and to views before it."""
 
 

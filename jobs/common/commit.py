@@ -20,7 +20,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
-from schemas.internal import STATE
 from schemas.lake import Lake
 from schemas.table import Table
 
@@ -60,18 +59,16 @@ class Commit:
     """The rows that a round writes to one table.
 
     `where`: a condition on the columns of its partitions; `rows` take the place of all live rows that fulfil it, or are
-    closed rows that are appended. None: rows are only appended. `writer`: where several jobs write the table, which of
-    them does: the rounds of each have rising numbers.
+    closed rows that are appended. None: rows are only appended.
     """
 
     table: Table
     rows: DataFrame
     where: str | None = None
-    writer: str = ""
 
     def write(self, lake: Lake, number: int, *, replacing: bool) -> None:
         """Commit to Delta. `number`: of the round; one that the table has had is passed over."""
-        write = _of_round(self.rows, self.table, number, self.writer)
+        write = _of_round(self.rows, self.table, number)
         if self.where is None:
             _retried(lambda: _save(write.mode("append"), lake, self.table))
         elif replacing:
@@ -116,12 +113,6 @@ class Writers:
             each.result()
 
 
-def commit_of_states(spark: SparkSession, histories: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> Commit:
-    """The commit that puts `rows` in the place of all rows of internal.state of these histories."""
-    names = ", ".join(f"'{history}'" for history in sorted(histories))
-    return Commit(STATE, frame(spark, STATE, rows), f"history IN ({names})", writer=names)
-
-
 def metadata_of(number: int) -> str:
     """The user metadata of a round's commits."""
     return f"round {number}"
@@ -149,16 +140,23 @@ def append_rows(
     spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]], number: int | None = None
 ) -> None:
     """Append rows that are here already, in one commit. A `number` that the table has had is passed over."""
-    new = frame(spark, table, rows)
-    writer = new.write.format("delta") if number is None else _of_round(new, table, number)
-    _save(writer.mode("append"), lake, table)
+    _save(_of_round(frame(spark, table, rows), table, number).mode("append"), lake, table)
 
 
-def replace_rows(spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]], where: str) -> None:
-    """Put rows that are here already in the place of those that fulfil `where`, a condition on columns
-    of partitions.
+def replace_rows(
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    rows: Iterable[Mapping[str, Any]],
+    where: str,
+    *,
+    number: int | None = None,
+) -> None:
+    """Put rows that are here already in the place of those that fulfil `where`, a condition on columns of partitions.
+
+    A `number` that such a commit of the table has had is passed over.
     """
-    writer = frame(spark, table, rows).write.format("delta").mode("overwrite").option("replaceWhere", where)
+    writer = _of_round(frame(spark, table, rows), table, number, where).mode("overwrite").option("replaceWhere", where)
     _retried(lambda: _save(writer, lake, table))
 
 
@@ -176,9 +174,12 @@ def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) 
     return spark.createDataFrame([tuple(row.get(column.name) for column in columns) for row in rows], ddl).coalesce(1)
 
 
-def _of_round(rows: DataFrame, table: Table, number: int, of: str = "") -> DataFrameWriter:
-    writer = rows.write.format("delta").option("userMetadata", metadata_of(number))
-    return writer.option("txnAppId", f"round {table.full_name} {of}".rstrip()).option("txnVersion", str(number))
+def _of_round(rows: DataFrame, table: Table, number: int | None, where: str = "") -> DataFrameWriter:
+    write = rows.write.format("delta")
+    if number is None:
+        return write
+    write = write.option("userMetadata", metadata_of(number))
+    return write.option("txnAppId", f"round {table.full_name} {where}".rstrip()).option("txnVersion", str(number))
 
 
 def _save(write: DataFrameWriter, lake: Lake, table: Table) -> None:

@@ -15,7 +15,7 @@ from jobs.common.cli import Job
 from jobs.common.commit import Commit, Writers
 from jobs.common.config import Config
 from jobs.common.live import LiveRows, in_parts, parts_of, replaced
-from jobs.common.rounds import Rounds, Step, read_before
+from jobs.common.rounds import Rounds, State, Step, read_before, states_of
 from jobs.common.stage import frame_of
 from jobs.rules.takes import NOTED_AFTER
 from schemas.lake import ensure_lake
@@ -40,9 +40,13 @@ class Maker(ABC):
         self._writers = Writers(spark, config.lake)
         self._live = LiveRows(partial(config.lake.read, spark))
         self._rounds = Rounds(spark, config.lake, histories)
+        self._states: dict[tuple[str, str], State]
+        """By history and alias."""
         for step in self._rounds.to_finish:
             log.info("round %d was planned and not done: it is made again", step.round)
+            self._states = states_of(spark, self._lake, step.round)
             self._finish(step, LiveRows(partial(self._read, number=step.round)))
+        self._states = states_of(spark, self._lake)
 
     @abstractmethod
     def round(self, now: datetime) -> bool:
@@ -63,10 +67,17 @@ class Maker(ABC):
         """A table as it is now, or was before a round."""
         return read_before(self._spark, self._lake, table, number)
 
-    def _write(self, step: Step, made: Mapping[Table, pa.Table], live: LiveRows, others: Iterable[Commit]) -> None:
+    def _write(
+        self,
+        step: Step,
+        made: Mapping[Table, pa.Table],
+        live: LiveRows,
+        states: dict[tuple[str, str], State],
+        others: Iterable[Commit] = (),
+    ) -> None:
         """Commit changed rows of tables, and `others`, side by side, and say that the round is done.
 
-        Each changed row takes the place of the live row with its key, or is appended.
+        Each changed row takes the place of the live row with its key, or is appended. `states`: after the round.
         """
         commits, kept = list(others), []
         for table, changed in made.items():
@@ -78,7 +89,8 @@ class Maker(ABC):
             commits.append(Commit(table, frame_of(self._spark, rows), in_parts(parts)))
             kept.append((table, parts, rows))
         self._writers.write(commits, step.round)
-        self._rounds.done(step)
+        self._rounds.done(step, states.values())
+        self._states = states
         for table, parts, rows in kept:
             live.put(table, parts, rows)
 

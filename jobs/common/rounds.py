@@ -6,11 +6,13 @@ takes over; the one before finds the row when it plans next, and ends.
 
 A round is folded from the tables as they were before it. Whoever plans one has opened them before the plan is written.
 Each commit names its round, so a planned round that is not done is folded again from the versions before those commits.
+A round is done with the append of its rows to internal.states: a history that has such a row of a round, or of a later
+one, is done with the round.
 """
 
 import json
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,13 +21,21 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import CONFLICTS, append_rows, version_of
-from schemas.internal import ROUNDS
+from jobs.common.commit import CONFLICTS, append_rows, replace_rows, version_of
+from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake, LakeError
 from schemas.table import Table
 
 Takes = dict[str, Any]
 """The polls, offsets and thresholds that a round takes, fit for JSON."""
+
+State = dict[str, Any]
+"""A row of internal.states."""
+
+ALL_STATES_EVERY = 20
+"""A round whose number this divides writes the states of all clusters in the place of all rows before, of which an
+append would leave ever more.
+"""
 
 
 class OvertakenError(LakeError):
@@ -43,23 +53,25 @@ class Step:
     takes: Takes = field(default_factory=dict)
 
 
-def unfinished(steps: Iterable[Step], histories: Collection[str]) -> list[Step]:
+def unfinished(steps: Iterable[Step], done: Mapping[str, int], histories: Collection[str]) -> list[Step]:
     """The planned rounds of these histories that are not done, in order, but for those whose writer had been overtaken
-    by then.
+    by then. `done`: the last round of each history that is.
 
     A writer that has been overtaken looks at the steps before its plan, and commits nothing.
     """
-    done: set[int] = set()
     last_started: dict[str, str] = {}
     planned: list[Step] = []
     for each in sorted(steps, key=lambda each: each.round):
-        if each.step == "done":
-            done.add(each.round)
-        elif each.step == "started":
+        if each.step == "started":
             last_started |= dict.fromkeys(each.histories, each.writer)
         elif all(last_started.get(history, each.writer) == each.writer for history in each.histories):
             planned.append(each)
-    return [each for each in planned if each.round not in done and each.histories.intersection(histories)]
+    return [
+        each
+        for each in planned
+        if each.histories.intersection(histories)
+        and all(done.get(history, 0) < each.round for history in each.histories)
+    ]
 
 
 def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:
@@ -88,8 +100,12 @@ class Rounds:
         self._last, _ = self._number(Step(0, "started", self.histories, self.writer))
         # Nobody else may commit what is planned from now on, but those who planned before this job said that it starts
         # may. Rounds that are done are left out by Spark: there are as many as the lake is old.
-        done = self._read().where("step = 'done'").select("round")
-        self.to_finish = unfinished(_steps(self._read().join(done, "round", "left_anti")), self.histories)
+        last = lake.read(spark, STATE).groupBy("history").agg(F.max("round").alias("round"))
+        done = {row.history: row.round for row in last.collect()}
+        is_done = F.col("round") <= min(done.get(history, 0) for history in histories)
+        self.to_finish = unfinished(
+            _steps(self._read().where(~is_done | (F.col("step") == "started"))), done, self.histories
+        )
 
     def plan(self, takes: Takes) -> Step:
         """Say what a new round takes. Raises OvertakenError where another job makes one of the histories now."""
@@ -103,9 +119,14 @@ class Rounds:
             )
         return replace(step, round=self._last)
 
-    def done(self, step: Step) -> None:
-        """Say that a planned round is in the tables."""
-        self._append(replace(step, step="done", takes={}))
+    def done(self, step: Step, states: Iterable[State]) -> None:
+        """Say that a planned round is in the tables. `states`: the rows of the histories after it."""
+        rows = [row for row in states if row["history"] in step.histories]
+        if step.round % ALL_STATES_EVERY:
+            append_rows(self._spark, self._lake, STATE, [row for row in rows if row["round"] == step.round])
+        else:
+            names = ", ".join(f"'{history}'" for history in sorted(step.histories))
+            replace_rows(self._spark, self._lake, STATE, rows, f"history IN ({names})", number=step.round)
 
     def _number(self, step: Step) -> tuple[int, list[Step]]:
         """Append the step under the next number that nobody has; returns the number, and the steps since this job's
@@ -140,6 +161,14 @@ def _steps(rows: DataFrame) -> list[Step]:
         Step(row.round, row.step, frozenset(row.histories), row.writer, json.loads(row.takes or "{}"))
         for row in rows.select("round", "step", "histories", "writer", "takes").collect()
     ]
+
+
+def states_of(spark: SparkSession, lake: Lake, before: int | None = None) -> dict[tuple[str, str], State]:
+    """The state of each history and alias, as it is or was before a round."""
+    rows = lake.read(spark, STATE).where("true" if before is None else f"round < {before}")
+    newest = rows.groupBy("history", "cluster").agg(F.max("round").alias("round"))
+    found = rows.join(F.broadcast(newest), ["history", "cluster", "round"]).where("memory IS NOT NULL")
+    return {(row["history"], row["cluster"]): row for row in found.select(*STATE.column_names).toArrow().to_pylist()}
 
 
 def read_before(spark: SparkSession, lake: Lake, table: Table, number: int | None) -> DataFrame:

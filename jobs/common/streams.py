@@ -7,8 +7,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import metadata_source
 from jobs.common.config import Config
-from schemas.internal import STATE
-from schemas.lake import ensure_lake
+from schemas.internal import STATE_NOW
+from schemas.lake import ensure_lake, read_view
 from schemas.table import Table
 
 
@@ -30,7 +30,7 @@ def append_stream(
     """
     lake = config.lake
     ensure_lake(spark, lake)
-    rows = lake.read(spark, STATE).where("history = 'silver' AND cluster_id IS NOT NULL")
+    rows = read_view(spark, lake, STATE_NOW).where("history = 'silver' AND cluster_id IS NOT NULL")
     ids = {row.cluster: row.cluster_id for row in rows.select("cluster", "cluster_id").collect()}
     metadata_source.register(spark)
     read = spark.readStream.format(source).options(**options(ids)).load()

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from jobs.common.commit import replace_rows
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
-from schemas.internal import STATE
-from schemas.lake import TABLES, Lake, table_exists
+from schemas.internal import STATE, STATE_NOW
+from schemas.lake import TABLES, Lake, read_view, table_exists
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.upkeep")
@@ -75,7 +75,7 @@ def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> Non
 
 def _last(spark: SparkSession, lake: Lake) -> tuple[datetime, Mapping[str, int | None]] | None:
     """When the last upkeep began, and the newest change of each table then; None where there was none."""
-    rows = lake.read(spark, STATE).where(f"history = '{HISTORY}'").toArrow().to_pylist()
+    rows = read_view(spark, lake, STATE_NOW).where(f"history = '{HISTORY}'").toArrow().to_pylist()
     return (rows[0]["done_at"], json.loads(rows[0]["memory"])) if rows else None
 
 
@@ -111,7 +111,7 @@ def expire_group_log(spark: SparkSession, lake: Lake, retention: timedelta, now:
 
 def _remembered(spark: SparkSession, lake: Lake, history: str, memory: str) -> DataFrame:
     """`cluster`, and what the history remembers of it, in columns."""
-    states = lake.read(spark, STATE).where(f"history = '{history}'")
+    states = read_view(spark, lake, STATE_NOW).where(f"history = '{history}'")
     return states.select("cluster", F.from_json("memory", memory).alias("of")).select("cluster", "of.*")
 
 

@@ -24,7 +24,7 @@ from schemas.table import Table
 from tests.group_records import CONSUMER, Log, at, classic, classic_member
 from tests.lakes import new_lake, utc
 from tests.support.kills import KilledError, killed_after, killed_at
-from tests.support.stored import version
+from tests.support.stored import newest_states, version
 
 Row = dict[str, Any]
 CLUSTERS = ("alpha", "beta")
@@ -487,5 +487,5 @@ def test_a_round_without_news_commits_nothing(spark: SparkSession, whole: Lake, 
     assert not history.round(datetime.now(UTC))
     assert spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version == before
     history.catch_up(whole=True)
-    memory = lake.read(spark, internal.STATE).where(f"history = '{JOB}' AND cluster = 'alpha'").collect()[0].memory
-    assert json.loads(memory)["places"]["1"] == [0, 510], "after a minute it is noted how far the log was read"
+    (state,) = (row for row in newest_states(lake) if (row["history"], row["cluster"]) == (JOB, "alpha"))
+    assert json.loads(state["memory"])["places"]["1"] == [0, 510], "after a minute it is noted how far the log was read"

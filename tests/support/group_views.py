@@ -46,7 +46,7 @@ def merged(parts: Iterable[Rows]) -> Rows:
 
 
 def settled(cluster: str, done_at: datetime | None) -> Row:
-    return {**place(cluster), "history": "silver", "done_at": done_at}
+    return {**place(cluster), "history": "silver", "round": 1, "done_at": done_at, "memory": "{}"}
 
 
 def life(cluster: str, group: str, since: datetime, until: datetime | None = None, **more: Any) -> Row:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from schemas.internal import STATE
 from schemas.lake import Lake
 from schemas.table import PART, Table
 
@@ -36,6 +37,13 @@ def rows_of(lake: Lake, table: Table) -> list[Row]:
         elif "remove" in action:
             files.pop(action["remove"]["path"], None)
     return [row for file, partition in files.items() for row in _rows(Path(lake.path(table)), table, file, partition)]
+
+
+def newest_states(lake: Lake) -> list[Row]:
+    """The rows of internal.states that count: those of the newest round, of clusters that were not taken out."""
+    rows = sorted(rows_of(lake, STATE), key=lambda row: row["round"])
+    newest = {(row["history"], row["cluster"]): row for row in rows}
+    return [row for row in newest.values() if row["memory"] is not None]
 
 
 def as_text(rows: Sequence[Row]) -> list[str]:

@@ -13,18 +13,26 @@ def planned(number: int, writer: str, *histories: str) -> Step:
     return Step(number, "planned", frozenset(histories or ALL), writer, {"clusters": {}})
 
 
-def done(number: int, writer: str, *histories: str) -> Step:
-    return Step(number, "done", frozenset(histories or ALL), writer)
-
-
-def numbers(steps: list[Step], *histories: str) -> list[int]:
-    return [step.round for step in unfinished(steps, histories or ALL)]
+def numbers(steps: list[Step], *histories: str, done: dict[str, int] | None = None) -> list[int]:
+    return [step.round for step in unfinished(steps, done or {}, histories or ALL)]
 
 
 def test_planned_rounds_that_are_not_done_are_unfinished_in_order() -> None:
-    steps = [started(1, "a"), planned(4, "a"), planned(2, "a"), done(2, "a"), planned(3, "a")]
-    assert numbers(steps) == [3, 4]
-    assert numbers(steps[::-1]) == [3, 4]
+    steps = [started(1, "a"), planned(4, "a"), planned(2, "a"), planned(3, "a")]
+    assert numbers(steps, done=dict.fromkeys(ALL, 2)) == [3, 4]
+    assert numbers(steps[::-1], done=dict.fromkeys(ALL, 2)) == [3, 4]
+    assert numbers(steps) == [2, 3, 4]
+
+
+def test_a_round_is_done_once_one_of_its_histories_is() -> None:
+    """All its states come with one commit, and those of gold not before silver has something to say."""
+    steps = [started(1, "a"), planned(2, "a"), planned(3, "a")]
+    assert numbers(steps, done={"silver": 2}) == [3]
+    assert numbers(steps, done={"silver": 2, "rebalance_history": 3}) == [3]
+
+
+def test_a_later_round_is_done_after_the_ones_before() -> None:
+    assert numbers([planned(2, "a", "silver"), planned(3, "b", "isr_shrink")], done={"silver": 4}) == [3]
 
 
 def test_who_takes_over_finishes_what_was_planned_before() -> None:
@@ -54,8 +62,8 @@ def test_the_steps_of_long_ago_need_not_be_there() -> None:
 
 
 def test_a_writer_is_overtaken_by_another_that_starts_one_of_its_histories() -> None:
-    steps = [planned(2, "b", "silver"), done(2, "a"), started(3, "a"), started(4, "b", "isr_shrink")]
+    steps = [planned(2, "b", "silver"), started(3, "a"), started(4, "b", "isr_shrink")]
     assert overtaken_by(steps, "a", ["leader_churn", "isr_shrink"]) == steps[-1]
     assert overtaken_by(steps, "a", ["silver"]) is None
-    assert overtaken_by(steps, "b", ["isr_shrink"]) == steps[2]
+    assert overtaken_by(steps, "b", ["isr_shrink"]) == steps[1]
     assert overtaken_by([], "a", ALL) is None
