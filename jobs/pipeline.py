@@ -41,7 +41,7 @@ LOGGED_EVERY_S = 60.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job("pipeline", __doc__ or "", run, argv)
+    return run_job("pipeline", __doc__, run, argv)
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
