@@ -6,7 +6,7 @@ spark-submit jobs/pipeline.py --config FILE [--once]
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -60,33 +60,26 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
         queries[read_group_log.QUERY] = read_group_log.start(spark, config, once=False)
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     history = Lasting("history", lambda: History(spark, config).catch_up, then=groups.wake)
-    upkeep = Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config))
-    threads = [
-        Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in (history, groups, upkeep)
-    ]
+    works = (history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
+    threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
         thread.start()
-    woken_by = {poll_metadata.QUERY: history, read_group_log.QUERY: groups}
+    woken_by = {poll_metadata.QUERY: history.wake, read_group_log.QUERY: groups.wake}
     seen: dict[str, int] = {}
     try:
         while not _ended(spark, config, queries):
             for name in _with_a_new_batch(queries, seen):
-                woken_by[name].wake.set()
-            for each in (history, groups):
+                woken_by[name].set()
+            for each in works:
                 if each.overtaken is not None:
                     raise each.overtaken
     finally:
         stop.set()
         for query in queries.values():
             query.stop()
-        _join(threads, (history, groups, upkeep))
-
-
-def _join(threads: Iterable[Thread], works: Iterable["Lasting"]) -> None:
-    for each in works:
-        each.wake.set()
-    for thread in threads:
-        thread.join(timeout=60)
+        for each, thread in zip(works, threads, strict=True):
+            each.wake.set()
+            thread.join(timeout=60)
 
 
 def _with_a_new_batch(queries: dict[str, StreamingQuery], seen: dict[str, int]) -> list[str]:
@@ -120,8 +113,6 @@ class Lasting:
             try:
                 work = work or self._prepare()
                 work()
-                if self._then is not None:
-                    self._then.set()
             except OvertakenError as error:
                 self.overtaken = error
                 return
@@ -129,15 +120,14 @@ class Lasting:
                 if stop.is_set():
                     return
                 work = None  # Made again, from the tables.
-                self._log(error)
+                if time.monotonic() - self._logged_at > LOGGED_EVERY_S:
+                    self._logged_at = time.monotonic()
+                    log.warning("%s failed and is tried again: %s", self.name, one_line(error))
                 stop.wait(AGAIN_AFTER_S)
             else:
+                if self._then is not None:
+                    self._then.set()
                 self.wake.wait(PAUSE_S)
-
-    def _log(self, error: Exception) -> None:
-        if time.monotonic() - self._logged_at > LOGGED_EVERY_S:
-            self._logged_at = time.monotonic()
-            log.warning("%s failed and is tried again: %s", self.name, one_line(error))
 
 
 def with_pool(spark: SparkSession, pool: str) -> None:
