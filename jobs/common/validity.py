@@ -34,15 +34,6 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """Rules, and the rows that they hold of, as SQL over the frames of a run."""
-
-    name: str
-    rows: str
-    rules: Sequence[Rule]
-
-
-@dataclass(frozen=True)
 class Batch:
     """Rows and the rules that hold of them."""
 
@@ -62,19 +53,20 @@ class Finding:
     violating: list[str]
 
 
-def _subjects(written: Mapping[str, Any]) -> Iterator[Subject]:
-    for name, of in written.items():
-        rules = [
-            Rule(rule, severity, told[severity], told["broken"], told["shows"])
-            for rule, told in of["rules"].items()
+SUBJECTS: Mapping[str, tuple[str, list[Rule]]] = {
+    subject: (
+        of["rows"],
+        [
+            Rule(name, severity, rule[severity], rule["broken"], rule["shows"])
+            for name, rule in of["rules"].items()
             for severity in get_args(Severity)
-            if severity in told
-        ]
-        yield Subject(name, of["rows"], rules)
-
-
-SUBJECTS = tuple(_subjects(yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))))
-"""The first is asked of at any time, the others where something is new."""
+            if severity in rule
+        ],
+    )
+    for subject, of in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items()
+}
+"""Rows, as SQL over the frames of a run, and the rules that hold of them. NOW holds at any time, the others of news."""
+NOW = "silver progress"
 
 _WINDOW = """
 SELECT s.cluster, coalesce(v.done_poll, '') AS done_poll, v.done_at,
@@ -115,8 +107,9 @@ def batches(
     spark = states.sparkSession
     configured = spark.createDataFrame([(alias, now) for alias in aliases], "cluster string, now timestamp")
     frames = {"states": states, "configured": configured} | (_new(spark, lake, window) if window else {})
-    for subject in SUBJECTS if window else SUBJECTS[:1]:
-        yield Batch(subject.name, spark.sql(subject.rows, **frames).localCheckpoint(), subject.rules)
+    for subject in SUBJECTS if window else [NOW]:
+        query, rules = SUBJECTS[subject]
+        yield Batch(subject, spark.sql(query, **frames).localCheckpoint(), rules)
 
 
 def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, Any]:
