@@ -6,7 +6,7 @@ spark-submit jobs/pipeline.py --config FILE [--once]
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -64,31 +64,32 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
         thread.start()
-    woken_by = {poll_metadata.QUERY: history.wake, read_group_log.QUERY: groups.wake}
-    seen: dict[str, int] = {}
     try:
-        while not _ended(spark, config, queries):
-            for name in _with_a_new_batch(queries, seen):
-                woken_by[name].set()
-            for each in works:
-                if each.overtaken is not None:
-                    raise each.overtaken
+        _watch(spark, config, queries, {poll_metadata.QUERY: history, read_group_log.QUERY: groups})
     finally:
         stop.set()
         for query in queries.values():
             query.stop()
-        for each, thread in zip(works, threads, strict=True):
+        for each in works:
             each.wake.set()
+        for thread in threads:
             thread.join(timeout=60)
 
 
-def _with_a_new_batch(queries: dict[str, StreamingQuery], seen: dict[str, int]) -> list[str]:
-    """The queries that have committed a batch since they were `seen` to."""
-    found = {name: query.lastProgress for name, query in queries.items()}
-    batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
-    new = [name for name, batch in batches.items() if batch != seen.get(name)]
-    seen.update(batches)
-    return new
+def _watch(
+    spark: SparkSession, config: Config, queries: dict[str, StreamingQuery], takers: Mapping[str, "Lasting"]
+) -> None:
+    """Until a query ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
+    seen: dict[str, int] = {}
+    while not _ended(spark, config, queries):
+        found = {name: query.lastProgress for name, query in queries.items()}
+        batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
+        for name, _ in batches.items() - seen.items():
+            takers[name].wake.set()
+        seen = batches
+        for each in takers.values():
+            if each.overtaken is not None:
+                raise each.overtaken
 
 
 class Lasting:
