@@ -94,8 +94,8 @@ def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) ->
 
 
 def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of polls and of the log at each look, None before the first: the last look finds that a query ended."""
-    looks = iter([(None, None), (0, None), (0, 0), (0, 0), (1, 2), None])
+    """The newest batches of polls and of the log at each look, None before the first; then a query has ended."""
+    looks = iter([(None, None), (0, None), (0, 0), (0, 0), (1, 2)])
     queries: Any = {POLLS: SimpleNamespace(), LOG: SimpleNamespace()}
     takers = {name: Lasting(name, lambda: lambda: None) for name in queries}
     woken: list[list[str]] = []
@@ -104,10 +104,11 @@ def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.Monke
         woken.append([name for name, each in takers.items() if each.wake.is_set()])
         for each in takers.values():
             each.wake.clear()
-        batches = next(looks)
-        for query, batch in zip(queries.values(), batches or (), strict=batches is not None):
+        if (batches := next(looks, None)) is None:
+            return True
+        for query, batch in zip(queries.values(), batches, strict=True):
             query.lastProgress = None if batch is None else SimpleNamespace(batchId=batch)
-        return batches is None
+        return False
 
     monkeypatch.setattr(pipeline, "_ended", look)
     _watch(None, None, queries, takers)  # type: ignore[arg-type]
