@@ -6,18 +6,9 @@ spark-submit jobs/leader_churn.py --config FILE [--once | --again CLUSTER]
 """
 
 import sys
-from collections.abc import Sequence
 
 from jobs.common.cli import run_job
 from jobs.history import making, making_again
 
-JOB = "leader_churn"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_job(JOB, __doc__ or "", making(JOB), argv, making_again(JOB))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_job("leader_churn", __doc__, making("leader_churn"), again=making_again("leader_churn")))

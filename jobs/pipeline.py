@@ -6,7 +6,7 @@ spark-submit jobs/pipeline.py --config FILE [--once]
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -41,7 +41,7 @@ LOGGED_EVERY_S = 60.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job("pipeline", __doc__ or "", run, argv)
+    return run_job("pipeline", __doc__, run, argv)
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
@@ -60,42 +60,36 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
         queries[read_group_log.QUERY] = read_group_log.start(spark, config, once=False)
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     history = Lasting("history", lambda: History(spark, config).catch_up, then=groups.wake)
-    upkeep = Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config))
-    threads = [
-        Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in (history, groups, upkeep)
-    ]
+    works = (history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
+    threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
         thread.start()
-    woken_by = {poll_metadata.QUERY: history, read_group_log.QUERY: groups}
-    seen: dict[str, int] = {}
     try:
-        while not _ended(spark, config, queries):
-            for name in _with_a_new_batch(queries, seen):
-                woken_by[name].wake.set()
-            for each in (history, groups):
-                if each.overtaken is not None:
-                    raise each.overtaken
+        _watch(spark, config, queries, {poll_metadata.QUERY: history, read_group_log.QUERY: groups})
     finally:
         stop.set()
         for query in queries.values():
             query.stop()
-        _join(threads, (history, groups, upkeep))
+        for each in works:
+            each.wake.set()
+        for thread in threads:
+            thread.join(timeout=60)
 
 
-def _join(threads: Iterable[Thread], works: Iterable["Lasting"]) -> None:
-    for each in works:
-        each.wake.set()
-    for thread in threads:
-        thread.join(timeout=60)
-
-
-def _with_a_new_batch(queries: dict[str, StreamingQuery], seen: dict[str, int]) -> list[str]:
-    """The queries that have committed a batch since they were `seen` to."""
-    found = {name: query.lastProgress for name, query in queries.items()}
-    batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
-    new = [name for name, batch in batches.items() if batch != seen.get(name)]
-    seen.update(batches)
-    return new
+def _watch(
+    spark: SparkSession, config: Config, queries: dict[str, StreamingQuery], takers: Mapping[str, "Lasting"]
+) -> None:
+    """Until a query ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
+    seen: dict[str, int] = {}
+    while not _ended(spark, config, queries):
+        found = {name: query.lastProgress for name, query in queries.items()}
+        batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
+        for name, _ in batches.items() - seen.items():
+            takers[name].wake.set()
+        seen = batches
+        for each in takers.values():
+            if each.overtaken is not None:
+                raise each.overtaken
 
 
 class Lasting:
@@ -120,8 +114,6 @@ class Lasting:
             try:
                 work = work or self._prepare()
                 work()
-                if self._then is not None:
-                    self._then.set()
             except OvertakenError as error:
                 self.overtaken = error
                 return
@@ -129,15 +121,14 @@ class Lasting:
                 if stop.is_set():
                     return
                 work = None  # Made again, from the tables.
-                self._log(error)
+                if time.monotonic() - self._logged_at > LOGGED_EVERY_S:
+                    self._logged_at = time.monotonic()
+                    log.warning("%s failed and is tried again: %s", self.name, one_line(error))
                 stop.wait(AGAIN_AFTER_S)
             else:
+                if self._then is not None:
+                    self._then.set()
                 self.wake.wait(PAUSE_S)
-
-    def _log(self, error: Exception) -> None:
-        if time.monotonic() - self._logged_at > LOGGED_EVERY_S:
-            self._logged_at = time.monotonic()
-            log.warning("%s failed and is tried again: %s", self.name, one_line(error))
 
 
 def with_pool(spark: SparkSession, pool: str) -> None:

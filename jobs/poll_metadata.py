@@ -7,7 +7,6 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,11 +19,6 @@ from metadata_source.datasource import CLUSTERS_PER_TASK
 from schemas import bronze
 
 QUERY = "poll_metadata"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_job(QUERY, __doc__ or "", run, argv)
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
@@ -54,4 +48,4 @@ def check_slots(spark: SparkSession, clusters: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_job(QUERY, __doc__, run))

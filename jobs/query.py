@@ -4,7 +4,6 @@ spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME]
 [--group G]
 """
 
-import argparse
 import csv
 import difflib
 import io
@@ -36,7 +35,15 @@ class QueryError(ValueError):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    arguments = _parser().parse_args(argv)
+    parser = parser_of("query", __doc__, "the lake")
+    parser.add_argument("query", metavar="NAME|SQL", help=f"{', '.join(names())}; or a SELECT")
+    since = "a time in ISO form, or how long before --until (default %(default)s)"
+    parser.add_argument("--since", default="1 day", help=since)
+    parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
+    for name, alone in FILTERS.items():
+        parser.add_argument(f"--{name}", type=int if name == "broker" else str, help=f"this {alone} alone")
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default %(default)s)")
+    arguments = parser.parse_args(argv)
 
     def ask() -> None:
         now = datetime.now(UTC)
@@ -50,21 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return reported("query", ask)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = parser_of("query", __doc__, "the lake")
-    parser.add_argument("query", metavar="NAME|SQL", help=f"{', '.join(sorted(names()))}; or a SELECT")
-    since = "a time in ISO form, or how long before --until (default %(default)s)"
-    parser.add_argument("--since", default="1 day", help=since)
-    parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
-    for name, alone in FILTERS.items():
-        parser.add_argument(f"--{name}", type=int if name == "broker" else str, help=f"this {alone} alone")
-    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default %(default)s)")
-    return parser
-
-
 def names() -> list[str]:
-    """The names of the questions."""
-    return [file.stem for file in QUERIES.glob("*.sql")]
+    """The names of the questions, sorted."""
+    return sorted(file.stem for file in QUERIES.glob("*.sql"))
 
 
 def text_of(query: str) -> str:
@@ -73,7 +68,7 @@ def text_of(query: str) -> str:
         return query
     if query not in names():
         close = difflib.get_close_matches(query, names(), 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(names()))}"
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names())}"
         raise QueryError(f"no query is called {query!r}; {hint}")
     return (QUERIES / f"{query}.sql").read_text(encoding="utf-8")
 

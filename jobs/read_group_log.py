@@ -5,7 +5,6 @@ spark-submit jobs/read_group_log.py --config FILE [--once]
 
 import logging
 import sys
-from collections.abc import Sequence
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -20,11 +19,6 @@ from schemas import bronze
 QUERY = "read_group_log"
 
 log = logging.getLogger("kafka_metadata_history.read_group_log")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_job(QUERY, __doc__ or "", run, argv)
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
@@ -59,4 +53,4 @@ def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_job(QUERY, __doc__, run))

@@ -19,8 +19,7 @@ from jobs.common.cli import parser_of, reported
 from jobs.common.commit import append_rows, replace_rows
 from jobs.common.config import Config, ConfigError, load
 from jobs.common.session import spark_session
-from jobs.common.validity import Finding, batch_of_now, batches_of
-from jobs.common.window import window_of
+from jobs.common.validity import Finding, batches, done, window_of
 from metadata_source.text import text_table
 from schemas import bronze, quality, silver
 from schemas.internal import STATE, STATE_NOW
@@ -37,15 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser_of(JOB, __doc__, "lake, clusters, validation").parse_args(argv)
     for noisy in ("great_expectations", "py4j"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    findings: list[Finding] = []
 
-    def run() -> None:
+    def run() -> int:
         config = load(arguments.config)
-        findings.extend(apply(spark_session(JOB), config, datetime.now(UTC)))
+        findings = apply(spark_session(JOB), config, datetime.now(UTC))
         print(report(findings), end="")
+        return CRITICAL_FOUND if any(map(is_critical, findings)) else 0
 
-    failed = reported(JOB, run)
-    return failed or (CRITICAL_FOUND if any(map(is_critical, findings)) else 0)
+    return reported(JOB, run)
 
 
 def is_critical(finding: Finding) -> bool:
@@ -68,14 +66,13 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
     check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, STATE))
     ensure_tables(spark, lake, quality.TABLES)
     # All that a run knows of: rounds go on while it validates.
-    states = read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").toArrow().to_pylist()
-    window = window_of(spark, lake, JOB, states)
-    batches = [batch_of_now(spark, states, config.clusters, now), *(batches_of(window) if window else ())]
-    findings = validate(batches, Path(config.docs))
+    states = read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").localCheckpoint()
+    window = window_of(states)
+    findings = validate(batches(lake, states, window, config.clusters, now), Path(config.docs))
     run = {"run": f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", "ran_at": now}
     append_rows(spark, lake, quality.VALIDATIONS, [run | _row(each) for each in findings])
-    if window is not None:
-        replace_rows(spark, lake, STATE, window.done, f"history = '{JOB}'")
+    if window:
+        replace_rows(spark, lake, STATE, done(states), f"history = '{JOB}'")
     return findings
 
 

@@ -57,44 +57,34 @@ def _take_turns(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:  # noqa: F821
-    """Delta and Kafka's own Java classes on one local session, sized for two cores."""
+    """The jobs' settings and Kafka's own Java classes on one local session, sized for two cores."""
     from pyspark.sql import SparkSession
 
     from local_cluster.ivy import kafka_jars
     from tests.worker import worker_python
+    from truth.session import default_settings
 
     os.environ["PYSPARK_PYTHON"] = worker_python()
 
     own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
     classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
-    jars = [*sorted((ROOT / ".jars" / "delta").glob("*.jar")), *classes]
-    scratch = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        "spark.driver.memory": "6g",
-        # Delta remembers the logs of tables, and with each the plans that read it; every test makes tables.
-        "spark.driver.extraJavaOptions": (
-            f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
-            f"-Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+    scratch, settings = tmp_path_factory.mktemp("spark"), default_settings()
+    settings |= {
+        "spark.pyspark.python": worker_python(),
+        # Decoders are held against Kafka's own classes.
+        "spark.driver.extraClassPath": os.pathsep.join(
+            [str(ROOT / settings["spark.driver.extraClassPath"]), *map(str, classes)]
         ),
-        "spark.sql.session.timeZone": "UTC",
+        # All test files share the session, and every test makes tables: Delta remembers the logs of each, and with each
+        # log the plans that read it.
+        "spark.driver.memory": "6g",
+        "spark.driver.extraJavaOptions": (
+            f"{settings['spark.driver.extraJavaOptions']} -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+        ),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # Tables of tests are smaller than any of a job: fewer tasks are enough.
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",
-        # Hundreds of small plans, each run once: compiling them costs more than it saves.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.ui.explainMode": "simple",
-        "spark.databricks.delta.merge.materializeSource": "none",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
     }
     session = (
         SparkSession.builder.master("local[4]")

@@ -21,7 +21,9 @@ Again = Callable[[SparkSession, Config, str], None]
 """Computes the history of a cluster again; the last argument is the alias of the cluster."""
 
 
-def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None, again: Again | None = None) -> int:
+def run_job(
+    name: str, description: str | None, job: Job, argv: Sequence[str] | None = None, again: Again | None = None
+) -> int:
     """Parse `argv`, run `job` to its end, and return the exit status: 0, or 1 after one line that says what is wrong.
 
     `again`: what `--again CLUSTER` does in place of `job`; None: the job has no such flag.
@@ -47,24 +49,23 @@ def run_job(name: str, description: str, job: Job, argv: Sequence[str] | None, a
 
 def parser_of(name: str, description: str | None, config_holds: str) -> argparse.ArgumentParser:
     """A parser that asks for --config; of `description`, a module's docstring, it shows the first line."""
-    parser = argparse.ArgumentParser(prog=name, description=(description or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog=name, description=(description or "").partition("\n")[0])
     parser.add_argument("--config", required=True, metavar="FILE", help=f"YAML: {config_holds} (see conf/)")
     return parser
 
 
-def reported(name: str, action: Callable[[], None]) -> int:
-    """Do it, and return the exit status: 0, or 1 after one line that says what is wrong."""
+def reported(name: str, action: Callable[[], int | None]) -> int:
+    """Do it, and return its exit status (None: 0), or 1 after one line that says what is wrong."""
     # PySpark writes each error that it raises to stderr by itself, whole plans with it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
-        action()
+        return action() or 0
     except KeyboardInterrupt:
         return 130
     except (ValueError, RuntimeError, PySparkException, Py4JJavaError) as error:
         print(f"{name}: {one_line(error)}", file=sys.stderr)
         log.debug("traceback", exc_info=True)
         return 1
-    return 0
 
 
 def one_line(error: BaseException) -> str:

@@ -4,7 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -29,11 +29,8 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From when on something is called so.
-
-    A broker that leaves an ISR `flaps` times within `flap_window` is flapping. A group that rebalances `storm` times
-    within `storm_window` is in a storm. A client that joins a group `crash_loop` times within `crash_loop_window` is in
-    a crash loop.
+    """From when on a broker that leaves an ISR is flapping, a group that rebalances is in a storm, and a client that
+    joins it is in a crash loop: so many times within a window.
     """
 
     flaps: int = 3
@@ -67,7 +64,7 @@ class Config:
     lake: Lake
     checkpoints: str
     clusters: Mapping[str, Mapping[str, str]]
-    poll: Mapping[str, str]
+    poll: Mapping[str, str] = field(default_factory=dict)
     bronze_retention: timedelta = timedelta(days=7)
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
@@ -103,13 +100,12 @@ def load(path: str) -> Config:
     """Read and check the file at `path`. Raises ConfigError."""
     try:
         content = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
+        config = _config(_read("", content, _FILE))
+        _check_options(config)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    try:
-        config = _config(_read("", content, _FILE))
-        _check_options(config)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
     return config
@@ -134,27 +130,20 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _config(given: Mapping[str, Any]) -> Config:
+def _config(given: dict[str, Any]) -> Config:
+    """The configuration with these fields, and with what follows from where the lake is."""
     for key in ("lake", "clusters"):
         if key not in given:
             raise ValueError(f"{key} is missing")
-    lake: Lake = given["lake"]
-    checkpoints = given.get("checkpoints")
-    if checkpoints is None and lake.root is None:
-        raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
-    docs = None if lake.root is None or _URI.match(lake.root) else f"{lake.root}/quality/data_docs"
-    retention, history, validation = (given.get(key, {}) for key in ("retention", "history", "validation"))
-    return Config(
-        lake,
-        checkpoints or f"{str(lake).rstrip('/')}/checkpoints",
-        given["clusters"],
-        given.get("poll", {}),
-        retention.get("bronze", Config.bronze_retention),
-        Thresholds(**given.get("thresholds", {})),
-        validation.get("docs", docs),
-        given.get("group_log"),
-        history.get("polls_per_round", Config.polls_per_round),
-    )
+    root = given["lake"].root
+    if given.get("checkpoints") is None:
+        if root is None:
+            raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
+        given["checkpoints"] = f"{root.rstrip('/')}/checkpoints"
+    if root is not None and not _URI.match(root):
+        given.setdefault("docs", f"{root}/quality/data_docs")
+    limits = {limit.name: given.pop(limit.name) for limit in fields(Thresholds) if limit.name in given}
+    return Config(**given, thresholds=Thresholds(**limits))
 
 
 def _check_options(config: Config) -> None:
@@ -173,29 +162,29 @@ def _check_options(config: Config) -> None:
         parse_group_log(config.group_log_options({}), "stream")
 
 
+def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of Config that a mapping, and those in it, give. `name` is empty for the file."""
+    given = _mapping(name or "the file", value)
+    within = f"{name}." if name else ""
+    for key in given:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {within}{close[0]}?" if close else f"known here: {', '.join(known)}"
+            raise ValueError(f"unknown key {within}{key}; {hint}")
+    found: dict[str, Any] = {}
+    for key, item in given.items():
+        match known[key]:
+            case of_config, reader:
+                found[of_config] = reader(f"{within}{key}", item)
+            case section:
+                found |= _read(f"{within}{key}", item or {}, section)
+    return found
+
+
 # --- readers: each checks the value of a key, given by its whole name, and makes of it what Config holds ---
 
-Reader = Callable[[str, Any], Any]
 
-
-def _read(name: str, value: Any, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """Read a mapping: values by the names that Config has for its keys. `name` is empty for the file."""
-    mapping = _mapping(name or "the file", value)
-    within = f"{name}." if name else ""
-    for key in mapping:
-        if key not in readers:
-            close = difflib.get_close_matches(key, readers, 1)
-            hint = f"did you mean {within}{close[0]}?" if close else f"known here: {', '.join(readers)}"
-            raise ValueError(f"unknown key {within}{key}; {hint}")
-    fields = {key: re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", key) for key in mapping}
-    return {fields[key]: readers[key](f"{within}{key}", item) for key, item in mapping.items()}
-
-
-def _section(**readers: Reader) -> Reader:
-    return lambda name, value: _read(name, value or {}, readers)
-
-
-def _each(reader: Reader) -> Reader:
+def _each(reader: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:
     """Of a mapping with keys of any name."""
     return lambda name, value: {key: reader(f"{name}.{key}", item) for key, item in _mapping(name, value).items()}
 
@@ -208,7 +197,7 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
 
 def _lake(name: str, value: Any) -> Lake:
     if isinstance(value, Mapping):
-        catalog = _read(name, value, {"catalog": lambda _, catalog: catalog}).get("catalog")
+        catalog = _read(name, value, {"catalog": ("catalog", lambda _, catalog: catalog)}).get("catalog")
         if isinstance(catalog, str) and catalog:
             return Lake(catalog=catalog)
     elif isinstance(value, str) and value:
@@ -240,10 +229,13 @@ def _text(name: str, value: Any) -> str:
     raise ValueError(f"{name}: {value!r} is not text or a whole number")
 
 
-def _shared_text(name: str, value: Any) -> str:
-    if name.partition(".")[2].lower() in {"cluster", "clusters", "clusterid"}:
-        raise ValueError(f"{name}: what is of one cluster only stands under clusters")
-    return _text(name, value)
+def _options(name: str, value: Any) -> dict[str, str]:
+    """Options that hold for all clusters."""
+    given = _mapping(name, value or {})
+    for key in given:
+        if key.lower() in {"cluster", "clusters", "clusterid"}:
+            raise ValueError(f"{name}.{key}: what is of one cluster only stands under clusters")
+    return _each(_text)(name, given)
 
 
 def _duration(name: str, value: Any) -> timedelta:
@@ -259,21 +251,22 @@ def _count(least: int, name: str, value: Any) -> int:
     return value
 
 
-_FILE: Mapping[str, Reader] = {
-    "lake": _lake,
-    "checkpoints": lambda name, value: None if value is None else _place(name, value),
-    "clusters": _each(_each(_text)),
-    "poll": lambda name, value: _each(_shared_text)(name, value or {}),
-    "groupLog": lambda name, value: _each(_shared_text)(name, value or {}),
-    "retention": _section(bronze=_duration),
-    "thresholds": _section(
-        flaps=partial(_count, 1),
-        storm=partial(_count, 2),
-        crashLoop=partial(_count, 2),
-        flapWindow=_duration,
-        stormWindow=_duration,
-        crashLoopWindow=_duration,
-    ),
-    "history": _section(pollsPerRound=partial(_count, 1)),
-    "validation": _section(docs=_docs),
+_FILE: Mapping[str, Any] = {
+    "lake": ("lake", _lake),
+    "checkpoints": ("checkpoints", lambda name, value: None if value is None else _place(name, value)),
+    "clusters": ("clusters", _each(_each(_text))),
+    "poll": ("poll", _options),
+    "groupLog": ("group_log", _options),
+    "retention": {"bronze": ("bronze_retention", _duration)},
+    "thresholds": {
+        "flaps": ("flaps", partial(_count, 1)),
+        "storm": ("storm", partial(_count, 2)),
+        "crashLoop": ("crash_loop", partial(_count, 2)),
+        "flapWindow": ("flap_window", _duration),
+        "stormWindow": ("storm_window", _duration),
+        "crashLoopWindow": ("crash_loop_window", _duration),
+    },
+    "history": {"pollsPerRound": ("polls_per_round", partial(_count, 1))},
+    "validation": {"docs": ("docs", _docs)},
 }
+"""Each key of the file -> the field of Config, and its reader; or the keys in it."""

@@ -1,9 +1,8 @@
 """Great Expectations, as validation uses it: rules and rows in, findings and data docs out."""
 
 import os
-import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ class ValidationError(RuntimeError):
     """Raised when a rule cannot be tried. One line."""
 
 
-def validate(batches: Sequence[Batch], docs: Path) -> list[Finding]:
+def validate(batches: Iterable[Batch], docs: Path) -> list[Finding]:
     """Try every rule of every batch, write what came of it to the folder `docs` as HTML, and return it in their order.
 
     The rows belong to the session that `SparkSession.builder.getOrCreate` gives, which is the one that Great
@@ -40,14 +39,19 @@ def validate(batches: Sequence[Batch], docs: Path) -> list[Finding]:
 
 
 def _validated(context: Any, source: Any, batch: Batch) -> list[Finding]:
-    expectations = [_expectation(rule) for rule in batch.rules]
-    suite = context.suites.add(gx.ExpectationSuite(batch.subject, expectations=expectations))
+    suite = context.suites.add(gx.ExpectationSuite(batch.subject, expectations=list(map(_expectation, batch.rules))))
     data = source.add_dataframe_asset(batch.subject).add_batch_definition_whole_dataframe("new rows")
     definition = context.validation_definitions.add(gx.ValidationDefinition(name=batch.subject, data=data, suite=suite))
     results = definition.run(batch_parameters={"dataframe": batch.rows}, result_format="COMPLETE").results
     by_rule = {result.expectation_config.meta["rule"]: result for result in results}
-    checked = batch.rows.count()
-    return [_finding(batch.subject, rule, by_rule[rule.name], checked) for rule in batch.rules]
+    checked, findings = batch.rows.count(), []
+    for rule in batch.rules:
+        result = by_rule[rule.name]
+        if result.exception_info.get("raised_exception", True):
+            raise ValidationError(f"{rule.name}: cannot be tried on {batch.subject}: {result.exception_info}")
+        violating = [row["violating"] for row in result.result["details"]["unexpected_rows"]]
+        findings.append(Finding(batch.subject, rule, checked, result.result["observed_value"], violating))
+    return findings
 
 
 def _expectation(rule: Rule) -> gx.expectations.UnexpectedRowsExpectation:
@@ -60,23 +64,14 @@ def _expectation(rule: Rule) -> gx.expectations.UnexpectedRowsExpectation:
     )
 
 
-def _finding(subject: str, rule: Rule, result: Any, checked: int) -> Finding:
-    if result.exception_info.get("raised_exception", True):
-        raise ValidationError(f"{rule.name}: cannot be tried on {subject}: {result.exception_info}")
-    violating = [row["violating"] for row in result.result["details"]["unexpected_rows"]]
-    return Finding(subject, rule, checked, result.result["observed_value"], violating)
-
-
 def _write_docs(context: Any, docs: Path) -> None:
     """Build the site beside its place, and put it there when it is whole."""
     docs.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{docs.name}-", dir=docs.parent))
-    try:
-        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(work / "new")}
+    with tempfile.TemporaryDirectory(prefix=f".{docs.name}-", dir=docs.parent, ignore_cleanup_errors=True) as work:
+        new, old = Path(work, "new"), Path(work, "old")
+        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(new)}
         context.add_data_docs_site(SITE, {"class_name": "SiteBuilder", "store_backend": store})
         context.build_data_docs(site_names=[SITE])
         if docs.exists():
-            docs.rename(work / "old")
-        (work / "new").rename(docs)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+            docs.rename(old)
+        new.rename(docs)

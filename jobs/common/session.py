@@ -2,7 +2,7 @@
 
 import os
 import sys
-from functools import cache
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -17,13 +17,16 @@ def spark_session(name: str) -> SparkSession:
     # Workers run the driver's interpreter: the first python3 on the PATH need not have the package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    found = "nothing"
     try:
         spark.catalog.tableExists("delta.`/does/not/exist`")
     except AnalysisException as error:
-        if "DELTA" not in (error.getCondition() or str(error)).split(".")[0]:
-            raise SessionError(_NO_DELTA) from error
-    else:
-        raise SessionError(_NO_DELTA)
+        found = (error.getCondition() or str(error)).split(".")[0]
+    if "DELTA" not in found:
+        raise SessionError(
+            "this Spark session has no Delta: start it with --properties-file conf/spark-defaults.conf, or see there "
+            "what to set"
+        )
     return spark
 
 
@@ -32,29 +35,21 @@ COMPILED_FROM = 20_000
 takes a third longer.
 """
 _COMPILER = "spark.sql.codegen.factoryMode"
+_COMPILING: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
 
 def session_for(spark: SparkSession, rows: int) -> SparkSession:
     """The session in which to work on so many rows: `spark`, or one beside it that compiles (conf/spark-defaults.conf
-    says not to).
+    says not to). That one is kept as long as `spark` is.
     """
     if rows < COMPILED_FROM or spark.conf.get(_COMPILER, "") != "NO_CODEGEN":
         return spark
-    return _compiling(spark)
-
-
-@cache
-def _compiling(spark: SparkSession) -> SparkSession:
-    beside = spark.newSession()
-    for name, value in spark.conf.getAll.items():
-        if beside.conf.isModifiable(name):
-            beside.conf.set(name, value)
-    beside.conf.set(_COMPILER, "FALLBACK")
-    beside.conf.set("spark.sql.codegen.wholeStage", "true")
-    return beside
-
-
-_NO_DELTA = (
-    "this Spark session has no Delta: start it with --properties-file conf/spark-defaults.conf, or see there "
-    "what to set"
-)
+    if spark not in _COMPILING:
+        beside = spark.newSession()
+        for name, value in spark.conf.getAll.items():
+            if beside.conf.isModifiable(name):
+                beside.conf.set(name, value)
+        beside.conf.set(_COMPILER, "FALLBACK")
+        beside.conf.set("spark.sql.codegen.wholeStage", "true")
+        _COMPILING[spark] = beside
+    return _COMPILING[spark]

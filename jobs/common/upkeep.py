@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time, timedelta
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.commit import replace_rows
@@ -48,7 +48,6 @@ def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> Non
     now = datetime.now(UTC)
     last_at, noted = _last(spark, lake) or (now, {})
     expire_bronze(spark, lake, bronze_retention, now)
-    expire_group_log(spark, lake, bronze_retention, now)
 
     def tend(table: Table) -> tuple[str, int | None] | None:
         if not table_exists(spark, lake, table):
@@ -59,11 +58,11 @@ def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> Non
         commits = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 8").collect()
         change = next((commit.version for commit in commits if not commit.operation.startswith(OWN)), before)
         closed = _closed_part(table, now)
-        if change != before or closed != _closed_part(table, last_at):
+        has_changed = change != before or closed != _closed_part(table, last_at)
+        if has_changed:
             spark.sql(f"OPTIMIZE {name} WHERE {closed}" if closed else f"OPTIMIZE {name}")
-            spark.sql(f"VACUUM {name}")
-        elif last_at < commits[0].timestamp.astimezone(UTC) + REMOVED_AFTER <= now:
-            # Files that its last change replaced may go by now.
+        # Files that its last change replaced may go later.
+        if has_changed or last_at < commits[0].timestamp.astimezone(UTC) + REMOVED_AFTER <= now:
             spark.sql(f"VACUUM {name}")
         return table.full_name, change
 
@@ -85,34 +84,49 @@ def _note(spark: SparkSession, lake: Lake, at: datetime, changes: Mapping[str, i
 
 
 def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:
-    """Drop days of polls that are older than `retention`, once they and all before them were taken into history."""
-    memory = "struct<seen: map<string, bigint>, waiting: array<string>>"
-    # Polls that wait are read again: none of theirs counts as taken.
-    first_to_wait = "split_part(array_min(waiting), '/', 2)::bigint"
-    is_taken = f"n <= seen[stream] AND coalesce(n < {first_to_wait}, true)"
-    # Polls of an older stream that come after those of the newest are never taken.
-    is_late = "stream < array_max(map_keys(seen)) AND coalesce(n > seen[stream], true)"
-    needed = f"record = 'poll' AND NOT coalesce({is_taken}, false) AND NOT coalesce({is_late}, false)"
-    states = _remembered(spark, lake, "silver", memory)
-    _drop_days(spark, lake, bronze.METADATA_POLLS, states, needed, retention=retention, now=now)
+    """Drop days of bronze that are older than `retention`, once all rows up to their end were taken into history.
 
-
-def expire_group_log(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:
-    """Drop days of the coordinators' log that were read longer ago than `retention`, once they and all before them were
-    taken.
+    They go whole: Delta takes their files out of the table unread, which no append of another day conflicts with.
     """
-    era, taken = (f"places[string(log_partition)][{index}]" for index in (0, 1))
-    # Before a log was truncated it had offsets that it may not reach again for long.
-    is_of_era = f"{era} <= 0 OR read_at >= timestamp_micros({era})"
-    needed = f"{taken} IS NULL OR (coalesce(next_offset, offset + 1) > {taken} AND ({is_of_era}))"
-    states = _remembered(spark, lake, "rebalance_history", "struct<places: map<string, array<bigint>>>")
-    _drop_days(spark, lake, bronze.GROUP_LOG, states, needed, retention=retention, now=now)
+    for table, needed in _NEEDED.items():
+        if not table_exists(spark, lake, table):
+            continue
+        rows = lake.read(spark, table)
+        days = [row.day for row in rows.where(_closed(now)).select("day").distinct().collect()]
+        if (old := droppable_days(days, retention, now, needed_from=None)) is None:
+            continue
+        found = spark.sql(needed, rows=rows.where(F.col("day") < old), states=read_view(spark, lake, STATE_NOW))
+        if (cutoff := droppable_days(days, retention, now, needed_from=found.collect()[0][0])) is not None:
+            spark.sql(f"DELETE FROM {lake.identifier(table)} WHERE day < DATE'{cutoff}'")
+            log.info("%s: days before %s are gone", table.full_name, cutoff)
 
 
-def _remembered(spark: SparkSession, lake: Lake, history: str, memory: str) -> DataFrame:
-    """`cluster`, and what the history remembers of it, in columns."""
-    states = read_view(spark, lake, STATE_NOW).where(f"history = '{history}'")
-    return states.select("cluster", F.from_json("memory", memory).alias("of")).select("cluster", "of.*")
+_NEEDED = {
+    bronze.METADATA_POLLS: """
+        SELECT min(day) FROM {rows} LEFT JOIN (
+          SELECT cluster, from_json(memory, 'seen map<string, bigint>, waiting array<string>') AS of
+          FROM {states} WHERE history = 'silver'
+        ) USING (cluster)
+        WHERE record = 'poll'
+          -- Polls that wait are read again: none of theirs counts as taken.
+          AND NOT coalesce(n <= of.seen[stream]
+            AND coalesce(n < CAST(split_part(array_min(of.waiting), '/', 2) AS bigint), true), false)
+          -- Polls of an older stream that come after those of the newest are never taken.
+          AND NOT coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false)
+    """,
+    bronze.GROUP_LOG: """
+        SELECT min(day) FROM {rows} LEFT JOIN (
+          SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
+          FROM {states} WHERE history = 'rebalance_history'
+        ) USING (cluster)
+        WHERE places[string(log_partition)][1] IS NULL
+          OR coalesce(next_offset, offset + 1) > places[string(log_partition)][1]
+          -- Before a log was truncated it had offsets that it may not reach again for long.
+          AND (places[string(log_partition)][0] <= 0
+            OR read_at >= timestamp_micros(places[string(log_partition)][0]))
+    """,
+}
+"""Table of bronze -> the day of the oldest of its rows that some history still needs, by what that remembers."""
 
 
 def droppable_days(days: Iterable[date], retention: timedelta, now: datetime, needed_from: date | None) -> date | None:
@@ -121,42 +135,10 @@ def droppable_days(days: Iterable[date], retention: timedelta, now: datetime, ne
     Those may that have been over for `retention`, and lie before the day of the oldest row that some history still
     needs.
     """
-
-    def is_droppable(day: date) -> bool:
-        over_at = datetime.combine(day, time(), UTC) + timedelta(days=1, milliseconds=MAX_BATCH_MS)
-        return now - over_at >= retention and (needed_from is None or day < needed_from)
-
-    droppable = [day for day in days if is_droppable(day)]
+    length = timedelta(days=1, milliseconds=MAX_BATCH_MS)
+    old = [day for day in days if now - datetime.combine(day, time(), UTC) - length >= retention]
+    droppable = [day for day in old if needed_from is None or day < needed_from]
     return max(droppable) + timedelta(days=1) if droppable else None
-
-
-def _drop_days(
-    spark: SparkSession,
-    lake: Lake,
-    table: Table,
-    states: DataFrame,
-    needed: str,
-    *,
-    retention: timedelta,
-    now: datetime,
-) -> None:
-    """Drop days whole. Delta takes their files out of the table unread, which no append of another day conflicts with.
-
-    `needed`: whether a history still needs a row of `table`, by what `states` have of its cluster.
-    """
-    if not table_exists(spark, lake, table):
-        return
-    rows = lake.read(spark, table)
-    days = [row.day for row in rows.where(_closed(now)).select("day").distinct().collect()]
-    old = droppable_days(days, retention, now, needed_from=None)
-    if old is None:
-        return
-    known = rows.where(F.col("day") < old).join(F.broadcast(states), "cluster", "left")
-    needed_from = known.where(needed).agg(F.min("day")).collect()[0][0]
-    cutoff = droppable_days(days, retention, now, needed_from)
-    if cutoff is not None:
-        spark.sql(f"DELETE FROM {lake.identifier(table)} WHERE day < DATE'{cutoff}'")
-        log.info("%s: days before %s are gone", table.full_name, cutoff)
 
 
 def _closed_part(table: Table, now: datetime) -> str | None:

@@ -1,23 +1,25 @@
-"""Rules that bronze and silver must keep (validity.yaml), and the rows that must keep them: those that are new."""
+"""Rules that bronze and silver must keep, and the rows that must keep them: those that are new (validity.yaml)."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 import yaml
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
-from jobs.common.window import State, Window
 from schemas import bronze, silver
+from schemas.lake import Lake
 from schemas.table import Table
 
 Severity = Literal["critical", "warning"]
+State = Mapping[str, Any]
+"""A row of internal.state."""
+
+_BOUNDS = "cluster string, done_poll string, done_at timestamp, settled_poll string, settled_at timestamp"
 
 
 @dataclass(frozen=True)
@@ -51,162 +53,93 @@ class Finding:
     violating: list[str]
 
 
-# --- bronze ---
-
-
-def polls_since(window: Window) -> DataFrame:
-    """Rows of bronze in the window, and those of the poll that it begins after; `is_new` tells them apart."""
-    clusters = window.clusters.select("cluster", "done_poll", "settled_poll")
-    first, last = clusters.agg(F.min("done_poll"), F.max("settled_poll")).collect()[0]
-    return (
-        window.lake.read(clusters.sparkSession, bronze.METADATA_POLLS)
-        .where(F.col("poll_id").between(first, last))  # what passes over older files
-        .join(F.broadcast(clusters), "cluster")
-        .where("poll_id BETWEEN done_poll AND settled_poll")
-        .withColumn("is_new", F.expr("poll_id > done_poll"))
+SUBJECTS: Mapping[str, tuple[str, list[Rule]]] = {
+    subject: (
+        of["rows"],
+        [
+            Rule(name, severity, rule[severity], rule["broken"], rule["shows"])
+            for name, rule in of["rules"].items()
+            for severity in get_args(Severity)
+            if severity in rule
+        ],
     )
-
-
-def headers(window: Window) -> DataFrame:
-    """New headers of polls, each with when the one before was sent and the topics that bronze has of it."""
-    rows = polls_since(window)
-    topics = rows.where("record = 'topic' AND present").groupBy("cluster", "poll_id")
-    before = Over.partitionBy("cluster").orderBy("poll_id").rowsBetween(Over.unboundedPreceding, -1)
-    return (
-        rows.where("record = 'poll'")
-        .withColumn("prev_sent_at", F.last("sent_at", ignorenulls=True).over(before))
-        .where("is_new")
-        .join(topics.agg(F.count_distinct("topic").alias("topics")), ["cluster", "poll_id"], "left")
-        .fillna(0, "topics")
-    )
-
-
-def answered_topics(window: Window) -> DataFrame:
-    """Topics as newly answered, with the partition numbers that came."""
-    topics = polls_since(window).where("is_new AND record = 'topic' AND present AND error_code = 0")
-    numbers = F.flatten(F.collect_list("partitions.partition"))
-    return _numbered(
-        topics.groupBy("cluster", "poll_id", "topic").agg(
-            F.max("partition_count").alias("partition_count"), numbers.alias("numbers")
-        )
-    )
-
-
-def _numbered(topics: DataFrame) -> DataFrame:
-    """`topics` with how many `numbers` there are, and the first ten that should be there and are not."""
-    wanted = F.expr("IF(partition_count > 0, sequence(0, partition_count - 1), NULL)")
-    numbers = F.coalesce("numbers", F.array().cast("array<int>"))
-    missing = F.slice(F.array_except(wanted, numbers), 1, 10)
-    return topics.withColumns({"partitions": F.size(numbers), "missing": missing})
-
-
-def log_rows(window: Window) -> DataFrame:
-    """Rows of the coordinators' log that were read between the polls of the window, each with where the span before it
-    ended.
-
-    Of records prev_next_offset is null; of the first span of each partition too: what was before it is not looked at.
-    """
-    spans = Over.partitionBy("cluster", "log_partition", F.col("record") == "record").orderBy("read_at", "offset")
-    return (
-        window.later(bronze.GROUP_LOG, "read_at")
-        .join(F.broadcast(window.clusters.drop("cluster_id")), "cluster")
-        .where("(done_at IS NULL OR read_at > done_at) AND read_at <= settled_at")
-        .withColumn("prev_next_offset", F.lag("next_offset").over(spans))
-    )
-
-
-# --- silver ---
-
-
-def new_states(window: Window) -> DataFrame:
-    """States of partitions that are new."""
-    return window.read(silver.PARTITION_SNAPSHOTS, "valid_from").where("is_new")
-
-
-def known_topics(window: Window) -> DataFrame:
-    """Topics of which something is new and that live, with the partition numbers that silver has of them."""
-    key = ["cluster_id", "topic"]
-    topics, partitions = (
-        window.read(table, "valid_to").where("superseded_poll IS NULL")
-        for table in (silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS)
-    )
-    touched = topics.where("is_new").select(key).union(partitions.where("is_new").select(key)).distinct()
-    return _numbered(
-        topics.where("error_code = 0 AND partition_count IS NOT NULL")
-        .join(F.broadcast(touched), key, "left_semi")
-        .join(partitions.groupBy(key).agg(F.collect_list("partition").alias("numbers")), key, "left")
-    )
-
-
-def intervals(window: Window) -> DataFrame:
-    """Rows over time of each `key` (JSON) of a `table` whose states changed, each with the one that follows."""
-    return reduce(DataFrame.union, (_intervals_of(table, window) for table in silver.SNAPSHOTS))
-
-
-def _intervals_of(table: Table, window: Window) -> DataFrame:
-    key = list(table.key[:-1])
-    rows = window.read(table, "valid_to")
-    of_one = Over.partitionBy(key)
-    return (
-        rows.join(rows.where("is_changed").select(key), key, "left_semi")
-        .withColumn("next_first_poll", F.lead("first_poll").over(of_one.orderBy("first_poll")))
-        .withColumn("current_rows", F.count_if(F.col("superseded_poll").isNull()).over(of_one))
-        .withColumns({"table": F.lit(table.full_name), "key": F.to_json(F.struct(key))})
-        .select("table", "cluster", "key", "first_poll", "superseded_poll", "next_first_poll", "current_rows")
-    )
-
-
-def new_gaps(window: Window) -> DataFrame:
-    """Gaps in polling that ended in the window."""
-    return window.within(window.later(silver.POLL_GAPS, "gap_end"), "until_poll")
-
-
-# --- the rules, and what they hold of ---
-
-
-def _rules() -> dict[str, tuple[Rule, ...]]:
-    written = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return {subject: tuple(Rule(**rule) for rule in rules) for subject, rules in written.items()}
-
-
-class Subject(NamedTuple):
-    """Rows that rules hold of: `rows` takes them from the window of a run."""
-
-    name: str
-    rows: Callable[[Window], DataFrame]
-    rules: tuple[Rule, ...]
-
-
-_ROWS = {
-    "bronze polls": headers,
-    "bronze topics": answered_topics,
-    "bronze group log": log_rows,
-    "silver partitions": new_states,
-    "silver topics": known_topics,
-    "silver intervals": intervals,
-    "silver gaps": new_gaps,
+    for subject, of in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items()
 }
-_RULES = _rules()
-SUBJECTS = tuple(Subject(name, rows, _RULES[name]) for name, rows in _ROWS.items())
+"""Rows, as SQL over the frames of a run, and the rules that hold of them. NOW holds at any time, the others of news."""
 NOW = "silver progress"
 
+_WINDOW = """
+SELECT s.cluster, coalesce(v.done_poll, '') AS done_poll, v.done_at,
+  s.done_poll AS settled_poll, s.done_at AS settled_at
+FROM {states} s LEFT JOIN {states} v ON v.history = 'validate' AND v.cluster_id = s.cluster_id
+WHERE s.history = 'silver' AND s.done_poll > coalesce(v.done_poll, '')
+"""
+_DONE = """
+SELECT 'validate' AS history, cluster, 0L AS round, '{{}}' AS memory,
+  max_by(cluster_id, done_poll) AS cluster_id, max(done_poll) AS done_poll, max_by(done_at, done_poll) AS done_at
+FROM {states} WHERE done_poll IS NOT NULL GROUP BY cluster
+"""
+_INTERVALS = """
+SELECT '{table}' AS table, cluster, to_json(struct({key})) AS key, first_poll, superseded_poll,
+  lead(first_poll) OVER (PARTITION BY {key} ORDER BY first_poll) AS next_first_poll,
+  count_if(superseded_poll IS NULL) OVER (PARTITION BY {key}) AS current_rows
+FROM {{rows}} LEFT SEMI JOIN (SELECT {key} FROM {{rows}} WHERE first_poll > done_poll OR superseded_poll > done_poll)
+USING ({key})
+"""
 
-def batches_of(window: Window) -> Iterator[Batch]:
-    """The new rows of each subject, and its rules."""
-    return (Batch(each.name, each.rows(window).localCheckpoint(), each.rules) for each in SUBJECTS)
+
+def window_of(states: DataFrame) -> list[State]:
+    """The polls of each cluster that validation has not seen: those in (done, settled], by rows of internal.state."""
+    rows: list[State] = states.sparkSession.sql(_WINDOW, states=states).toArrow().to_pylist()
+    return rows
 
 
-def batch_of_now(spark: SparkSession, states: Iterable[State], aliases: Iterable[str], now: datetime) -> Batch:
-    """The clusters that are configured, each with its last good poll: of them a rule holds at any time."""
-    silver_rows = {state["cluster"]: state for state in states if state["history"] == "silver"}
-    columns = (
-        "cluster string, last_good_at timestamp, interval_ms bigint, failed_polls bigint, error_kinds array<string>, "
-        "now timestamp"
-    )
-    rows = []
-    for alias in aliases:
-        state = silver_rows.get(alias, {"memory": "{}"})
-        memory = json.loads(state["memory"])
-        failed = memory.get("failed_polls", 0), memory.get("error_kinds", [])
-        rows.append((alias, state.get("last_seen_at"), state.get("interval_ms"), *failed, now))
-    return Batch(NOW, spark.createDataFrame(rows, columns), _RULES[NOW])
+def done(states: DataFrame) -> list[State]:
+    """The rows of internal.state that say that all is validated up to where silver is."""
+    rows: list[State] = states.sparkSession.sql(_DONE, states=states).toArrow().to_pylist()
+    return rows
+
+
+def batches(
+    lake: Lake, states: DataFrame, window: Sequence[State], aliases: Iterable[str], now: datetime
+) -> Iterator[Batch]:
+    """The rows of each subject, with its rules: the clusters that are configured, and what is new in the window."""
+    spark = states.sparkSession
+    configured = spark.createDataFrame([(alias, now) for alias in aliases], "cluster string, now timestamp")
+    frames = {"states": states, "configured": configured} | (_new(spark, lake, window) if window else {})
+    for subject in SUBJECTS if window else [NOW]:
+        query, rules = SUBJECTS[subject]
+        yield Batch(subject, spark.sql(query, **frames).localCheckpoint(), rules)
+
+
+def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, Any]:
+    """Frames of tables as far as the window goes, with the bounds of their clusters. Older files are passed over."""
+    bounds = spark.createDataFrame([tuple(row.values()) for row in window], _BOUNDS)
+    times = [row["done_at"] for row in window]
+    # Of streams and numbers files have statistics, of the ids that are made of both they have none.
+    stream, _, n = min(row["done_poll"] for row in window).partition("/")
+    is_later = f"stream > '{stream}' OR (stream = '{stream}' AND n >= {int(n or 0)})"
+    polls = lake.read(spark, bronze.METADATA_POLLS).where(is_later).join(F.broadcast(bounds), "cluster")
+
+    def since(table: Table, time: str) -> DataFrame:
+        rows = lake.read(spark, table)
+        rows = rows if None in times else rows.where((F.col(time) >= min(times)) | F.col(time).isNull())
+        return rows.join(F.broadcast(bounds), "cluster")
+
+    def snapshots(table: Table) -> DataFrame:
+        """As they were when the window ended: what came after is not known yet."""
+        end = F.expr("IF(superseded_poll > settled_poll, NULL, superseded_poll)")
+        return since(table, "valid_to").where("first_poll <= settled_poll").withColumn("superseded_poll", end)
+
+    def intervals(table: Table) -> DataFrame:
+        query = _INTERVALS.format(table=table.full_name, key=", ".join(table.key[:-1]))
+        return spark.sql(query, rows=snapshots(table))
+
+    return {
+        "polls": polls.where("poll_id BETWEEN done_poll AND settled_poll"),
+        "log": since(bronze.GROUP_LOG, "read_at"),
+        "topics": snapshots(silver.TOPIC_SNAPSHOTS),
+        "partitions": snapshots(silver.PARTITION_SNAPSHOTS),
+        "intervals": reduce(DataFrame.union, map(intervals, silver.SNAPSHOTS)),
+        "gaps": since(silver.POLL_GAPS, "gap_end"),
+    }

@@ -28,7 +28,7 @@ from pyspark.errors import AnalysisException
 from jobs import read_group_log
 from jobs.common.commit import replace_rows
 from jobs.common.config import load
-from jobs.common.upkeep import expire_group_log
+from jobs.common.upkeep import expire_bronze
 from metadata_source.errors import GroupLogError
 from metadata_source.group_log.client import GROUP_ID, LogWatcher
 from metadata_source.group_log.datasource import TOPIC, KafkaGroupLogSource
@@ -491,5 +491,5 @@ groupLog:
         row = {"history": "rebalance_history", "cluster": "here", "cluster_id": "id", "round": 1, "memory": memory}
         replace_rows(spark, loaded.lake, internal.STATE, [row], "history = 'rebalance_history'")
         now = datetime.now(UTC) + timedelta(days=days_later)
-        expire_group_log(spark, loaded.lake, timedelta(days=7), now)
+        expire_bronze(spark, loaded.lake, timedelta(days=7), now)
         assert log().count() == kept

@@ -155,7 +155,7 @@ def test_what_is_not_new_is_not_looked_at_again(nothing_new: list[Finding]) -> N
 
 def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None:
     found = broken(planted)
-    assert set(found) == {rule.name for subject in validity.SUBJECTS for rule in subject.rules} | {"polled_now"}
+    assert set(found) == {rule.name for _, rules in validity.SUBJECTS.values() for rule in rules} | {"polled_now"}
     orders, clicks = ({"cluster": "prod", "topic": topic, "first_poll": poll(3)} for topic in ("orders", "clicks"))
     assert found["leader_is_replica"] == [{**orders, "partition": 0, "leader": 9, "replicas": [1, 2, 3]}]
     assert found["isr_within_replicas"] == [{**orders, "partition": 1, "isr": [1, 2, 4], "replicas": [2, 3, 1]}]

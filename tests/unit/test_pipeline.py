@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 from jobs import pipeline, poll_metadata, read_group_log
 from jobs.common.rounds import OvertakenError
-from jobs.pipeline import Lasting, _ended, _run_once
+from jobs.pipeline import Lasting, _ended, _run_once, _watch
 
 LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] cluster orders: nobody answers")
 POLLS, LOG = poll_metadata.QUERY, read_group_log.QUERY
@@ -91,6 +91,37 @@ def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) ->
         ended(Streams(LOG_IS_AWAY), {POLLS: Query(error), LOG: Query(LOG_IS_AWAY)})
     assert raised.value is error
     assert started == []
+
+
+def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest batches of polls and of the log at each look, None before the first; then a query has ended."""
+    looks = iter([(None, None), (0, None), (0, 0), (0, 0), (1, 2)])
+    queries: Any = {POLLS: SimpleNamespace(), LOG: SimpleNamespace()}
+    takers = {name: Lasting(name, lambda: lambda: None) for name in queries}
+    woken: list[list[str]] = []
+
+    def look(*_: object) -> bool:
+        woken.append([name for name, each in takers.items() if each.wake.is_set()])
+        for each in takers.values():
+            each.wake.clear()
+        if (batches := next(looks, None)) is None:
+            return True
+        for query, batch in zip(queries.values(), batches, strict=True):
+            query.lastProgress = None if batch is None else SimpleNamespace(batchId=batch)
+        return False
+
+    monkeypatch.setattr(pipeline, "_ended", look)
+    _watch(None, None, queries, takers)  # type: ignore[arg-type]
+    assert woken == [[], [], [POLLS], [LOG], [], [POLLS, LOG]]
+
+
+def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_ended", lambda *_: False)
+    history, groups = (Lasting(name, lambda: lambda: None) for name in ("history", "groups"))
+    groups.overtaken = OvertakenError("another run makes it now")
+    with pytest.raises(OvertakenError) as raised:
+        _watch(None, None, {}, {POLLS: history, LOG: groups})  # type: ignore[arg-type]
+    assert raised.value is groups.overtaken
 
 
 def test_the_job_of_the_log_alone_starts_again_too(monkeypatch: pytest.MonkeyPatch) -> None:

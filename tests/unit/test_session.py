@@ -1,0 +1,59 @@
+"""The session that compiles: one beside each session, for as long as that is there. Settings are a dict here."""
+
+import gc
+import weakref
+from typing import Any
+
+from jobs.common.session import COMPILED_FROM, session_for
+
+
+class Settings(dict[str, str]):
+    """Those of a session; that of Spark's own is fixed."""
+
+    @property
+    def getAll(self) -> dict[str, str]:  # noqa: N802 - as Spark has it
+        return dict(self)
+
+    def isModifiable(self, name: str) -> bool:  # noqa: N802
+        return name != "spark.master"
+
+    def set(self, name: str, value: str) -> None:
+        assert self.isModifiable(name)
+        self[name] = value
+
+
+class Session:
+    def __init__(self, **settings: str) -> None:
+        self.conf = Settings({name.replace("_", "."): value for name, value in settings.items()})
+
+    def newSession(self) -> "Session":  # noqa: N802
+        return Session()
+
+
+def session(mode: str = "NO_CODEGEN") -> Any:
+    return Session(spark_master="local", spark_sql_codegen_factoryMode=mode, spark_sql_shuffle_partitions="4")
+
+
+def test_many_rows_are_worked_on_in_one_session_that_compiles() -> None:
+    spark = session()
+    assert session_for(spark, COMPILED_FROM - 1) is spark
+    beside = session_for(spark, COMPILED_FROM)
+    assert beside is session_for(spark, 10 * COMPILED_FROM) is not spark
+    assert beside.conf == {
+        "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.shuffle.partitions": "4",
+    }
+    assert session_for(session(), COMPILED_FROM) is not beside
+    compiling = session("FALLBACK")
+    assert session_for(compiling, COMPILED_FROM) is compiling
+
+
+def test_it_goes_with_its_session() -> None:
+    spark = session()
+    beside = weakref.ref(session_for(spark, COMPILED_FROM))
+    gc.collect()
+    assert beside() is not None
+    del spark
+    gc.collect()
+    assert beside() is None
