@@ -38,7 +38,7 @@ from jobs.rules.round import SILVER
 from jobs.rules.takes import NOTED_AFTER
 from schemas import groups
 from schemas.bronze import GROUP_LOG
-from schemas.internal import GROUP_STATES
+from schemas.internal import GROUP_STATES, STATE
 from schemas.silver import COORDINATORS, GROUP_SNAPSHOTS
 from schemas.table import PART, Table
 
@@ -105,13 +105,15 @@ class Plan:
 
 
 class RebalanceHistory(Maker):
-    """The history of groups, and how far it is. States of a round that is still to come have none."""
+    """The history of groups, and how far it is. A state that no round has noted yet has no round."""
 
     by = "group_id"
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         self._noted_at = datetime.now(UTC)
         self._looked: dict[str, str] = {}
+        self._silver_version: int | None = None
+        self._of_silver: dict[str, Row] = {}
         super().__init__(spark, config, [JOB])
         self._noted = self._last_version()
 
@@ -125,7 +127,7 @@ class RebalanceHistory(Maker):
 
     def round(self, now: datetime) -> bool:
         """Make one round of what is new; whether there was anything to write."""
-        of_silver = {row["cluster"]: row for row in self._silver()}
+        of_silver = self._silver()
         ids = {cluster: row["cluster_id"] for cluster, row in of_silver.items()}
         news = News({row["cluster"]: Take(row["cluster_id"]) for row in self._unnoted() if row["cluster"] != _LOG})
         newest, last = newest_version(self._spark, self._lake, GROUP_LOG), self._last_version()
@@ -158,10 +160,18 @@ class RebalanceHistory(Maker):
 
     # --- what is new ---
 
-    def _silver(self) -> list[Row]:
-        """How far silver is with each cluster."""
-        states = states_of(self._spark, self._lake)
-        return [row for (history, _), row in states.items() if history == SILVER and row["cluster_id"] is not None]
+    def _silver(self) -> dict[str, Row]:
+        """How far silver is with each cluster, by alias; read again where internal.states has more."""
+        version = newest_version(self._spark, self._lake, STATE)
+        if version != self._silver_version:
+            found = states_of(self._spark, self._lake)
+            self._of_silver = {
+                cluster: row
+                for (history, cluster), row in found.items()
+                if history == SILVER and row["cluster_id"] is not None
+            }
+            self._silver_version = version
+        return self._of_silver
 
     def _read_log(self, news: News, first: int, ids: Mapping[str, str]) -> None:
         """Add what versions of the log appended, from `first` on. `ids`: alias -> cluster id, of clusters whose answers
