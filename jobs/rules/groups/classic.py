@@ -2,12 +2,11 @@
 it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from jobs.rules.groups.endings import ended
-from jobs.rules.groups.moves import assigned, by_identity, identity
+from jobs.rules.groups.compare import by_identity, changes, identity, owners
+from jobs.rules.groups.endings import begun, ended, overtaken, skipped
 from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told
 from jobs.rules.groups.state import (
     CLASSIC,
@@ -15,13 +14,11 @@ from jobs.rules.groups.state import (
     Member,
     Moment,
     Partitions,
+    Row,
     Standing,
     State,
-    begun,
     gathered,
     numbered,
-    skipped,
-    total,
 )
 
 CONSUMER_PROTOCOL = "consumer"
@@ -30,60 +27,39 @@ MODES = {**dict.fromkeys(("range", "roundrobin", "sticky"), EAGER), "cooperative
 """How Kafka's own assignors rebalance."""
 
 
-def classic_group(state: State, row: Mapping[str, Any], told: Told) -> State:
+def classic_group(state: State, row: Row, told: Told) -> State:
     """A group's value of type 2."""
-    after = _standing(row, state.now)
-    if after.generation == 0 and not after.members:
-        return _made(state, row, after, told)
+    after, at = _standing(row["classic"], state.now), Moment.of(row)
+    generation = after.generation or 0
     # Within the batch of a conversion `began` is the group as it was under the other type.
     before = state.began if state.converted_from and state.began.group_type != CLASSIC else state.now
-    generation = after.generation or 0
+    if generation == 0 and not after.members:
+        if not state.known or state.now.generation != 0 or state.now.members:
+            told.event("created", at, after)
+            state = replace(_known(_phase_closed(state, told), after), last_end=None)
+        return state
     if not state.known or before.generation is None or generation < before.generation:
         return _generation(state, row, None, after, told)
-    told.restarts(Moment.of(row), before.members, after)
+    told.restarts(at, before.members, after)
     if generation > before.generation:
-        return _generation(state, row, before, after, told)
+        return _generation(state, row, replace(before, members=state.leavers | before.members), after, told)
     stayed = by_identity(after.members)
     leavers = {each: member for each, member in before.members.items() if identity(each, member) not in stayed}
     return replace(state, now=after, leavers=leavers or state.leavers)
 
 
-def _phase_closed(state: State, told: Told) -> State:
-    """The group with its open rebalance completed, where the phase that would have assigned what was given up did not
-    come.
-    """
-    rebalance = state.rebalance
-    if rebalance is None or rebalance.reached is None:
-        return state
-    reached = Moment(rebalance.reached, rebalance.reached, offset=state.last_offset)
-    return ended(state, rebalance, End(COMPLETED, reached), told)
-
-
-def _made(state: State, row: Mapping[str, Any], after: Standing, told: Told) -> State:
-    if state.known and state.now.generation == 0 and not state.now.members:
-        return state
-    told.event("created", Moment.of(row), group_type=CLASSIC, generation=0)
-    state = _phase_closed(state, told)
-    return replace(state, known=True, now=after, last_end=None, converted_from=None, leavers={})
-
-
-def _generation(state: State, row: Mapping[str, Any], before: Standing | None, after: Standing, told: Told) -> State:
+def _generation(state: State, row: Row, before: Standing | None, after: Standing, told: Told) -> State:
     at, rebalance = Moment.of(row), state.rebalance
-    if before is not None and state.leavers:
-        before = replace(before, members=state.leavers | before.members)
-    if before and rebalance and numbered(rebalance.withheld) & (assigned(after.members) or set()):
-        rebalance = replace(
-            rebalance,
-            skipped_generations=total(rebalance.skipped_generations, skipped(before, after)),
-            phases=rebalance.phases + 1,
-            passed=rebalance.passed | {each: was for each, was in before.members.items() if each not in after.members},
-        )
+    if before and rebalance and numbered(rebalance.withheld) & (owners(after.members) or {}).keys():
+        passed = {each: was for each, was in before.members.items() if each not in after.members}
+        rebalance = overtaken(rebalance, skipped(before, after))
+        rebalance = replace(rebalance, phases=rebalance.phases + 1, passed=rebalance.passed | passed)
     else:
         state = _phase_closed(state, told)
         by = min(at.by, row["classic"]["state_timestamp"] or at.by)
         since = None if before is None or state.at is None else min(state.at, by)
         rebalance = begun(state, before, after, Moment(by, since, at.log_partition, at.offset))
-    state = replace(state, known=True, now=after, converted_from=None, leavers={})
+    state = _known(state, after)
     withheld = _withheld(before, after)
     if withheld:
         return replace(state, rebalance=replace(rebalance, withheld=withheld, reached=at.by))
@@ -93,28 +69,36 @@ def _generation(state: State, row: Mapping[str, Any], before: Standing | None, a
     return ended(state, rebalance, End(COMPLETED if after.members else EMPTIED, at), told)
 
 
+def _known(state: State, now: Standing) -> State:
+    return replace(state, known=True, now=now, converted_from=None, leavers={})
+
+
+def _phase_closed(state: State, told: Told) -> State:
+    """The group where the phase that would have assigned what was given up did not come: its rebalance completed."""
+    rebalance = state.rebalance
+    if rebalance is None or rebalance.reached is None:
+        return state
+    reached = Moment(rebalance.reached, rebalance.reached, offset=state.last_offset)
+    return ended(state, rebalance, End(COMPLETED, reached), told)
+
+
 def _withheld(before: Standing | None, after: Standing) -> Partitions:
     """The partitions that living members gave up in a cooperative generation, that nobody has yet: the next one assigns
     them (KIP-429).
     """
-    has = assigned(after.members)
+    has = owners(after.members)
     if before is None or has is None or after.mode != COOPERATIVE:
         return {}
-    alive = by_identity(after.members)
     subscribed = {topic for member in after.members.values() for topic in member.topics or ()}
-    given_up: set[tuple[str, int]] = set()
-    for each, member in before.members.items():
-        if identity(each, member) in alive:
-            given_up |= numbered(member.has or {}) - has
+    stayed = [each.before for each in changes(before.members, after.members) if each.after and each.before]
     withheld: Partitions = {}
-    for topic, number in sorted(given_up):
+    for topic, number in sorted(set().union(*(numbered(member.has) for member in stayed)) - has.keys()):
         if topic in subscribed:
             withheld.setdefault(topic, []).append(number)
     return withheld
 
 
-def _standing(row: Mapping[str, Any], before: Standing) -> Standing:
-    group = row["classic"]
+def _standing(group: Row, before: Standing) -> Standing:
     # A group that nobody joined yet has no protocol type.
     protocol_type = group["protocol_type"] or before.protocol_type
     members = group["members"] or ()
@@ -129,23 +113,18 @@ def _standing(row: Mapping[str, Any], before: Standing) -> Standing:
     )
 
 
-def _member(member: Mapping[str, Any], protocol_type: str | None) -> Member:
+def _member(member: Row, protocol_type: str | None) -> Member:
     subscription, assignment = member["subscription"], member["assignment"]
-    if assignment is not None:
-        has: Partitions | None = gathered(assignment["partitions"])
-    else:
-        # A leader that assigns nothing to a member may send no bytes at all.
-        has = {} if protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"] else None
+    # A leader that assigns nothing to a member may send no bytes at all.
+    is_nothing = protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"]
     return Member(
         **{name: member[name] for name in CLIENT},
         topics=None if subscription is None else sorted(subscription["topics"] or ()),
-        has=has,
+        has=gathered(assignment["partitions"]) if assignment is not None else {} if is_nothing else None,
     )
 
 
-def _mode(
-    protocol_type: str | None, assignor: str | None, members: Sequence[Mapping[str, Any]], before: Standing
-) -> str | None:
+def _mode(protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing) -> str | None:
     """Eager or cooperative: by name for Kafka's own assignors; of others by whether members kept what they had while
     they joined.
     """

@@ -1,32 +1,26 @@
 """One group's records, in offset order, to its rebalances, their members, and events."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from jobs.rules.groups import epochs
 from jobs.rules.groups.classic import classic_group
 from jobs.rules.groups.endings import converted, group_tombstone, interrupted
-from jobs.rules.groups.micros import to_micros
 from jobs.rules.groups.rows import Told
-from jobs.rules.groups.state import CLASSIC, CONSUMER, SHARE, STREAMS, Moment, Standing, State
+from jobs.rules.groups.state import CLASSIC, CONSUMER, SHARE, STREAMS, Moment, Row, Standing, State, to_micros
 
-Row = Mapping[str, Any]
-
-CLASSIC_GROUP = 2
-TYPES = {
-    CLASSIC_GROUP: CLASSIC,
-    **dict.fromkeys((3, 5, 6, 7, 8, 16), CONSUMER),
-    **dict.fromkeys((10, 11, 12, 13, 14, 15), SHARE),
-    **dict.fromkeys((17, 19, 20, 21, 22, 23), STREAMS),
+STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
+    CLASSIC: {2: classic_group},
+    CONSUMER: dict(zip((3, 5, 6, 7, 8, 16), (*epochs.STEPS, epochs.pattern_record), strict=True)),
+    SHARE: dict(zip((11, 10, 12, 13, 14, 15), (*epochs.STEPS, epochs.share_state_record), strict=True)),
+    STREAMS: dict(zip((17, 19, 20, 21, 22, 23), (*epochs.STEPS, epochs.topology_record), strict=True)),
 }
-"""Type of group that a record type belongs to. Type 4 is only written to be gone (Kafka 4.1)."""
+"""Type of group -> record type -> what it changes. Type 4 is only written to be gone (Kafka 4.1)."""
 
-GROUPS = (CLASSIC_GROUP, 3, 11, 17)
+TYPES = {kind: group_type for group_type, steps in STEPS.items() for kind in steps}
+GROUPS = (2, 3, 11, 17)
 """Records whose tombstone says that the group is gone."""
-
-VALUES = {CLASSIC_GROUP: classic_group, **epochs.VALUES}
 
 
 def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
@@ -35,8 +29,10 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     `rows`: of bronze.group_log, of one group and in offset order, timestamps as aware datetimes; and those of its
     partition that are `lost` or `truncated`, where they lie between them. Rows that the state has seen change nothing.
     """
-    told, now = Told(), state
-    for row in _not_seen(state, list(rows)):
+    told, now, rows = Told(), state, list(rows)
+    # Offsets tell rows apart only from the last truncation on.
+    known = [n for n, row in enumerate(rows, 1) if row["record"] == "truncated" and _span(row) == state.truncated]
+    for row in rows[known[-1] if known else 0 :]:
         now = _step(now, row, told)
     if now is not state and now.rebalance is not None and not now.rebalance.ended:
         told.rebalance(now.rebalance, now.now, last_offset=now.last_offset)
@@ -50,26 +46,17 @@ def same_batch(at: datetime | None, offset: int | None, row: Row) -> bool:
     return bool(row["record"] == "record" and row["timestamp"] == at and row["offset"] - 1 == offset)
 
 
-def _not_seen(state: State, rows: list[Row]) -> list[Row]:
-    """The rows after the truncation that the state knows last, where they have it: offsets tell only those from there
-    on apart.
-    """
-    known = [n for n, row in enumerate(rows, 1) if row["record"] == "truncated" and _span(row) == state.truncated]
-    return rows[known[-1] :] if known else rows
-
-
 def _step(state: State, row: Row, told: Told) -> State:
-    kind, last_offset = row["record"], state.last_offset
-    if kind == "lost" and (last_offset is None or row["next_offset"] - 1 > last_offset):
-        return _broken(
-            state, row, f"{row['next_offset'] - row['offset']} offsets were gone before they could be read", told
-        )
+    kind, last_offset, offset, next_offset = row["record"], state.last_offset, row["offset"], row["next_offset"]
     if kind == "truncated":
-        what = f"the log ended {row['offset'] - row['next_offset']} offsets before what had been read"
-        return replace(_broken(state, row, what, told), truncated=_span(row))
-    if kind == "record" and (last_offset is None or row["offset"] > last_offset):
-        state = _record(_in_batch(state, row), row, told)
-        return replace(state, last_offset=row["offset"], at=row["timestamp"])
+        detail = f"the log ended {offset - next_offset} offsets before what had been read"
+        return replace(_broken(state, row, detail, told), truncated=_span(row))
+    if last_offset is not None and (next_offset - 1 if kind == "lost" else offset) <= last_offset:
+        return state
+    if kind == "lost":
+        return _broken(state, row, f"{next_offset - offset} offsets were gone before they could be read", told)
+    if kind == "record":
+        return replace(_record(_in_batch(state, row), row, told), last_offset=offset, at=row["timestamp"])
     return state
 
 
@@ -107,20 +94,16 @@ def _record(state: State, row: Row, told: Told) -> State:
         return state if group_type is None else interrupted(state, row["timestamp"], told)
     if group_type is None:
         return state
+    step = STEPS[group_type][kind]
     if row["is_tombstone"]:
         if kind in GROUPS:
             return group_tombstone(state, row, group_type, told)
-        step = epochs.TOMBSTONES.get(kind)
-        return state if step is None or known_type != group_type else step(state, row, told)
+        return step(state, row, told) if known_type == group_type and step in epochs.WITH_TOMBSTONE else state
     if known_type != group_type:
         state = converted(state, row, group_type, told)
     if state.now.group_type != group_type:
-        state = _first(state, row, group_type, told)
-    return VALUES[kind](state, row, told)
-
-
-def _first(state: State, row: Row, group_type: str, told: Told) -> State:
-    """The state where the first record of a group is read."""
-    if state.now.group_type is not None:
-        state = interrupted(state, row["timestamp"], told)
-    return replace(state, fresh=True, now=Standing(group_type=group_type), gone=None)
+        # The first record of a group.
+        if state.now.group_type is not None:
+            state = interrupted(state, row["timestamp"], told)
+        state = replace(state, fresh=True, now=Standing(group_type=group_type), gone=None)
+    return step(state, row, told)

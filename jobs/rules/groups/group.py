@@ -7,18 +7,16 @@ rebalances began: the log is exact, but has them only once they are over.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from itertools import dropwhile
 from typing import Any
 
 from jobs.rules.groups import polls, state
-from jobs.rules.groups.begins import begins
 from jobs.rules.groups.fold import fold as fold_log
 from jobs.rules.groups.fold import same_batch
-from jobs.rules.groups.lives import Life, lived, there_again
-from jobs.rules.groups.micros import from_micros, to_micros
 from jobs.rules.groups.rows import UNKNOWN, End, Told, end_columns
-from jobs.rules.groups.state import Moment
-from jobs.rules.groups.storms import CRASH_LOOP, STORM, Chain, Chains, Who, stormed
+from jobs.rules.groups.state import Moment, from_micros, to_micros
+from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
 from jobs.rules.memory import from_json, to_json
 from schemas import groups
@@ -31,7 +29,6 @@ LOG, POLLS = "log", "polls"
 REBALANCES, MEMBERS = groups.REBALANCES_TOLD.full_name, groups.REBALANCE_MEMBERS_TOLD.full_name
 EVENTS, STORMS = groups.GROUP_EVENTS_TOLD.full_name, groups.REBALANCE_STORMS_TOLD.full_name
 LIVES, BEGINS = groups.GROUP_LIVES.full_name, groups.REBALANCE_BEGINS.full_name
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -67,6 +64,15 @@ class Folded:
     rows: Mapping[str, list[Row]]
 
 
+@dataclass(frozen=True)
+class Life:
+    """One time that the group was there; `ended` is None while it is."""
+
+    began: datetime
+    ended: datetime | None = None
+    group_type: str | None = None
+
+
 def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News, limits: Any) -> Folded:
     """The rows that the news of one group make.
 
@@ -76,56 +82,43 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
     kept = memory or {}
     of_log, of_polls = (_Source(group, each, kept.get(each), live, limits) for each in (LOG, POLLS))
     logged_from = kept.get("logged_from")
-    records = list(news.records) if LOG in kept else _from_first_record(news.records)
+    # What came before a group was heard of says nothing of it.
+    records = list(dropwhile(lambda row: LOG not in kept and row["record"] != "record", news.records))
     if records:
         if logged_from is None:
-            logged_from = to_micros(of_polls.give_way(_begin_of(records[0])))
+            logged_from = to_micros(of_polls.give_way(records[0]))
         of_log.take_records(records, news.read_to, from_micros(logged_from))
     if news.states and logged_from is None:
         of_polls.take_states(news.states, news.log_partition)
     rows = {table.full_name: of_log.rows[table.full_name] + of_polls.rows[table.full_name] for table in TABLES}
     if news.states:
-        rows[BEGINS] = begins(news.states, next(iter(live.get(BEGINS, ())), None))
+        rows[BEGINS] = polls.begins(news.states, next(iter(live.get(BEGINS, ())), None))
     remembered = {each.source: each.memory for each in (of_log, of_polls) if each.memory}
     if logged_from is not None:
         remembered["logged_from"] = logged_from
-    whole = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
-    return Folded(remembered, {table.full_name: _changed(table, whole, live) for table in TABLES})
+    told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
+    return Folded(remembered, {table.full_name: _changed(table, told, live) for table in TABLES})
 
 
 def _changed(table: Table, told: Live, live: Live) -> list[Row]:
     """The rows that are told of a table, without those that say what live ones say already."""
-    by = table.replaced_by or table.key
     names = [name for name in table.column_names if name not in ("updated_at", PART)]
-    before, after = (_grouped(side.get(table.full_name, ()), by, names) for side in (live, told))
+
+    def by_key(rows: Iterable[Row]) -> dict[Any, dict[str, Row]]:
+        found: dict[Any, dict[str, Row]] = defaultdict(dict)
+        for row in rows:
+            whole = {name: row.get(name) for name in names}
+            found[tuple(row[name] for name in table.replaced_by or table.key)][repr(whole)] = whole
+        return found
+
+    before = by_key(live.get(table.full_name, ()))
     return [
         row
-        for key, rows in after.items()
+        for key, rows in by_key(told[table.full_name]).items()
         if rows != before.get(key)
         for row in rows.values()
         if table.none_without is None or row[table.none_without] is not None or key in before
     ]
-
-
-def _grouped(rows: Iterable[Row], by: Sequence[str], names: Sequence[str]) -> dict[Any, dict[str, Row]]:
-    """Rows by some columns, and by all that they say."""
-    grouped: dict[Any, dict[str, Row]] = {}
-    for row in rows:
-        whole = {name: row.get(name) for name in names}
-        grouped.setdefault(tuple(row[name] for name in by), {})[repr(whole)] = whole
-    return grouped
-
-
-def _from_first_record(rows: Sequence[Row]) -> list[Row]:
-    """What came before a group was heard of says nothing of it."""
-    first = next((number for number, row in enumerate(rows) if row["record"] == "record"), len(rows))
-    return list(rows[first:])
-
-
-def _begin_of(record: Row) -> datetime:
-    """Since when the log tells of a group: its first record, or the begin of the rebalance that this is the end of."""
-    at: datetime = record["timestamp"]
-    return min(at, (record["classic"] or {}).get("state_timestamp") or at)
 
 
 class _Source:
@@ -134,11 +127,7 @@ class _Source:
     def __init__(self, group: Group, source: str, memory: Mapping[str, Any] | None, live: Live, limits: Any) -> None:
         self.source, self.memory = source, dict(memory or {})
         self.rows: defaultdict[str, list[Row]] = defaultdict(list)
-        self._group, self._live = group, _live_of(source, live)
-        self._limits = {
-            STORM: (limits.storm, limits.storm_window // _MICROSECOND),
-            CRASH_LOOP: (limits.crash_loop, limits.crash_loop_window // _MICROSECOND),
-        }
+        self._group, self._live, self._limits = group, _live_of(source, live), limits
 
     def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], logged_from: datetime) -> None:
         """Fold rows of the log. What the last batch tells is settled once the log was read beyond it: a read may cut it
@@ -154,104 +143,95 @@ class _Source:
         if begin == 0 and same_batch(before.at, before.last_offset, first):
             pending = self._live | pending
         settled, unsettled = _split(self._live | told, Told() if is_whole else pending)
-        deleted = [row["offset"] for row in told.events.values() if row["event"] == "deleted"]
-        ended, life = lived(life, settled.events.values())
-        over, there = lived(life, unsettled.events.values())
-        there = there_again(there, now.now.group_type, records, max(deleted, default=None))
+        ended, life = _lived(life, settled)
+        over, there = _lived(life, unsettled)
+        deleted = max((row["offset"] for row in told.events.values() if row["event"] == "deleted"), default=None)
+        there = _there_again(there, now.now.group_type, records, deleted)
         self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life)}
-        self._tell(settled, unsettled)
-        self._tell_lives(ended, [*over, there], last["log_partition"], now.known_since)
+        self._tell(settled, unsettled, ended, [*over, there], last["log_partition"], now.known_since)
 
     def take_states(self, states: Sequence[Row], log_partition: int | None) -> None:
         """Fold states that polls showed."""
         open_, told = polls.polled(states, from_json(polls.Open, self.memory.get("open")))
-        told = self._with_ids(told, log_partition=log_partition)
+        settled, unsettled = _split(self._live | self._with_ids(told, log_partition=log_partition), Told())
         first = Life(states[0]["valid_from"], group_type=polls.type_of(states[0]))
-        ended, life = lived(from_json(Life, self.memory["life"]) if self.memory else first, told.events.values())
+        ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else first, settled)
         self.memory |= {"open": to_json(open_), "life": to_json(life), "log_partition": log_partition}
-        self._tell(*_split(self._live | told, Told()))
-        self._tell_lives(ended, [life], log_partition)
+        self._tell(settled, unsettled, ended, [life], log_partition)
 
-    def give_way(self, at: datetime) -> datetime:
-        """Tell no more: the log has the group since `at`. Returns since when it has the group and what was open."""
+    def give_way(self, record: Row) -> datetime:
+        """Tell no more: the log has the group from this record on. Returns since when it has it and what was open."""
+        # The record may be the end of a rebalance.
+        began = (record["classic"] or {}).get("state_timestamp") or record["timestamp"]
         is_open = {id_: row for id_, row in self._live.rebalances.items() if row["ended_before"] is None}
-        at = min([at, *(row["began_before"] for row in is_open.values())])
-        if not self.memory:
-            return at
-        for id_, row in is_open.items():
-            end = End(UNKNOWN, Moment(row["began_before"]))
-            self._live.rebalances[id_] = row | end_columns(row["began_after"], row["began_before"], end)
-        life: Life | None = from_json(Life, self.memory["life"])
-        ended = [replace(life, ended=max(life.began, at))] if life else []
-        self._tell(self._live, Told())
-        self._tell_lives(ended, [], self.memory["log_partition"])
-        self.memory = {}
+        at: datetime = min([record["timestamp"], began, *(row["began_before"] for row in is_open.values())])
+        if self.memory:
+            for id_, row in is_open.items():
+                end = End(UNKNOWN, Moment(row["began_before"]))
+                self._live.rebalances[id_] = row | end_columns(row["began_after"], row["began_before"], end)
+            life: Life | None = from_json(Life, self.memory["life"])
+            ended = [replace(life, ended=max(life.began, at))] if life else []
+            self._tell(self._live, Told(), ended, [], self.memory["log_partition"])
+            self.memory = {}
         return at
 
     def _with_ids(self, told: Told, **columns: Any) -> Told:
         """By ids in place of keys."""
 
-        def id_of(key: Iterable[Any]) -> str:
-            return row_id(self._group.cluster_id, self._group.group_id, *key)
+        def by_id(rows: Mapping[Any, Row]) -> dict[Any, Row]:
+            ids = (row_id(self._group.cluster_id, self._group.group_id, *key) for key in rows)
+            return {id_: row | columns | {"id": id_} for id_, row in zip(ids, rows.values(), strict=True)}
 
-        return Told(
-            {id_of(key): row | columns | {"id": id_of(key)} for key, row in told.rebalances.items()},
-            {id_of(key): rows for key, rows in told.members.items()},
-            {id_of(key): row | columns | {"id": id_of(key)} for key, row in told.events.items()},
-        )
+        rebalances = by_id(told.rebalances)
+        return Told(rebalances, dict(zip(rebalances, told.members.values(), strict=True)), by_id(told.events))
 
-    def _put(self, table: str, rows: Iterable[Row], *, is_live: bool) -> None:
-        self.rows[table] += (row | {"source": self.source, "is_live": is_live} for row in rows)
-
-    def _tell(self, settled: Told, unsettled: Told) -> None:
+    def _tell(
+        self,
+        settled: Told,
+        unsettled: Told,
+        ended: Iterable[Life],
+        there: Iterable[Life | None],
+        partition: int | None,
+        known_since: datetime | None = None,
+    ) -> None:
         """Put rows of both kinds into the tables."""
-        for told, is_live in ((settled, False), (unsettled, True)):
-            members = [each | {"rebalance_id": id_} for id_, of_one in told.members.items() for each in of_one or [{}]]
-            self._put(REBALANCES, told.rebalances.values(), is_live=is_live)
-            self._put(MEMBERS, members, is_live=is_live)
-            self._put(EVENTS, told.events.values(), is_live=is_live)
-        kept = {tuple(who): from_json(Chains, made) for who, made in self.memory.get("storms", ())}
-        kept, over, may_change = stormed(kept, settled, unsettled, self._limits)
-        self.memory["storms"] = [[who, to_json(chains)] for who, chains in kept.items()]
-        self._put(STORMS, (self._storm(*each) for each in over), is_live=False)
-        self._put(STORMS, (self._storm(*each) for each in may_change), is_live=True)
-        if not over and not may_change:
-            self._put(STORMS, [{}], is_live=True)
+        self.memory["storms"], over, may_change = stormed(
+            self.memory.get("storms", ()), settled, unsettled, self._limits
+        )
+        sides = ((False, settled, over, ended), (True, unsettled, may_change, there))
+        for is_live, told, storms, lives in sides:
+            members = (each | {"rebalance_id": id_} for id_, of_one in told.members.items() for each in of_one or [{}])
+            tables: dict[str, Iterable[Row]] = {
+                REBALANCES: told.rebalances.values(),
+                MEMBERS: members,
+                EVENTS: told.events.values(),
+                # Where there is none any more, a row without a kind takes the place of those that were live.
+                STORMS: [self._storm(*each) for each in storms] or ([{}] if is_live and not over else []),
+                LIVES: [
+                    {
+                        "valid_from": life.began,
+                        "valid_to": life.ended,
+                        "log_partition": partition,
+                        "group_type": life.group_type,
+                        "known_since": known_since if self.source == LOG else life.began,
+                    }
+                    for life in lives
+                    if life is not None
+                ],
+            }
+            for table, rows in tables.items():
+                self.rows[table] += (row | {"source": self.source, "is_live": is_live} for row in rows)
 
     def _storm(self, who: Who, chain: Chain) -> Row:
-        kind, client_id, client_host = who
         micros = chain.last - chain.began
         return {
+            **dict(zip(("kind", "client_id", "client_host"), who, strict=True)),
             "id": row_id(self._group.cluster_id, self._group.group_id, *who, chain.first),
-            "kind": kind,
-            "client_id": client_id,
-            "client_host": client_host,
             "began_before": from_micros(chain.began),
             "last_before": from_micros(chain.last),
             "rebalances": chain.count,
             "per_hour": chain.count * 3600 / (micros / 1_000_000) if micros > 0 else None,
         }
-
-    def _tell_lives(
-        self,
-        ended: Iterable[Life],
-        live: Iterable[Life | None],
-        partition: int | None,
-        known_since: datetime | None = None,
-    ) -> None:
-        for lives, is_live in ((ended, False), (live, True)):
-            rows = [
-                {
-                    "valid_from": life.began,
-                    "valid_to": life.ended,
-                    "log_partition": partition,
-                    "group_type": life.group_type,
-                    "known_since": known_since if self.source == LOG else life.began,
-                }
-                for life in lives
-                if life is not None
-            ]
-            self._put(LIVES, rows, is_live=is_live)
 
 
 def _live_of(source: str, live: Live) -> Told:
@@ -268,14 +248,13 @@ def _live_of(source: str, live: Live) -> Told:
 
 def _split(told: Told, pending: Told) -> tuple[Told, Told]:
     """What is settled, and what may change: what is `pending`, by ids, and rebalances that are open."""
-    settled, unsettled = Told(), Told()
-    for id_, row in told.rebalances.items():
-        side = unsettled if id_ in pending.rebalances or row["ended_before"] is None else settled
-        side.rebalances[id_], side.members[id_] = row, told.members[id_]
-    for id_, row in told.events.items():
-        side = unsettled if id_ in pending.events else settled
-        side.events[id_] = row
-    return settled, unsettled
+    live = {id_ for id_, row in told.rebalances.items() if row["ended_before"] is None}
+    live |= pending.rebalances.keys() | pending.events.keys()
+    settled, unsettled = (
+        [{id_: row for id_, row in rows.items() if (id_ in live) == is_live} for rows in vars(told).values()]
+        for is_live in (False, True)
+    )
+    return Told(*settled), Told(*unsettled)
 
 
 def _last_batch(records: Sequence[Row]) -> int:
@@ -283,10 +262,39 @@ def _last_batch(records: Sequence[Row]) -> int:
     begin = len(records)
     while begin and records[begin - 1]["record"] == "record":
         begin -= 1
-        if not begin or not _follows(records[begin], records[begin - 1]):
+        before = records[begin - 1] if begin else None
+        if before and not (
+            before["record"] == "record" and same_batch(before["timestamp"], before["offset"], records[begin])
+        ):
             break
     return begin
 
 
-def _follows(row: Row, before: Row) -> bool:
-    return before["record"] == "record" and same_batch(before["timestamp"], before["offset"], row)
+def _lived(life: Life | None, told: Told) -> tuple[list[Life], Life | None]:
+    """The lives that ended, and the one that has not, after what is told."""
+    ended: list[Life] = []
+    for row in sorted(told.events.values(), key=lambda row: (row["began_before"], row["offset"] or 0)):
+        if row["event"] == "created" and life is None:
+            life = Life(row["began_before"])
+        if life is not None and row["event"] in ("created", "converted", "deleted"):
+            life = replace(life, group_type=row["group_type"] or life.group_type)
+            if row["event"] == "deleted":
+                ended.append(replace(life, ended=row["began_before"]))
+                life = None
+    return ended, life
+
+
+def _there_again(
+    life: Life | None, group_type: str | None, records: Sequence[Row], deleted_at: int | None
+) -> Life | None:
+    """The life of a group that is there: where no record said that it was made, its first one did.
+
+    `records`: the new ones. `deleted_at`: offset of its last deletion among them.
+    """
+    if life is not None:
+        return replace(life, group_type=group_type or life.group_type)
+    if group_type is None:
+        return None
+    own = [row for row in records if row["record"] == "record"]
+    after = [row for row in own if deleted_at is None or row["offset"] > deleted_at]
+    return Life((after or own)[0]["timestamp"], group_type=group_type)

@@ -1,18 +1,19 @@
-"""Rebalances of one group, its members and events, as polls show them. Pure Python, a state at a time.
+"""Rebalances of one group, its members and events, as polls show them; and when those of classic groups began.
 
 Polls bound times, and what came and went between two of them is one rebalance. Epochs still count: each rise of a group
 epoch is a change that the coordinator saw. Classic groups tell no generation, and what they have only while Stable
 (ClassicGroup.describe): there a rebalance shows by its states, or by members, subscriptions or assignments that differ.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.rules.groups import classic, epochs
-from jobs.rules.groups.moves import identity
+from jobs.rules.groups import classic
+from jobs.rules.groups.compare import identity
+from jobs.rules.groups.endings import skipped
 from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Told
-from jobs.rules.groups.state import CLASSIC, CLIENT, STREAMS, Member, Moment, Rebalance, Standing, gathered, skipped
+from jobs.rules.groups.state import CLASSIC, CLIENT, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 STABLE = "Stable"
@@ -22,14 +23,14 @@ ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH.
 """
 
 GONE = "gone"
-EPOCHS = ("group_epoch", "target_epoch", "topology_epoch")
-DESCRIBED = ("group_type", "protocol_type", "state", *EPOCHS, "assignor", "members")
+DESCRIBED = (
+    *("group_type", "protocol_type", "state", "assignor", "members"),
+    *("group_epoch", "target_epoch", "topology_epoch"),
+)
 """The columns that a poll says of a group; silver has them of the state before, too."""
 
 NOBODY = Standing()
 """A group before it was made."""
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,10 @@ class Open:
 
 
 def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None, Told]:
-    """The rebalances that the polls of a group tell, and the one that is open after them.
+    """The rebalances that the polls of a group tell, and the one that is open after them, told as far as it is known.
 
     `rows`: of silver.group_snapshots, in order, times as aware datetimes, that began or ended since the last ones;
-    those that began have `is_new`, of the others only the end is told. `open_`: the rebalance that was open before. One
-    that is not over is told as far as it is known.
-
-    Not told by polls: offsets, phases, group_leader, since_previous_ms. Of a member's partitions the topic is beside
-    the topic id where some poll told it.
+    those that began have `is_new`, of the others only the end is told. `open_`: the rebalance that was open before.
     """
     told = Told()
     for row in rows:
@@ -60,6 +57,29 @@ def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None,
     if open_ is not None:
         _tell(open_, told)
     return open_, told
+
+
+def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Rows of gold.rebalance_begins: stretches in which a classic group rebalances, and changes from one state at rest
+    to another between two polls. The log tells rebalances only once they are over.
+
+    `rows`: as `polled` takes them. `open_`: the stretch that was open before them; the last one is, if it has no end.
+    """
+    told = []
+    for row in rows:
+        end = row["valid_to"] if row["end_reason"] == GONE else None
+        if row["is_new"]:
+            is_classic, rebalanced = type_of(row) == CLASSIC, row["prev_state"] in REBALANCING
+            rebalances = is_classic and row["state"] in REBALANCING
+            changed = is_classic and row["prev_state"] is not None and not rebalanced
+            if open_ is None and (rebalances or changed):
+                after = None if rebalanced else row["prev_sent_at"]
+                open_ = {"began_after": after, "began_before": row["valid_from"], "ended_before": None}
+            end = end if rebalances else row["valid_from"]
+        if open_ is not None and end is not None:
+            told.append(open_ | {"ended_before": end})
+            open_ = None
+    return told if open_ is None else [*told, open_]
 
 
 def type_of(row: Row) -> str:
@@ -88,15 +108,18 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
         return open_
     is_settled = _is_settled(now, row["state"])
     if open_ is None:
-        before = (NOBODY if was_seen else None) if is_first else _at_rest(_standing(prev))
+        before = _standing(prev)
+        if is_first:
+            before = NOBODY if was_seen else None
         if not _begins(before, now, is_settled=is_settled):
             if before is not None:
                 told.restarts(at, before.members, now)
             return None
         began = at if before is not None else replace(at, after=None)
-        open_ = Open(Rebalance(began, before, prev_group_type=converted_from, topics=_topics(prev)), now)
-    rebalance = replace(open_.rebalance, topics=open_.rebalance.topics | _topics(row))
-    open_ = Open(rebalance, now)
+        # A static member that has just come back has what it is to have.
+        at_rest = before and before.at_target
+        open_ = Open(Rebalance(began, at_rest, prev_group_type=converted_from, topics=_topics(prev)), now)
+    open_ = Open(replace(open_.rebalance, topics=open_.rebalance.topics | _topics(row)), now)
     if not is_settled:
         return open_
     _tell(open_, told, End(COMPLETED if now.members else EMPTIED, at))
@@ -118,7 +141,7 @@ def _begins(before: Standing | None, now: Standing, *, is_settled: bool) -> bool
 
 def _asks_and_has(group: Standing) -> tuple[Any, ...]:
     """The part of a classic group that only a rebalance changes."""
-    members = {identity(each, member): (member.topics, member.has) for each, member in group.members.items()}
+    members = {identity(*each): (each[1].topics, each[1].has) for each in group.members.items()}
     return members, group.assignor, group.protocol_type
 
 
@@ -128,7 +151,7 @@ def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:
     told.event("deleted", at, group_type=type_of(row))
     last = _standing(row)
     if open_ is None and last is not None and last.members:
-        open_ = Open(Rebalance(at, _at_rest(last), topics=_topics(row)), last)
+        open_ = Open(Rebalance(at, last.at_target, topics=_topics(row)), last)
     if open_ is not None:
         gone = Standing(group_type=open_.now.group_type, protocol_type=open_.now.protocol_type)
         _tell(replace(open_, now=gone), told, End(DELETED, at))
@@ -144,15 +167,11 @@ def _tell(open_: Open, told: Told, end: End | None = None) -> None:
         row["reasons"] = ["partitions_changed"]
 
 
-# --- what a row of silver says ---
-
-
 def _standing(row: Row) -> Standing | None:
     """The group as the row describes it; None where it may not be described."""
     if row["members"] is None:
         return None
-    type_, protocol_type = type_of(row), row["protocol_type"]
-    mode = epochs.MODES.get(type_)
+    type_, protocol_type, mode = type_of(row), row["protocol_type"], MODES.get(type_of(row))
     if type_ == CLASSIC and protocol_type == classic.CONSUMER_PROTOCOL:
         mode = classic.MODES.get(row["assignor"])
     return Standing(
@@ -169,14 +188,12 @@ def _standing(row: Row) -> Standing | None:
 def _member(type_: str, topology_epoch: int | None, member: Row) -> Member:
     has, to_have = ("active_tasks", "target_active_tasks") if type_ == STREAMS else ("assigned", "target")
     return Member(
-        **{name: member[name] for name in CLIENT},
-        topics=member["topics"],
+        **{name: member[name] for name in (*CLIENT, "topics", "epoch")},
         pattern=member["regex"],
         topology_epoch=topology_epoch,
         has=None if member[has] is None else gathered(member[has]),
         to_have=None if member[to_have] is None else gathered(member[to_have]),
         by_id=type_ not in (CLASSIC, STREAMS),
-        epoch=member["epoch"],
     )
 
 
@@ -201,14 +218,3 @@ def _is_settled(group: Standing, state: str | None) -> bool:
         return False
     is_one_away = len(there) < len(group.members)
     return state == STABLE or (is_one_away and all(member.has == member.to_have for member in there))
-
-
-def _at_rest(group: Standing | None) -> Standing | None:
-    """A group between rebalances: a static member that has just come back has what it is to have."""
-    if group is None:
-        return None
-    members = {
-        each: member if member.to_have is None else replace(member, has=member.to_have)
-        for each, member in group.members.items()
-    }
-    return replace(group, members=members)

@@ -3,40 +3,24 @@ as far as one source knows them.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
-from jobs.rules.groups.micros import to_micros
-from jobs.rules.groups.moves import MOVED, Change, Part, by_identity, changes, moves
-from jobs.rules.groups.reasons import reasons
-from jobs.rules.groups.state import (
-    CLASSIC,
-    CLIENT,
-    MILLISECOND,
-    STREAMS,
-    Member,
-    Moment,
-    Partitions,
-    Rebalance,
-    Standing,
-    numbered,
-)
+from jobs.rules.groups.compare import MOVED, Change, Members, by_identity, changes, moves, reasons
+from jobs.rules.groups.state import CLASSIC, CLIENT, STREAMS, Member, Moment, Rebalance, Standing, numbered, to_micros
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
+EVENT = ("group_type", "prev_group_type", "generation", "member_id", "prev_member_id", *CLIENT, "detail")
+ENDED = ("ended_after", "ended_before", "duration_ms_min", "duration_ms_max", "ended_leader_epoch", "end_reason")
+MILLISECOND = timedelta(milliseconds=1)
 
 Row = dict[str, Any]
 Key = Any
 """The input of a row's id: a tuple of the record, or the poll, that showed it."""
 
-EVENT = ("group_type", "prev_group_type", "generation", "member_id", "prev_member_id", *CLIENT, "detail")
-"""Columns of an event that are null where it has nothing to say."""
 
-ENDED = ("ended_after", "ended_before", "duration_ms_min", "duration_ms_max", "ended_leader_epoch", "end_reason")
-
-
-@dataclass(frozen=True)
-class End:
+class End(NamedTuple):
     """How a rebalance ended, and when."""
 
     end_reason: str
@@ -45,7 +29,7 @@ class End:
 
 @dataclass(frozen=True)
 class Told:
-    """Rows by their keys, members by that of their rebalance. What is told again replaces what was told before."""
+    """Rows by their keys, members by that of their rebalance. A row that is told again replaces the one before."""
 
     rebalances: dict[Key, Row] = field(default_factory=dict)
     members: dict[Key, list[Row]] = field(default_factory=dict)
@@ -61,40 +45,37 @@ class Told:
 
         `after`: the group now, or when it ended. `last_offset`: of the last record so far, where it has not ended.
         """
-        began = rebalance.began
+        began, before = rebalance.began, rebalance.before
         # Offsets go back where the log was truncated, so an offset alone is no key.
         key = (began.log_partition, began.offset, to_micros(began.by)) if began.poll is None else (began.poll,)
-        rebalance = _with_passed_alone(rebalance, after)
-        row = _rebalance_row(rebalance, after, end) | {"last_offset": end.at.offset if end else last_offset}
-        self.rebalances[key], self.members[key] = row, _member_rows(rebalance, after, _part(after, end))
-        return row
+        # Nobody passed that was there before, or is there under another id; who restarted passed once.
+        there = by_identity(before.members if before else {}) | by_identity(after.members)
+        passed = dict(each for who, each in by_identity(rebalance.passed).items() if who not in there)
+        is_reached = end is not None and end.end_reason in (COMPLETED, EMPTIED)
+        # Not decided yet: who gets what a classic group's members gave up, or the target.
+        is_open = not is_reached and (after.group_type == CLASSIC or after.target_epoch != after.generation)
+        rebalance, after = replace(rebalance, passed=passed), after if is_reached else after.at_target
+        row = _rebalance_row(rebalance, after) | end_columns(began.after, began.by, end)
+        row |= moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
+        self.rebalances[key] = row | {"last_offset": end.at.offset if end else last_offset}
+        self.members[key] = _member_rows(rebalance, after)
+        return self.rebalances[key]
 
-    def event(self, event: str, at: Moment, **columns: Any) -> None:
-        """Tell what happened: of the log one event for each record and instance id."""
-        row = dict.fromkeys(EVENT) | columns
+    def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
+        """Tell what happened, to a group of this type and generation: of the log one event for each record and instance
+        id.
+        """
+        row = dict.fromkeys(EVENT) | _columns(group or Standing(), "group_type", "generation") | columns
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
-        self.events[by_record if at.poll is None else (event, at.poll, row["instance_id"])] = row | {
-            "event": event,
-            "began_after": at.after,
-            "began_before": at.by,
-            "log_partition": at.log_partition,
-            "offset": at.offset,
-            "poll": at.poll,
-        }
+        key = by_record if at.poll is None else (event, at.poll, row["instance_id"])
+        self.events[key] = row | {"event": event, "offset": at.offset, **_shown_by(at)}
 
-    def restarts(self, at: Moment, before: Mapping[str, Member], now: Standing) -> None:
+    def restarts(self, at: Moment, before: Members, now: Standing) -> None:
         """Tell which static members are back under another id."""
-        for change in changes(before, now.members).values():
-            if change.name == "restarted" and change.after is not None:
-                self.event(
-                    "static_restart",
-                    at,
-                    group_type=now.group_type,
-                    generation=now.generation,
-                    member_id=change.member_id,
-                    prev_member_id=change.prev_member_id,
-                    **_client(change.after),
-                )
+        for each in changes(before, now.members):
+            if each.name == "restarted":
+                ids = _columns(each, "member_id", "prev_member_id")
+                self.event("static_restart", at, now, **ids, **_columns(each.after, *CLIENT))
 
 
 def end_columns(began_after: Any, began_before: Any, end: End | None) -> Row:
@@ -109,92 +90,52 @@ def end_columns(began_after: Any, began_before: Any, end: End | None) -> Row:
     return dict(zip(ENDED, (after, by, least, most, end.at.leader_epoch, end.end_reason), strict=True))
 
 
-def _with_passed_alone(rebalance: Rebalance, after: Standing) -> Rebalance:
-    """Without members that were there before, or are there under another id. One that restarted passed once."""
-    before = rebalance.before.members if rebalance.before else {}
-    there = by_identity(after.members).keys() | by_identity(before).keys()
-    passed = by_identity(rebalance.passed)
-    return replace(rebalance, passed=dict(known for who, known in passed.items() if who not in there))
+def _columns(of: Any, *names: str) -> Row:
+    return {name: getattr(of, name) for name in names}
 
 
-def _came_to_be(end: End | None) -> bool:
-    """Whether every member has what it was to have."""
-    return end is not None and end.end_reason in (COMPLETED, EMPTIED)
+def _shown_by(at: Moment) -> Row:
+    return {"log_partition": at.log_partition, "poll": at.poll, "began_after": at.after, "began_before": at.by}
 
 
-def _part(after: Standing, end: End | None) -> Part:
-    """The partitions that a member has after a rebalance, or is to have where that did not complete."""
-    if after.group_type == CLASSIC or _came_to_be(end):
-        return lambda member: member.has
-    return lambda member: member.has if member.to_have is None else member.to_have
-
-
-def _moved(rebalance: Rebalance, after: Standing, end: End | None) -> Row:
-    # Not decided yet: who gets what was given up, or the target.
-    is_open = not _came_to_be(end) and (after.group_type == CLASSIC or after.target_epoch != after.generation)
-    moved = None
-    if rebalance.before is not None and not is_open:
-        moved = moves(rebalance.before.members, after.members, _part(after, end))
-    return moved or dict.fromkeys(MOVED)
-
-
-def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Row:
-    began, before = rebalance.began, rebalance.before
-    went = Counter(change.name for change in changes(before.members, after.members).values()) if before else Counter()
-    passed = len(rebalance.passed)
+def _rebalance_row(rebalance: Rebalance, after: Standing) -> Row:
+    began, before, passed = rebalance.began, rebalance.before, len(rebalance.passed)
+    went = Counter(each.name for each in changes(before.members, after.members)) if before else Counter()
     return {
-        "group_type": after.group_type,
-        "prev_group_type": rebalance.prev_group_type,
-        "protocol_type": after.protocol_type,
-        "generation": after.generation,
-        "prev_generation": before and before.generation,
-        "skipped_generations": rebalance.skipped_generations,
-        "log_partition": began.log_partition,
+        **_columns(after, "group_type", "protocol_type", "generation", "assignor", "mode"),
+        **_columns(rebalance, "prev_group_type", "skipped_generations", "since_previous_ms"),
+        **_shown_by(began),
         "first_offset": began.offset,
-        "poll": began.poll,
-        "began_after": began.after,
-        "began_before": began.by,
-        **end_columns(began.after, began.by, end),
-        "assignor": after.assignor,
-        "mode": after.mode,
         "phases": rebalance.phases if began.poll is None else None,
         "group_leader": after.leader,
         "members": len(after.members),
+        "prev_generation": before and before.generation,
         "prev_members": before and len(before.members),
         "members_joined": before and went["joined"] + passed,
         "members_left": before and went["left"] + passed,
         "members_restarted": before and went["restarted"],
-        **_moved(rebalance, after, end),
-        "subscribed": _subscribed(after),
-        "assigned": _assigned(rebalance, after, _part(after, end)),
         "reasons": before and reasons(rebalance, before, after),
-        "since_previous_ms": rebalance.since_previous_ms,
+        "subscribed": _subscribed(after),
+        "assigned": _assigned(rebalance, after),
     }
 
 
 def _subscribed(group: Standing) -> list[str] | None:
-    """Topics that the members name; None where a pattern, a topology or another protocol than the consumer's says
-    which.
-    """
+    """Topics that the members name; None where a pattern, a topology or a protocol other than the consumer's rules."""
     members = group.members.values()
     if group.group_type == STREAMS or any(member.topics is None or member.pattern is not None for member in members):
         return None
     return sorted({topic for member in members for topic in member.topics or ()})
 
 
-def _assigned(rebalance: Rebalance, after: Standing, part: Part) -> list[Row] | None:
+def _assigned(rebalance: Rebalance, after: Standing) -> list[Row] | None:
     """How many partitions of each topic somebody has; None where someone's are not known."""
-    every: set[tuple[bool, str, int]] = set()
-    for member in after.members.values():
-        partitions = part(member)
-        if partitions is None:
-            return None
-        every |= {(member.by_id, topic, number) for topic, number in numbered(partitions)}
-    counts = Counter((by_id, topic) for by_id, topic, _ in every)
-    return [
-        _topic(rebalance, topic, by_id=by_id) | {"partitions": count}
-        for (by_id, topic), count in sorted(counts.items())
-    ]
+    members = after.members.values()
+    if any(member.has is None for member in members):
+        return None
+    every = {(member.by_id, *partition) for member in members for partition in numbered(member.has)}
+    counts = sorted(Counter((by_id, topic) for by_id, topic, _ in every).items())
+    return [_topic(rebalance, topic, by_id=by_id) | {"partitions": count} for (by_id, topic), count in counts]
 
 
 def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Row:
@@ -202,41 +143,31 @@ def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Row:
     return {"topic": rebalance.topics.get(topic) if by_id else topic, "topic_id": topic if by_id else None}
 
 
-def _member_rows(rebalance: Rebalance, after: Standing, part: Part) -> list[Row]:
+def _member_rows(rebalance: Rebalance, after: Standing) -> list[Row]:
     before = rebalance.before
     went = [Change(each, replace(member, has={}), None, None) for each, member in rebalance.passed.items()]
     if before is None:
         went += [Change(None, None, *each) for each in after.members.items()]
     else:
-        went += changes(before.members, after.members).values()
-    rows = []
-    for change in went:
-        was, is_now = change.before, change.after
-        had = None if before is None else _shown(rebalance, was, was.has) if was else []
-        rows.append(
-            {
-                "member_id": change.member_id if is_now else change.prev_member_id,
-                "prev_member_id": change.prev_member_id if change.name == "restarted" else None,
-                **_client(is_now or was or Member()),
-                "change": change.name if before else "unknown",
-                "before": had,
-                "after": _shown(rebalance, is_now, part(is_now)) if is_now else [],
-                "began_before": rebalance.began.by,
-            }
-        )
-    return sorted(rows, key=lambda each: each["member_id"])
-
-
-def _client(member: Member) -> Row:
-    return {name: getattr(member, name) for name in CLIENT}
-
-
-def _shown(rebalance: Rebalance, member: Member, partitions: Partitions | None) -> list[Row] | None:
-    """As in gold.rebalance_members_told."""
-    if partitions is None:
-        return None
-    return [
-        _topic(rebalance, topic, by_id=member.by_id) | {"partitions": sorted(numbers)}
-        for topic, numbers in sorted(partitions.items())
-        if numbers
+        went += changes(before.members, after.members)
+    rows = [
+        {
+            "member_id": each.member_id if each.after else each.prev_member_id,
+            "prev_member_id": each.prev_member_id if each.name == "restarted" else None,
+            **_columns(each.after or each.before, *CLIENT),
+            "change": each.name if before else "unknown",
+            "before": _has(rebalance, each.before) if before else None,
+            "after": _has(rebalance, each.after),
+            "began_before": rebalance.began.by,
+        }
+        for each in went
     ]
+    return sorted(rows, key=lambda row: row["member_id"])
+
+
+def _has(rebalance: Rebalance, member: Member | None) -> list[Row] | None:
+    """The partitions of a member by topic; none where it is not there, None where they are not known."""
+    if member is None or member.has is None:
+        return [] if member is None else None
+    topics = ((topic, sorted(numbers)) for topic, numbers in sorted(member.has.items()) if numbers)
+    return [_topic(rebalance, topic, by_id=member.by_id) | {"partitions": numbers} for topic, numbers in topics]

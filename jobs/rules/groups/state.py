@@ -1,38 +1,41 @@
-"""The state of one group between two of its records, or two of its polls."""
+"""The state of one group between two of its records, or two of its polls, as its memory keeps it."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs.rules import memory
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
-
 STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
-"""Code of the state in which a member has all that it is to have, by type of group.
-
-Kafka's coordinator.group.modern.MemberState and coordinator.group.streams.MemberState, which do not agree.
+"""Code of the state in which a member has all that it is to have: Kafka's MemberState of modern and of streams groups.
 """
 
-MILLISECOND = timedelta(milliseconds=1)
+MODES = {CONSUMER: "cooperative", STREAMS: "cooperative"}
+"""These only give up what must go; partitions of share groups have no owner."""
+
+CLIENT = ("instance_id", "client_id", "client_host")
+"""Who a member is, as every source says it."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AS_NOW = "now"
 
+Row = Mapping[str, Any]
 Partitions = dict[str, list[int]]
 """Topic name, topic id or subtopology -> partitions, sorted."""
 
 
-def numbered(partitions: Partitions) -> set[tuple[str, int]]:
+def numbered(partitions: Partitions | None) -> set[tuple[str, int]]:
     """The partitions one by one."""
-    return {(topic, number) for topic, numbers in partitions.items() for number in numbers}
+    return {(topic, number) for topic, numbers in (partitions or {}).items() for number in numbers}
 
 
-def gathered(*parts: Iterable[Mapping[str, Any]] | None) -> Partitions:
-    """Lists of topics, or subtopologies, and partitions as one, by topic id, by topic where no id is told, or by
-    subtopology.
+def gathered(*parts: Iterable[Row] | None) -> Partitions:
+    """Lists of topics and partitions as one: by topic id, by topic where no id is told, or by subtopology.
 
-    A topic may be there more than once: librdkafka's cooperative-sticky assignor writes one as often as it gave away
-    some of it.
+    librdkafka's cooperative-sticky assignor writes a topic as often as it gave away some of it.
     """
     every: dict[str, set[int]] = {}
     for part in parts:
@@ -42,12 +45,20 @@ def gathered(*parts: Iterable[Mapping[str, Any]] | None) -> Partitions:
     return {name: sorted(numbers) for name, numbers in every.items()}
 
 
+def to_micros(time: datetime) -> int:
+    """An aware datetime as microseconds since the epoch, as keys of rows hold it."""
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(micros: int) -> datetime:
+    """The datetime, UTC."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
 @dataclass(frozen=True)
 class Moment:
-    """When something happened, after `after` (None: nothing bounds it) and by `by`; and the record, or the first poll,
-    that shows it.
-
-    `leader_epoch`: that wrote the record.
+    """When something happened, after `after` (None: nothing bounds it) and by `by`; the record, or the first poll, that
+    shows it; and the leader epoch that wrote the record.
     """
 
     by: datetime
@@ -58,14 +69,10 @@ class Moment:
     poll: str | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Moment":
+    def of(cls, row: Row) -> "Moment":
         """When a record of the log was written: exact."""
         at = row["timestamp"]
         return cls(at, at, row["log_partition"], row["offset"], row["leader_epoch"])
-
-
-CLIENT = ("instance_id", "client_id", "client_host")
-"""Who a member is, as every source says it."""
 
 
 @dataclass(frozen=True)
@@ -106,22 +113,34 @@ class Standing:
     @property
     def converged(self) -> bool:
         """Every member has what it is to have at the group's epoch (equal epochs alone are not enough)."""
-        stable = STABLE.get(self.group_type or "")
-        return (
-            bool(self.members)
-            and self.target_epoch == self.generation
-            and all(member.state == stable and member.epoch == self.generation for member in self.members.values())
-        )
+        reached = (STABLE.get(self.group_type or ""), self.generation)
+        is_target = bool(self.members) and self.target_epoch == self.generation
+        return is_target and all((member.state, member.epoch) == reached for member in self.members.values())
+
+    @property
+    def at_target(self) -> "Standing":
+        """The group where every member has what it is to have, as far as that is known."""
+        has = ((each, m.has if m.to_have is None else m.to_have) for each, m in self.members.items())
+        return replace(self, members={each: replace(self.members[each], has=part) for each, part in has})
+
+    def with_members(self, members: dict[str, Member]) -> "Standing":
+        """The group with these members, and the server-side assignor that most of them ask for; None where none does,
+        or as many ask for another.
+        """
+        asked = Counter(member.assignor for member in members.values() if member.assignor is not None).most_common(2)
+        is_one = len(asked) == 1 or (len(asked) == 2 and asked[0][1] > asked[1][1])
+        mode = MODES.get(self.group_type or "")
+        return replace(self, members=members, assignor=asked[0][0] if is_one else None, mode=mode)
 
 
 @dataclass(frozen=True)
 class Rebalance:
     """A rebalance that is open, or that the rest of its last batch may yet reopen (`ended`).
 
-    `before`: the group before it, None where that is not known. `passed`: members that came and went meanwhile.
-    `withheld`: a classic group's partitions that were given up and that nobody has yet. `reached`: when its last
-    generation completed. `awaits_epoch`: of share groups, state of partitions is being made, and an epoch of its own
-    will follow. `topics`: names of topic ids, as far as polls tell them.
+    `before`: the group before it, where that is known. `passed`: members that came and went meanwhile. `withheld`: a
+    classic group's partitions that were given up and that nobody has yet. `reached`: when its last generation completed.
+    `awaits_epoch`: a share group's state of partitions is being made; an epoch of its own will follow. `topics`: names
+    of topic ids, as far as polls tell them.
     """
 
     began: Moment
@@ -140,9 +159,7 @@ class Rebalance:
 
 @dataclass(frozen=True)
 class Gone:
-    """A group whose tombstone, at `at`, was the last that was read: deleted, unless the same batch holds it as another
-    type, too.
-    """
+    """A group whose tombstone was the last that was read: deleted, unless the same batch has it as another type, too."""
 
     at: Moment
     standing: Standing
@@ -177,37 +194,13 @@ class State:
     leavers: dict[str, Member] = field(default_factory=dict)
 
 
-def skipped(before: Standing | None, after: Standing) -> int | None:
-    """Generations between the two; None where they are not known."""
-    if before is None or before.generation is None or after.generation is None:
-        return None
-    return after.generation - before.generation - 1
-
-
-def total(count: int | None, more: int | None) -> int | None:
-    """The sum; None where one of the two is not known."""
-    return None if count is None or more is None else count + more
-
-
-def begun(state: State, before: Standing | None, after: Standing, began: Moment) -> Rebalance:
-    """A rebalance that begins."""
-    since = None if before is None or state.last_end is None else (began.by - state.last_end) // MILLISECOND
-    return Rebalance(
-        began,
-        before=before,
-        since_previous_ms=None if since is None else max(0, since),
-        prev_group_type=state.converted_from,
-        skipped_generations=skipped(before, after),
-    )
-
-
 def to_json(state: State) -> dict[str, Any]:
     """The state as what json.dumps takes. A group at rest is mostly as it `began`, and is kept once."""
     made: dict[str, Any] = memory.to_json(state)
     return made | {"began": _AS_NOW} if state.began == state.now else made
 
 
-def from_json(made: Mapping[str, Any] | None) -> State:
+def from_json(made: Row | None) -> State:
     """Read the JSON that to_json wrote; None is the state before any record."""
     made = made or {}
     if made.get("began") == _AS_NOW:

@@ -4,11 +4,14 @@ Within `window` means less than `window` apart, as for brokers that flap. Two be
 holds both and `least` of them or more. A chain is all that hangs together so.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
 
-from jobs.rules.groups.micros import to_micros
 from jobs.rules.groups.rows import Told
+from jobs.rules.groups.state import to_micros
+from jobs.rules.memory import from_json, to_json
 
 STORM, CRASH_LOOP = "storm", "crash_loop"
 
@@ -31,9 +34,8 @@ class Chain:
 
 @dataclass(frozen=True)
 class Chains:
-    """The memory of begins in order: the last least - 1 of them, and the chain that may still become longer.
-
-    `since`: how many begins came after the last one of the chain.
+    """The memory of begins in order: the last least - 1 of them, the chain that may still become longer, and how many
+    begins came after the last one of that chain.
     """
 
     recent: Sequence[Time] = ()
@@ -41,7 +43,7 @@ class Chains:
     since: int = 0
 
 
-Stormed = tuple[Who, Chain]
+Stormed = list[tuple[Who, Chain]]
 
 
 def chained(chains: Chains, times: Iterable[Time], least: int, window: int) -> tuple[Chains, list[Chain]]:
@@ -67,33 +69,34 @@ def chained(chains: Chains, times: Iterable[Time], least: int, window: int) -> t
     return chains, over
 
 
-def stormed(
-    kept: Mapping[Who, Chains], settled: Told, live: Told, limits: Mapping[str, tuple[int, int]]
-) -> tuple[dict[Who, Chains], list[Stormed], list[Stormed]]:
-    """The memory after more rebalances, the chains that are over, and those that may still change.
+def stormed(kept: Iterable[Any], settled: Told, live: Told, limits: Any) -> tuple[list[Any], Stormed, Stormed]:
+    """The memory after more rebalances, as JSON; the chains that are over; and those that may still change.
 
-    Only of `settled` ones something is remembered; the `live` ones may be taken back. `limits`: by kind, as `chained`
-    takes them.
+    Only of `settled` ones something is remembered; the `live` ones may be taken back. `limits`: the thresholds.
     """
-    chains, over = _with(kept, _begins(settled), limits)
+    micros = timedelta(microseconds=1)
+    sizes = {
+        STORM: (limits.storm, limits.storm_window // micros),
+        CRASH_LOOP: (limits.crash_loop, limits.crash_loop_window // micros),
+    }
+
+    def add(chains: dict[Who, Chains], told: Told) -> Stormed:
+        over = []
+        for who, times in _begins(told).items():
+            chains[who], ended = chained(chains.get(who, Chains()), times, *sizes[who[0]])
+            over += [(who, chain) for chain in ended]
+        return over
+
+    chains: dict[Who, Chains] = {tuple(who): from_json(Chains, made) for who, made in kept}
+    over = add(chains, settled)
     newest = max((to_micros(row["began_before"]) for row in settled.rebalances.values()), default=0)
     for who, each in list(chains.items()):
-        if each.recent[-1][0] + limits[who[0]][1] <= newest:
+        if each.recent[-1][0] + sizes[who[0]][1] <= newest:
             del chains[who]
             over += [(who, each.chain)] if each.chain else []
-    for_now, may_change = _with(chains, _begins(live), limits)
-    may_change += [(who, each.chain) for who, each in for_now.items() if each.chain]
-    return chains, over, may_change
-
-
-def _with(
-    kept: Mapping[Who, Chains], times: Mapping[Who, list[Time]], limits: Mapping[str, tuple[int, int]]
-) -> tuple[dict[Who, Chains], list[Stormed]]:
-    chains, over = dict(kept), []
-    for who, of_one in times.items():
-        chains[who], ended = chained(chains.get(who, Chains()), of_one, *limits[who[0]])
-        over += [(who, chain) for chain in ended]
-    return chains, over
+    for_now = dict(chains)
+    may_change = add(for_now, live) + [(who, each.chain) for who, each in for_now.items() if each.chain]
+    return [[who, to_json(each)] for who, each in chains.items()], over, may_change
 
 
 def _begins(told: Told) -> dict[Who, list[Time]]:
@@ -105,11 +108,8 @@ def _begins(told: Told) -> dict[Who, list[Time]]:
     times: dict[Who, list[Time]] = {}
     by_time = sorted(told.rebalances.items(), key=lambda each: (each[1]["began_before"], each[1]["first_offset"] or 0))
     for id_, row in by_time:
-        begin = to_micros(row["began_before"]), id_
-        times.setdefault((STORM, None, None), []).append(begin)
-        if row["ended_before"] is not None:
-            members = told.members[id_]
-            joined = {(each["client_id"], each["client_host"]) for each in members if each["change"] == "joined"}
-            for client_id, client_host in sorted(who for who in joined if None not in who):
-                times.setdefault((CRASH_LOOP, client_id, client_host), []).append(begin)
+        joined = {(each["client_id"], each["client_host"]) for each in told.members[id_] if each["change"] == "joined"}
+        clients = sorted(who for who in joined if None not in who) if row["ended_before"] is not None else []
+        for who in ((STORM, None, None), *((CRASH_LOOP, *client) for client in clients)):
+            times.setdefault(who, []).append((to_micros(row["began_before"]), id_))
     return times

@@ -1,0 +1,127 @@
+"""What differs between two moments of a group: its members, who has which partitions, and why it rebalanced."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.rules.groups.state import CLASSIC, Member, Rebalance, Standing, numbered
+from schemas.groups import REASONS
+
+Members = Mapping[str, Member]
+Identity = tuple[str, str]
+Owners = dict[tuple[str, int], set[Identity]]
+MOVED = ("partitions_kept", "partitions_moved", "partitions_added", "partitions_lost", "stickiness")
+
+
+def identity(member_id: str, member: Member) -> Identity:
+    """Who a member is: static members by instance id, which outlives a restart (KIP-345), others by member id."""
+    return ("member", member_id) if member.instance_id is None else ("instance", member.instance_id)
+
+
+def by_identity(members: Members) -> dict[Identity, tuple[str, Member]]:
+    """Identity -> member id and member."""
+    return {identity(*each): each for each in members.items()}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One member between two moments, under its ids; None where it was, or is, not there."""
+
+    prev_member_id: str | None
+    before: Member | None
+    member_id: str | None
+    after: Member | None
+
+    @property
+    def name(self) -> str:
+        """stayed | joined | left | restarted; who came and went meanwhile has left."""
+        if self.after is None:
+            return "left"
+        if self.before is None:
+            return "joined"
+        return "stayed" if self.prev_member_id == self.member_id else "restarted"
+
+
+def changes(before: Members, after: Members) -> list[Change]:
+    """The change of each member, those that stayed included."""
+    nobody = (None, None)
+    was, is_now = by_identity(before), by_identity(after)
+    return [Change(*was.get(who, nobody), *is_now.get(who, nobody)) for who in was | is_now]
+
+
+def owners(members: Members) -> Owners | None:
+    """The members that have each partition that someone has; None where someone's are not known."""
+    found: Owners = {}
+    for member_id, member in members.items():
+        if member.has is None:
+            return None
+        for partition in numbered(member.has):
+            found.setdefault(partition, set()).add(identity(member_id, member))
+    return found
+
+
+def moves(before: Members, after: Members) -> dict[str, Any]:
+    """The columns of MOVED. A partition with several owners (share groups) is kept where one of them stayed.
+
+    All None where someone's partitions are not known, or the two sides name topics differently (by name and by id, in a
+    conversion).
+    """
+    had, have = owners(before), owners(after)
+    namings = {member.by_id for member in (*before.values(), *after.values()) if member.has}
+    if had is None or have is None or len(namings) > 1:
+        return dict.fromkeys(MOVED)
+    both = had.keys() & have.keys()
+    kept = sum(1 for partition in both if had[partition] & have[partition])
+    counts = (kept, len(both) - kept, len(have) - len(both), len(had) - len(both))
+    return dict(zip(MOVED, (*counts, kept / len(had) if had else None), strict=True))
+
+
+def reasons(rebalance: Rebalance, before: Standing, after: Standing) -> list[str]:
+    """The reasons that hold, inferred, in the order of schemas.groups.REASONS; `same_members` where nothing visible
+    explains it. Kafka's own reason (KIP-800) is only in coordinators' logs.
+    """
+    went = changes(before.members, after.members)
+    stayed = [(each.before, each.after) for each in went if each.before is not None and each.after is not None]
+    left = [each.before for each in went if each.before is not None and each.after is None]
+    is_static = {member.instance_id is not None for member in (*left, *rebalance.passed.values())}
+    resubscribed = any(
+        _differ(was.topics, now.topics) or was.pattern != now.pattern or _differ(was.topology_epoch, now.topology_epoch)
+        for was, now in stayed
+    )
+    if after.group_type == CLASSIC:
+        # Only what members have tells of its partitions.
+        had, has = owners(before.members), owners(after.members)
+        is_same = len(stayed) == len(went) and not resubscribed
+        grew = (
+            is_same and had is not None and has is not None and had.keys() != has.keys() | numbered(rebalance.withheld)
+        )
+    else:
+        patterns = {was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern}
+        matched_others = any(before.patterns.get(each) != after.patterns.get(each) for each in patterns)
+        is_same = _subscribed(before) == _subscribed(after)
+        grew = matched_others or (is_same and _differ(before.metadata_hash, after.metadata_hash))
+    holds = {
+        "member_joined": bool(rebalance.passed) or any(each.before is None for each in went),
+        "member_left": False in is_static,
+        # Static members do not leave when they close: they time out (or an administrator removes them, which looks the
+        # same).
+        "static_member_timed_out": True in is_static,
+        "subscription_changed": resubscribed,
+        "partitions_changed": grew and before.group_type == after.group_type,
+        "assignor_changed": _differ(before.assignor, after.assignor),
+        "group_emptied": not after.members,
+        "converted": rebalance.prev_group_type is not None,
+    }
+    return [reason for reason in REASONS if holds.get(reason)] or ["same_members"]
+
+
+def _differ(was: Any, now: Any) -> bool:
+    """Whether both are known, and are not the same."""
+    return was is not None and now is not None and was != now
+
+
+def _subscribed(group: Standing) -> tuple[Any, ...]:
+    """The input of the group's metadata hash: topics by name, those that its patterns matched, and its topology."""
+    members = group.members.values()
+    topics = {topic for member in members for topic in member.topics or ()}
+    return topics, {group.patterns.get(each.pattern) for each in members if each.pattern}, group.topology_epoch
