@@ -25,6 +25,7 @@ from schemas.table import PART, Table
 
 Row = dict[str, Any]
 Live = Mapping[str, Sequence[Row]]
+Rows = defaultdict[str, list[Row]]
 LOG, POLLS = "log", "polls"
 REBALANCES, MEMBERS = groups.REBALANCES_TOLD.full_name, groups.REBALANCE_MEMBERS_TOLD.full_name
 EVENTS, STORMS = groups.GROUP_EVENTS_TOLD.full_name, groups.REBALANCE_STORMS_TOLD.full_name
@@ -72,6 +73,15 @@ class Life:
     ended: datetime | None = None
     group_type: str | None = None
 
+    @property
+    def row(self) -> Row:
+        """Its columns of gold.group_lives, as polls know them."""
+        times = {"valid_from": self.began, "valid_to": self.ended, "known_since": self.began}
+        return times | {"group_type": self.group_type}
+
+
+Lives = Sequence[Life | None]
+
 
 def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News, limits: Any) -> Folded:
     """The rows that the news of one group make.
@@ -79,8 +89,8 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
     `memory`: as the last fold of the group returned it, None before the first. `live`: its live rows by table.
     `limits`: thresholds of storms and crash loops. A row that is told takes the place of the live one with its key.
     """
-    kept = memory or {}
-    of_log, of_polls = (_Source(group, each, kept.get(each), live, limits) for each in (LOG, POLLS))
+    kept, rows = memory or {}, Rows(list)
+    of_log, of_polls = (_Source(group, each, kept.get(each), live, limits, rows) for each in (LOG, POLLS))
     logged_from = kept.get("logged_from")
     # What came before a group was heard of says nothing of it.
     records = list(dropwhile(lambda row: LOG not in kept and row["record"] != "record", news.records))
@@ -90,17 +100,17 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
         of_log.take_records(records, news.read_to, from_micros(logged_from))
     if news.states and logged_from is None:
         of_polls.take_states(news.states, news.log_partition)
-    rows = {table.full_name: of_log.rows[table.full_name] + of_polls.rows[table.full_name] for table in TABLES}
     if news.states:
         rows[BEGINS] = polls.begins(news.states, next(iter(live.get(BEGINS, ())), None))
-    remembered = {each.source: each.memory for each in (of_log, of_polls) if each.memory}
+    remembered = {each.name: each.memory for each in (of_log, of_polls) if each.memory}
     if logged_from is not None:
         remembered["logged_from"] = logged_from
-    told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
-    return Folded(remembered, {table.full_name: _changed(table, told, live) for table in TABLES})
+    told = {table: [vars(group) | row for row in rows[table.full_name]] for table in TABLES}
+    made = {table.full_name: _changed(table, told[table], live.get(table.full_name, ())) for table in TABLES}
+    return Folded(remembered, made)
 
 
-def _changed(table: Table, told: Live, live: Live) -> list[Row]:
+def _changed(table: Table, told: Iterable[Row], live: Iterable[Row]) -> list[Row]:
     """The rows that are told of a table, without those that say what live ones say already."""
     names = [name for name in table.column_names if name not in ("updated_at", PART)]
 
@@ -111,44 +121,47 @@ def _changed(table: Table, told: Live, live: Live) -> list[Row]:
             found[tuple(row[name] for name in table.replaced_by or table.key)][repr(whole)] = whole
         return found
 
-    before = by_key(live.get(table.full_name, ()))
+    before, after = by_key(live), by_key(told)
+    rows = [(key, row) for key, of_key in after.items() if of_key != before.get(key) for row in of_key.values()]
     return [
-        row
-        for key, rows in by_key(told[table.full_name]).items()
-        if rows != before.get(key)
-        for row in rows.values()
-        if table.none_without is None or row[table.none_without] is not None or key in before
+        row for key, row in rows if table.none_without is None or row[table.none_without] is not None or key in before
     ]
 
 
 class _Source:
-    """The rows that one source tells of a group: settled ones, and live ones that the next news may replace."""
+    """One source of a group: what it remembers, and rows that it tells, live ones until no news may change them."""
 
-    def __init__(self, group: Group, source: str, memory: Mapping[str, Any] | None, live: Live, limits: Any) -> None:
-        self.source, self.memory = source, dict(memory or {})
-        self.rows: defaultdict[str, list[Row]] = defaultdict(list)
-        self._group, self._live, self._limits = group, _live_of(source, live), limits
+    def __init__(self, group: Group, name: str, memory: Any, live: Live, limits: Any, rows: Rows) -> None:
+        self.name, self.memory = name, dict(memory or {})
+        self._group, self._limits, self._rows = group, limits, rows
+        self._live = _live_of(name, live)
 
     def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], logged_from: datetime) -> None:
         """Fold rows of the log. What the last batch tells is settled once the log was read beyond it: a read may cut it
         in two.
         """
-        before, first, last = state.from_json(self.memory.get("state")), records[0], records[-1]
-        life = from_json(Life, self.memory.get("life")) if self.memory else Life(logged_from)
-        begin = _last_batch(records)
+        before, last, begin = state.from_json(self.memory.get("state")), records[-1], _last_batch(records)
         is_whole = begin == len(records) or read_to.get(last["log_partition"], 0) > last["offset"] + 1
         between, earlier = fold_log(before, records[:begin])
         now, of_batch = fold_log(between, records[begin:])
         told, pending = self._with_ids(earlier | of_batch), self._with_ids(of_batch)
-        if begin == 0 and same_batch(before.at, before.last_offset, first):
+        if begin == 0 and same_batch(before.at, before.last_offset, records[0]):
             pending = self._live | pending
         settled, unsettled = _split(self._live | told, Told() if is_whole else pending)
-        ended, life = _lived(life, settled)
+        ended, life = _lived(from_json(Life, self.memory.get("life")) if self.memory else Life(logged_from), settled)
         over, there = _lived(life, unsettled)
-        deleted = max((row["offset"] for row in told.events.values() if row["event"] == "deleted"), default=None)
-        there = _there_again(there, now.now.group_type, records, deleted)
+        group_type = now.now.group_type
+        if there is not None:
+            there = replace(there, group_type=group_type or there.group_type)
+        elif group_type is not None:
+            # No record said that the group was made, so its first one did.
+            gone = max((row["offset"] for row in told.events.values() if row["event"] == "deleted"), default=-1)
+            own = [row for row in records if row["record"] == "record"]
+            first = next((row for row in own if row["offset"] > gone), own[0])
+            there = Life(first["timestamp"], group_type=group_type)
         self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life)}
-        self._tell(settled, unsettled, ended, [*over, there], last["log_partition"], now.known_since)
+        of_lives = {"log_partition": last["log_partition"], "known_since": now.known_since}
+        self._tell((settled, ended), (unsettled, [*over, there]), **of_lives)
 
     def take_states(self, states: Sequence[Row], log_partition: int | None) -> None:
         """Fold states that polls showed."""
@@ -157,7 +170,7 @@ class _Source:
         first = Life(states[0]["valid_from"], group_type=polls.type_of(states[0]))
         ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else first, settled)
         self.memory |= {"open": to_json(open_), "life": to_json(life), "log_partition": log_partition}
-        self._tell(settled, unsettled, ended, [life], log_partition)
+        self._tell((settled, ended), (unsettled, [life]), log_partition=log_partition)
 
     def give_way(self, record: Row) -> datetime:
         """Tell no more: the log has the group from this record on. Returns since when it has it and what was open."""
@@ -171,7 +184,7 @@ class _Source:
                 self._live.rebalances[id_] = row | end_columns(row["began_after"], row["began_before"], end)
             life: Life | None = from_json(Life, self.memory["life"])
             ended = [replace(life, ended=max(life.began, at))] if life else []
-            self._tell(self._live, Told(), ended, [], self.memory["log_partition"])
+            self._tell((self._live, ended), (Told(), []), log_partition=self.memory["log_partition"])
             self.memory = {}
         return at
 
@@ -185,42 +198,21 @@ class _Source:
         rebalances = by_id(told.rebalances)
         return Told(rebalances, dict(zip(rebalances, told.members.values(), strict=True)), by_id(told.events))
 
-    def _tell(
-        self,
-        settled: Told,
-        unsettled: Told,
-        ended: Iterable[Life],
-        there: Iterable[Life | None],
-        partition: int | None,
-        known_since: datetime | None = None,
-    ) -> None:
-        """Put rows of both kinds into the tables."""
-        self.memory["storms"], over, may_change = stormed(
-            self.memory.get("storms", ()), settled, unsettled, self._limits
-        )
-        sides = ((False, settled, over, ended), (True, unsettled, may_change, there))
-        for is_live, told, storms, lives in sides:
-            members = (each | {"rebalance_id": id_} for id_, of_one in told.members.items() for each in of_one or [{}])
-            tables: dict[str, Iterable[Row]] = {
+    def _tell(self, settled: tuple[Told, Lives], unsettled: tuple[Told, Lives], **of_lives: Any) -> None:
+        """Put what is settled, and what may change, into the tables."""
+        kept = self.memory.get("storms", ())
+        self.memory["storms"], over, may_change = stormed(kept, settled[0], unsettled[0], self._limits)
+        for is_live, (told, lives), storms in ((False, settled, over), (True, unsettled, may_change)):
+            made: dict[str, Iterable[Row]] = {
                 REBALANCES: told.rebalances.values(),
-                MEMBERS: members,
+                MEMBERS: (row | {"rebalance_id": id_} for id_, rows in told.members.items() for row in rows or [{}]),
                 EVENTS: told.events.values(),
-                # Where there is none any more, a row without a kind takes the place of those that were live.
+                # A row without a kind takes the place of storms that were live.
                 STORMS: [self._storm(*each) for each in storms] or ([{}] if is_live and not over else []),
-                LIVES: [
-                    {
-                        "valid_from": life.began,
-                        "valid_to": life.ended,
-                        "log_partition": partition,
-                        "group_type": life.group_type,
-                        "known_since": known_since if self.source == LOG else life.began,
-                    }
-                    for life in lives
-                    if life is not None
-                ],
+                LIVES: (life.row | of_lives for life in lives if life is not None),
             }
-            for table, rows in tables.items():
-                self.rows[table] += (row | {"source": self.source, "is_live": is_live} for row in rows)
+            for table, rows in made.items():
+                self._rows[table] += (row | {"source": self.name, "is_live": is_live} for row in rows)
 
     def _storm(self, who: Who, chain: Chain) -> Row:
         micros = chain.last - chain.began
@@ -261,12 +253,10 @@ def _last_batch(records: Sequence[Row]) -> int:
     """Where the batch begins that the last record is of; after all where the last row is no record."""
     begin = len(records)
     while begin and records[begin - 1]["record"] == "record":
-        begin -= 1
-        before = records[begin - 1] if begin else None
-        if before and not (
-            before["record"] == "record" and same_batch(before["timestamp"], before["offset"], records[begin])
-        ):
+        before = records[begin - 1]
+        if begin < len(records) and not same_batch(before["timestamp"], before["offset"], records[begin]):
             break
+        begin -= 1
     return begin
 
 
@@ -282,19 +272,3 @@ def _lived(life: Life | None, told: Told) -> tuple[list[Life], Life | None]:
                 ended.append(replace(life, ended=row["began_before"]))
                 life = None
     return ended, life
-
-
-def _there_again(
-    life: Life | None, group_type: str | None, records: Sequence[Row], deleted_at: int | None
-) -> Life | None:
-    """The life of a group that is there: where no record said that it was made, its first one did.
-
-    `records`: the new ones. `deleted_at`: offset of its last deletion among them.
-    """
-    if life is not None:
-        return replace(life, group_type=group_type or life.group_type)
-    if group_type is None:
-        return None
-    own = [row for row in records if row["record"] == "record"]
-    after = [row for row in own if deleted_at is None or row["offset"] > deleted_at]
-    return Life((after or own)[0]["timestamp"], group_type=group_type)

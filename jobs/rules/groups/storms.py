@@ -4,7 +4,7 @@ Within `window` means less than `window` apart, as for brokers that flap. Two be
 holds both and `least` of them or more. A chain is all that hangs together so.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -82,8 +82,8 @@ def stormed(kept: Iterable[Any], settled: Told, live: Told, limits: Any) -> tupl
 
     def add(chains: dict[Who, Chains], told: Told) -> Stormed:
         over = []
-        for who, times in _begins(told).items():
-            chains[who], ended = chained(chains.get(who, Chains()), times, *sizes[who[0]])
+        for who, time in _begins(told):
+            chains[who], ended = chained(chains.get(who, Chains()), [time], *sizes[who[0]])
             over += [(who, chain) for chain in ended]
         return over
 
@@ -99,17 +99,16 @@ def stormed(kept: Iterable[Any], settled: Told, live: Told, limits: Any) -> tupl
     return [[who, to_json(each)] for who, each in chains.items()], over, may_change
 
 
-def _begins(told: Told) -> dict[Who, list[Time]]:
+def _begins(told: Told) -> Iterator[tuple[Who, Time]]:
     """The begins of rebalances, and of those in which a client joined; in order.
 
     Members of one client that join in the same rebalance are one time: an application starts several at once. Who joins
     one that is open may not be a member of it after all.
     """
-    times: dict[Who, list[Time]] = {}
     by_time = sorted(told.rebalances.items(), key=lambda each: (each[1]["began_before"], each[1]["first_offset"] or 0))
     for id_, row in by_time:
+        time = to_micros(row["began_before"]), id_
+        yield (STORM, None, None), time
         joined = {(each["client_id"], each["client_host"]) for each in told.members[id_] if each["change"] == "joined"}
-        clients = sorted(who for who in joined if None not in who) if row["ended_before"] is not None else []
-        for who in ((STORM, None, None), *((CRASH_LOOP, *client) for client in clients)):
-            times.setdefault(who, []).append((to_micros(row["began_before"]), id_))
-    return times
+        if row["ended_before"] is not None:
+            yield from (((CRASH_LOOP, *who), time) for who in sorted(each for each in joined if None not in each))
