@@ -90,38 +90,26 @@ def _withheld(before: Standing | None, after: Standing) -> Partitions:
     if before is None or has is None or after.mode != COOPERATIVE:
         return {}
     subscribed = {topic for member in after.members.values() for topic in member.topics or ()}
-    stayed = [each.before for each in changes(before.members, after.members) if each.after and each.before]
-    withheld: Partitions = {}
-    for topic, number in sorted(set().union(*(numbered(member.has) for member in stayed)) - has.keys()):
-        if topic in subscribed:
-            withheld.setdefault(topic, []).append(number)
-    return withheld
+    stayed = [each.before for each in changes(before.members, after.members) if each.before and each.after]
+    given_up = {each for member in stayed for each in numbered(member.has)} - has.keys()
+    return gathered({"topic": topic, "partitions": [n]} for topic, n in sorted(given_up) if topic in subscribed)
 
 
 def _standing(group: Row, before: Standing) -> Standing:
     # A group that nobody joined yet has no protocol type.
-    protocol_type = group["protocol_type"] or before.protocol_type
-    members = group["members"] or ()
-    return Standing(
-        group_type=CLASSIC,
-        generation=group["generation"],
-        protocol_type=protocol_type,
-        assignor=group["protocol"],
-        mode=_mode(protocol_type, group["protocol"], members, before),
-        leader=group["leader"],
-        members={member["member_id"]: _member(member, protocol_type) for member in members},
-    )
+    protocol_type, assignor = group["protocol_type"] or before.protocol_type, group["protocol"]
+    members = {member["member_id"]: _member(member, protocol_type) for member in group["members"] or ()}
+    mode = _mode(protocol_type, assignor, group["members"] or (), before)
+    return Standing(CLASSIC, group["generation"], protocol_type, assignor, mode, group["leader"], members=members)
 
 
 def _member(member: Row, protocol_type: str | None) -> Member:
     subscription, assignment = member["subscription"], member["assignment"]
-    # A leader that assigns nothing to a member may send no bytes at all.
-    is_nothing = protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"]
-    return Member(
-        **{name: member[name] for name in CLIENT},
-        topics=None if subscription is None else sorted(subscription["topics"] or ()),
-        has=gathered(assignment["partitions"]) if assignment is not None else {} if is_nothing else None,
-    )
+    topics = None if subscription is None else sorted(subscription["topics"] or ())
+    has = None if assignment is None else gathered(assignment["partitions"])
+    if has is None and protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"]:
+        has = {}  # A leader that assigns nothing to a member may send no bytes at all.
+    return Member(**{name: member[name] for name in CLIENT}, topics=topics, has=has)
 
 
 def _mode(protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing) -> str | None:

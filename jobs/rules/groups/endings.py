@@ -1,4 +1,4 @@
-"""Where rebalances begin and end, and where a group's history breaks off: its tombstone, a conversion, missing records."""
+"""Where rebalances begin and end, and where history breaks off: a group's tombstone, a conversion, missing records."""
 
 from dataclasses import replace
 from datetime import datetime

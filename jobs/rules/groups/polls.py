@@ -10,27 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.rules.groups import classic
-from jobs.rules.groups.compare import identity
+from jobs.rules.groups.compare import by_identity
 from jobs.rules.groups.endings import skipped
 from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Told
 from jobs.rules.groups.state import CLASSIC, CLIENT, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 STABLE = "Stable"
+GONE = "gone"
 AWAY = -2
 """Epoch of a static member that left and is expected back:
 ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH.
 """
-
-GONE = "gone"
-DESCRIBED = (
-    *("group_type", "protocol_type", "state", "assignor", "members"),
-    *("group_epoch", "target_epoch", "topology_epoch"),
-)
-"""The columns that a poll says of a group; silver has them of the state before, too."""
-
-NOBODY = Standing()
-"""A group before it was made."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +62,7 @@ def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, 
         if row["is_new"]:
             is_classic, rebalanced = type_of(row) == CLASSIC, row["prev_state"] in REBALANCING
             rebalances = is_classic and row["state"] in REBALANCING
-            changed = is_classic and row["prev_state"] is not None and not rebalanced
-            if open_ is None and (rebalances or changed):
+            if open_ is None and (rebalances or (is_classic and row["prev_state"] is not None and not rebalanced)):
                 after = None if rebalanced else row["prev_sent_at"]
                 open_ = {"began_after": after, "began_before": row["valid_from"], "ended_before": None}
             end = end if rebalances else row["valid_from"]
@@ -90,16 +80,13 @@ def type_of(row: Row) -> str:
 def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
     """The rebalance that is open after a state, if any."""
     at = Moment(row["valid_from"], row["prev_sent_at"], poll=row["first_poll"])
-    prev = {name: row[f"prev_{name}"] for name in DESCRIBED}
-    is_first = prev["state"] is None and prev["group_type"] is None
-    was_seen = row["prev_poll"] is not None
-    group = {"group_type": type_of(row), "generation": row["group_epoch"]}
-    converted_from = None
+    prev = {name.removeprefix("prev_"): value for name, value in row.items() if name.startswith("prev_")}
+    is_first, was_seen = prev["state"] is None and prev["group_type"] is None, row["prev_poll"] is not None
+    is_converted, group = not is_first and type_of(prev) != type_of(row), Standing(type_of(row), row["group_epoch"])
     if is_first and was_seen:
-        told.event("created", at, **group)
-    elif not is_first and type_of(prev) != type_of(row):
-        converted_from = type_of(prev)
-        told.event("converted", at, prev_group_type=converted_from, **group)
+        told.event("created", at, group)
+    if is_converted:
+        told.event("converted", at, group, prev_group_type=type_of(prev))
         if open_ is not None:
             _tell(open_, told, End(CONVERTED, at))
             open_ = None
@@ -107,19 +94,18 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
     if now is None:
         return open_
     is_settled = _is_settled(now, row["state"])
-    if open_ is None:
-        before = _standing(prev)
-        if is_first:
-            before = NOBODY if was_seen else None
+    if open_ is not None:
+        rebalance = open_.rebalance
+    else:
+        before = (Standing() if was_seen else None) if is_first else _standing(prev)
         if not _begins(before, now, is_settled=is_settled):
             if before is not None:
                 told.restarts(at, before.members, now)
             return None
-        began = at if before is not None else replace(at, after=None)
         # A static member that has just come back has what it is to have.
-        at_rest = before and before.at_target
-        open_ = Open(Rebalance(began, at_rest, prev_group_type=converted_from, topics=_topics(prev)), now)
-    open_ = Open(replace(open_.rebalance, topics=open_.rebalance.topics | _topics(row)), now)
+        rebalance = Rebalance(at, before.at_target) if before else Rebalance(replace(at, after=None))
+        rebalance = replace(rebalance, prev_group_type=type_of(prev) if is_converted else None, topics=_topics(prev))
+    open_ = Open(replace(rebalance, topics=rebalance.topics | _topics(row)), now)
     if not is_settled:
         return open_
     _tell(open_, told, End(COMPLETED if now.members else EMPTIED, at))
@@ -127,80 +113,18 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
 
 
 def _begins(before: Standing | None, now: Standing, *, is_settled: bool) -> bool:
-    """Whether a group rebalanced since `before`, in which no rebalance was open."""
-    if before is None:
-        return not is_settled
-    if before is NOBODY:
-        return bool(now.members) or not is_settled
-    if before.group_type != now.group_type:
-        return True
-    if now.group_type == CLASSIC:
-        return not is_settled or _asks_and_has(before) != _asks_and_has(now)
-    return before.generation != now.generation
+    """Whether a group rebalanced since `before` (None: not known; without a type: there was none), or does now."""
+    if before is None or before.group_type is None:
+        return not is_settled or (before is not None and bool(now.members))
+    return _mark(before) != _mark(now) or (now.group_type == CLASSIC and not is_settled)
 
 
-def _asks_and_has(group: Standing) -> tuple[Any, ...]:
-    """The part of a classic group that only a rebalance changes."""
-    members = {identity(*each): (each[1].topics, each[1].has) for each in group.members.items()}
-    return members, group.assignor, group.protocol_type
-
-
-def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:
-    """A group that is gone. Only one without members can be deleted, so those that were seen last had left before."""
-    at = Moment(row["valid_to"], row["last_seen_sent_at"], poll=row["superseded_poll"])
-    told.event("deleted", at, group_type=type_of(row))
-    last = _standing(row)
-    if open_ is None and last is not None and last.members:
-        open_ = Open(Rebalance(at, last.at_target, topics=_topics(row)), last)
-    if open_ is not None:
-        gone = Standing(group_type=open_.now.group_type, protocol_type=open_.now.protocol_type)
-        _tell(replace(open_, now=gone), told, End(DELETED, at))
-
-
-def _tell(open_: Open, told: Told, end: End | None = None) -> None:
-    now, between = open_.now, skipped(open_.rebalance.before, open_.now)
-    if between is not None and between < 0:
-        between = None  # Epochs fell: they were not counted on.
-    row = told.rebalance(replace(open_.rebalance, skipped_generations=between), now, end)
-    grew = row["partitions_added"] or row["partitions_lost"]
-    if row["reasons"] == ["same_members"] and now.group_type != CLASSIC and grew:
-        row["reasons"] = ["partitions_changed"]
-
-
-def _standing(row: Row) -> Standing | None:
-    """The group as the row describes it; None where it may not be described."""
-    if row["members"] is None:
-        return None
-    type_, protocol_type, mode = type_of(row), row["protocol_type"], MODES.get(type_of(row))
-    if type_ == CLASSIC and protocol_type == classic.CONSUMER_PROTOCOL:
-        mode = classic.MODES.get(row["assignor"])
-    return Standing(
-        group_type=type_,
-        generation=row["group_epoch"],
-        protocol_type=protocol_type,
-        assignor=row["assignor"],
-        mode=mode,
-        target_epoch=row["target_epoch"],
-        members={member["member_id"]: _member(type_, row["topology_epoch"], member) for member in row["members"]},
-    )
-
-
-def _member(type_: str, topology_epoch: int | None, member: Row) -> Member:
-    has, to_have = ("active_tasks", "target_active_tasks") if type_ == STREAMS else ("assigned", "target")
-    return Member(
-        **{name: member[name] for name in (*CLIENT, "topics", "epoch")},
-        pattern=member["regex"],
-        topology_epoch=topology_epoch,
-        has=None if member[has] is None else gathered(member[has]),
-        to_have=None if member[to_have] is None else gathered(member[to_have]),
-        by_id=type_ not in (CLASSIC, STREAMS),
-    )
-
-
-def _topics(row: Row) -> dict[str, str]:
-    """Topic ids -> names."""
-    named = [each for member in row["members"] or () for part in ("assigned", "target") for each in member[part] or ()]
-    return {each["topic_id"]: each["topic"] for each in named if each["topic_id"] and each["topic"]}
+def _mark(group: Standing) -> tuple[Any, ...]:
+    """The part of a group that only a rebalance changes."""
+    if group.group_type != CLASSIC:
+        return group.group_type, group.generation
+    asked = {who: (member.topics, member.has) for who, (_, member) in by_identity(group.members).items()}
+    return group.group_type, asked, group.assignor, group.protocol_type
 
 
 def _is_settled(group: Standing, state: str | None) -> bool:
@@ -209,12 +133,62 @@ def _is_settled(group: Standing, state: str | None) -> bool:
 
     A share group is Stable with any member (ShareGroup.maybeUpdateState), so its epochs have to agree too.
     """
-    if group.group_type == CLASSIC:
-        return state not in REBALANCING
-    if not group.members:
-        return True
+    if group.group_type == CLASSIC or not group.members:
+        return group.group_type != CLASSIC or state not in REBALANCING
     there = [member for member in group.members.values() if member.epoch != AWAY]
     if {group.target_epoch, *(member.epoch for member in there)} != {group.generation}:
         return False
     is_one_away = len(there) < len(group.members)
     return state == STABLE or (is_one_away and all(member.has == member.to_have for member in there))
+
+
+def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:
+    """A group that is gone. Only one without members can be deleted, so those that were seen last had left before."""
+    at, last = Moment(row["valid_to"], row["last_seen_sent_at"], poll=row["superseded_poll"]), _standing(row)
+    told.event("deleted", at, Standing(type_of(row)))
+    if open_ is None and last is not None and last.members:
+        open_ = Open(Rebalance(at, last.at_target, topics=_topics(row)), last)
+    if open_ is not None:
+        nobody = Standing(group_type=open_.now.group_type, protocol_type=open_.now.protocol_type)
+        _tell(replace(open_, now=nobody), told, End(DELETED, at))
+
+
+def _tell(open_: Open, told: Told, end: End | None = None) -> None:
+    between = skipped(open_.rebalance.before, open_.now)
+    # Epochs that fell were not counted on.
+    rebalance = replace(open_.rebalance, skipped_generations=None if (between or 0) < 0 else between)
+    row = told.rebalance(rebalance, open_.now, end)
+    grew = row["partitions_added"] or row["partitions_lost"]
+    if row["reasons"] == ["same_members"] and row["group_type"] != CLASSIC and grew:
+        row["reasons"] = ["partitions_changed"]
+
+
+def _standing(row: Row) -> Standing | None:
+    """The group as the row describes it; None where it may not be described."""
+    if row["members"] is None:
+        return None
+    type_, protocol_type, assignor = type_of(row), row["protocol_type"], row["assignor"]
+    is_consumer = type_ == CLASSIC and protocol_type == classic.CONSUMER_PROTOCOL
+    mode = classic.MODES.get(assignor) if is_consumer else MODES.get(type_)
+    members = {member["member_id"]: _member(type_, row["topology_epoch"], member) for member in row["members"]}
+    now = Standing(type_, row["group_epoch"], protocol_type, assignor, mode)
+    return replace(now, target_epoch=row["target_epoch"], members=members)
+
+
+def _member(type_: str, topology_epoch: int | None, member: Row) -> Member:
+    names = ("active_tasks", "target_active_tasks") if type_ == STREAMS else ("assigned", "target")
+    has, to_have = (None if member[name] is None else gathered(member[name]) for name in names)
+    return Member(
+        **{name: member[name] for name in (*CLIENT, "topics", "epoch")},
+        pattern=member["regex"],
+        topology_epoch=topology_epoch,
+        has=has,
+        to_have=to_have,
+        by_id=type_ not in (CLASSIC, STREAMS),
+    )
+
+
+def _topics(row: Row) -> dict[str, str]:
+    """Topic ids -> names."""
+    named = [each for member in row["members"] or () for part in ("assigned", "target") for each in member[part] or ()]
+    return {each["topic_id"]: each["topic"] for each in named if each["topic_id"] and each["topic"]}
