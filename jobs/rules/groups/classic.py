@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobs.rules.groups.compare import by_identity, changes, identity, owners
-from jobs.rules.groups.endings import begun, ended, overtaken, skipped
-from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told
+from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told, begun, ended, overtaken, skipped
 from jobs.rules.groups.state import (
     CLASSIC,
     CLIENT,

@@ -9,8 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from jobs.rules.groups.endings import begun, ended, interrupted, overtaken
-from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told
+from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told, begun, ended, interrupted, overtaken
 from jobs.rules.groups.state import CLASSIC, CLIENT, SHARE, STREAMS, Member, Moment, Row, Standing, State, gathered
 
 FIRST_EPOCHS = 2

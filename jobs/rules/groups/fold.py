@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
 
 from jobs.rules.groups import epochs
 from jobs.rules.groups.classic import classic_group
-from jobs.rules.groups.endings import converted, group_tombstone, interrupted
-from jobs.rules.groups.rows import Told
-from jobs.rules.groups.state import CLASSIC, CONSUMER, SHARE, STREAMS, Moment, Row, Standing, State, to_micros
+from jobs.rules.groups.rows import CONVERTED, DELETED, End, Told, interrupted
+from jobs.rules.groups.state import CLASSIC, CONSUMER, SHARE, STREAMS, Gone, Moment, Row, Standing, State, to_micros
 
 STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
     CLASSIC: {2: classic_group},
@@ -35,29 +33,32 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     for row in rows[known[-1] if known else 0 :]:
         now = _step(now, row, told)
     if now is not state and now.rebalance is not None and not now.rebalance.ended:
-        told.rebalance(now.rebalance, now.now, last_offset=now.last_offset)
+        told.rebalance(now.rebalance, now.now)["last_offset"] = now.last_offset
     return now, told
 
 
-def same_batch(at: datetime | None, offset: int | None, row: Row) -> bool:
-    """Whether a record may be of the batch of the one before, at `offset`: those of one change have one time, side by
-    side.
-    """
-    return bool(row["record"] == "record" and row["timestamp"] == at and row["offset"] - 1 == offset)
+def same_batch(state: State, row: Row) -> bool:
+    """Whether a record may be of the batch of the last one: those of one change have one time, side by side."""
+    return bool(row["record"] == "record" and (row["timestamp"], row["offset"] - 1) == (state.at, state.last_offset))
 
 
 def _step(state: State, row: Row, told: Told) -> State:
-    kind, last_offset, offset, next_offset = row["record"], state.last_offset, row["offset"], row["next_offset"]
+    kind, last, offset, next_offset = row["record"], state.last_offset, row["offset"], row["next_offset"]
     if kind == "truncated":
         detail = f"the log ended {offset - next_offset} offsets before what had been read"
         return replace(_broken(state, row, detail, told), truncated=_span(row))
-    if last_offset is not None and (next_offset - 1 if kind == "lost" else offset) <= last_offset:
+    if last is not None and (next_offset - 1 if kind == "lost" else offset) <= last:
         return state
     if kind == "lost":
         return _broken(state, row, f"{next_offset - offset} offsets were gone before they could be read", told)
-    if kind == "record":
-        return replace(_record(_in_batch(state, row), row, told), last_offset=offset, at=row["timestamp"])
-    return state
+    is_same = same_batch(state, row)
+    state = replace(state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"])
+    if not is_same:
+        # What only concerns the batch before is dropped.
+        is_over = state.rebalance is not None and state.rebalance.ended and state.known
+        rebalance = None if is_over else state.rebalance
+        state = replace(state, began=state.now, fresh=False, gone=None, rebalance=rebalance)
+    return replace(_record(state, row, told), last_offset=offset, at=row["timestamp"])
 
 
 def _span(row: Row) -> list[int]:
@@ -76,20 +77,11 @@ def _broken(state: State, row: Row, detail: str, told: Told) -> State:
     return replace(state, last_offset=row["next_offset"] - 1)
 
 
-def _in_batch(state: State, row: Row) -> State:
-    """The state at a record: what only concerns the batch before it is dropped."""
-    state = replace(state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"])
-    if same_batch(state.at, state.last_offset, row):
-        return state
-    over = state.rebalance is not None and state.rebalance.ended and state.known
-    return replace(state, began=state.now, fresh=False, gone=None, rebalance=None if over else state.rebalance)
-
-
 def _record(state: State, row: Row, told: Told) -> State:
     kind, known_type = row["type"], state.now.group_type
     group_type = TYPES.get(kind)
     if row["error"] is not None:
-        told.event("undecoded", Moment.of(row), group_type=known_type, detail=row["error"])
+        told.event("undecoded", Moment.of(row), Standing(known_type), detail=row["error"])
         # A record of a type that is known would have changed the group, one does not know how.
         return state if group_type is None else interrupted(state, row["timestamp"], told)
     if group_type is None:
@@ -97,13 +89,53 @@ def _record(state: State, row: Row, told: Told) -> State:
     step = STEPS[group_type][kind]
     if row["is_tombstone"]:
         if kind in GROUPS:
-            return group_tombstone(state, row, group_type, told)
+            return _gone(state, row, group_type, told)
         return step(state, row, told) if known_type == group_type and step in epochs.WITH_TOMBSTONE else state
     if known_type != group_type:
-        state = converted(state, row, group_type, told)
+        state = _converted(state, row, group_type, told)
     if state.now.group_type != group_type:
         # The first record of a group.
         if state.now.group_type is not None:
             state = interrupted(state, row["timestamp"], told)
         state = replace(state, fresh=True, now=Standing(group_type=group_type), gone=None)
     return step(state, row, told)
+
+
+def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
+    """The state at a group's tombstone: it is deleted, unless the batch has it as another type."""
+    at, rebalance = Moment.of(row), state.rebalance
+    if state.now.group_type is None and not state.known:
+        was = Standing(group_type=group_type)
+    elif state.now.group_type == group_type:
+        # Members of groups that are not classic have tombstones of their own, which come first in the batch.
+        was = state.now if group_type == CLASSIC else state.began
+    else:
+        return state
+    if rebalance is not None:
+        rebalance = None if rebalance.ended else rebalance
+    if rebalance is not None:
+        told.rebalance(rebalance, was, End(DELETED, at))
+    told.event("deleted", at, replace(was, group_type=group_type))
+    state = replace(state, gone=Gone(at, was, state.known, rebalance), known=True, now=Standing(), rebalance=None)
+    return replace(state, last_end=None, converted_from=None, leavers={})
+
+
+def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
+    """The state where a batch that took a group away has it as another type.
+
+    Kafka deletes no group that has members, so one that had some was converted (KIP-848); one without was taken over by
+    a new group. Of a group that is not known, members that speak the classic protocol tell it.
+    """
+    gone = state.gone
+    if gone is None or gone.standing.group_type == group_type:
+        return state
+    was, member = gone.standing, row["member"] or {}
+    speaks_classic = row["classic"]["members"] if group_type == CLASSIC else member.get("protocols")
+    if not (was.members if gone.known else speaks_classic):
+        return state
+    # Both take the place of the deletion that it looked like.
+    if gone.rebalance is not None:
+        told.rebalance(gone.rebalance, was, End(CONVERTED, gone.at))
+    now = Standing(group_type=group_type, generation=was.generation)
+    told.event("converted", gone.at, now, prev_group_type=was.group_type)
+    return replace(state, known=gone.known, gap=True, now=now, began=was, converted_from=was.group_type, gone=None)

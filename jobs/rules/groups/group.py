@@ -15,7 +15,7 @@ from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
 from jobs.rules.groups.fold import same_batch
 from jobs.rules.groups.rows import UNKNOWN, End, Told, end_columns
-from jobs.rules.groups.state import Moment, from_micros, to_micros
+from jobs.rules.groups.state import Moment, State, from_micros, to_micros
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
 from jobs.rules.memory import from_json, to_json
@@ -145,7 +145,7 @@ class _Source:
         between, earlier = fold_log(before, records[:begin])
         now, of_batch = fold_log(between, records[begin:])
         told, pending = self._with_ids(earlier | of_batch), self._with_ids(of_batch)
-        if begin == 0 and same_batch(before.at, before.last_offset, records[0]):
+        if begin == 0 and same_batch(before, records[0]):
             pending = self._live | pending
         settled, unsettled = _split(self._live | told, Told() if is_whole else pending)
         ended, life = _lived(from_json(Life, self.memory.get("life")) if self.memory else Life(logged_from), settled)
@@ -253,8 +253,8 @@ def _last_batch(records: Sequence[Row]) -> int:
     """Where the batch begins that the last record is of; after all where the last row is no record."""
     begin = len(records)
     while begin and records[begin - 1]["record"] == "record":
-        before = records[begin - 1]
-        if begin < len(records) and not same_batch(before["timestamp"], before["offset"], records[begin]):
+        before = State(at=records[begin - 1]["timestamp"], last_offset=records[begin - 1]["offset"])
+        if begin < len(records) and not same_batch(before, records[begin]):
             break
         begin -= 1
     return begin

@@ -11,8 +11,7 @@ from typing import Any
 
 from jobs.rules.groups import classic
 from jobs.rules.groups.compare import by_identity
-from jobs.rules.groups.endings import skipped
-from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Told
+from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Told, skipped
 from jobs.rules.groups.state import CLASSIC, CLIENT, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")

@@ -1,14 +1,25 @@
-"""The rows that folds of groups make: of gold.rebalances_told, gold.rebalance_members_told and gold.group_events_told,
-as far as one source knows them.
+"""Rebalances of groups as they begin, end and are told: rows of gold.rebalances_told, gold.rebalance_members_told and
+gold.group_events_told, as far as one source knows them.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from jobs.rules.groups.compare import MOVED, Change, Members, by_identity, changes, moves, reasons
-from jobs.rules.groups.state import CLASSIC, CLIENT, STREAMS, Member, Moment, Rebalance, Standing, numbered, to_micros
+from jobs.rules.groups.state import (
+    CLASSIC,
+    CLIENT,
+    STREAMS,
+    Member,
+    Moment,
+    Rebalance,
+    Standing,
+    State,
+    numbered,
+    to_micros,
+)
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
 EVENT = ("group_type", "prev_group_type", "generation", "member_id", "prev_member_id", *CLIENT, "detail")
@@ -38,13 +49,8 @@ class Told:
     def __or__(self, later: "Told") -> "Told":
         return Told(self.rebalances | later.rebalances, self.members | later.members, self.events | later.events)
 
-    def rebalance(
-        self, rebalance: Rebalance, after: Standing, end: End | None = None, last_offset: int | None = None
-    ) -> Row:
-        """Tell a rebalance and its members, whole; returns the row of the rebalance.
-
-        `after`: the group now, or when it ended. `last_offset`: of the last record so far, where it has not ended.
-        """
+    def rebalance(self, rebalance: Rebalance, after: Standing, end: End | None = None) -> Row:
+        """Tell a rebalance and its members, whole, to the group now, or when it ended; returns the row of it."""
         began, before = rebalance.began, rebalance.before
         # Offsets go back where the log was truncated, so an offset alone is no key.
         key = (began.log_partition, began.offset, to_micros(began.by)) if began.poll is None else (began.poll,)
@@ -55,16 +61,13 @@ class Told:
         # Not decided yet: who gets what a classic group's members gave up, or the target.
         is_open = not is_reached and (after.group_type == CLASSIC or after.target_epoch != after.generation)
         rebalance, after = replace(rebalance, passed=passed), after if is_reached else after.at_target
-        row = _rebalance_row(rebalance, after) | end_columns(began.after, began.by, end)
+        row = _rebalance_row(rebalance, after, end)
         row |= moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
-        self.rebalances[key] = row | {"last_offset": end.at.offset if end else last_offset}
-        self.members[key] = _member_rows(rebalance, after)
-        return self.rebalances[key]
+        self.rebalances[key], self.members[key] = row, _member_rows(rebalance, after)
+        return row
 
     def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
-        """Tell what happened, to a group of this type and generation: of the log one event for each record and instance
-        id.
-        """
+        """Tell what happened, to a group so far: of the log one event for each record and instance id."""
         row = dict.fromkeys(EVENT) | _columns(group or Standing(), "group_type", "generation") | columns
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
         key = by_record if at.poll is None else (event, at.poll, row["instance_id"])
@@ -76,6 +79,38 @@ class Told:
             if each.name == "restarted":
                 ids = _columns(each, "member_id", "prev_member_id")
                 self.event("static_restart", at, now, **ids, **_columns(each.after, *CLIENT))
+
+
+def skipped(before: Standing | None, after: Standing) -> int | None:
+    """Generations between the two; None where they are not known."""
+    if before is None or before.generation is None or after.generation is None:
+        return None
+    return after.generation - before.generation - 1
+
+
+def begun(state: State, before: Standing | None, after: Standing, began: Moment) -> Rebalance:
+    """A rebalance that begins."""
+    since = None if before is None or state.last_end is None else (began.by - state.last_end) // MILLISECOND
+    return Rebalance(began, before, since and max(0, since), state.converted_from, skipped(before, after))
+
+
+def overtaken(rebalance: Rebalance, more: int | None) -> Rebalance:
+    """The rebalance with more generations that never completed, where their number is known."""
+    so_far = rebalance.skipped_generations
+    return replace(rebalance, skipped_generations=None if so_far is None or more is None else so_far + more)
+
+
+def ended(state: State, rebalance: Rebalance, end: End, told: Told) -> State:
+    """The state after a rebalance that ended."""
+    told.rebalance(replace(rebalance, withheld={}), state.now, end)
+    return replace(state, rebalance=None, last_end=max(end.at.by, rebalance.began.by))
+
+
+def interrupted(state: State, by: datetime, told: Told) -> State:
+    """The state where records are missing: nothing is known; a rebalance that was open ended, or not, by then."""
+    if state.rebalance is not None and not state.rebalance.ended:
+        told.rebalance(state.rebalance, state.now, End(UNKNOWN, Moment(by, state.at, offset=state.last_offset)))
+    return State(state.log_partition, state.last_offset, state.at, gap=True, truncated=state.truncated)
 
 
 def end_columns(began_after: Any, began_before: Any, end: End | None) -> Row:
@@ -98,14 +133,16 @@ def _shown_by(at: Moment) -> Row:
     return {"log_partition": at.log_partition, "poll": at.poll, "began_after": at.after, "began_before": at.by}
 
 
-def _rebalance_row(rebalance: Rebalance, after: Standing) -> Row:
+def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Row:
     began, before, passed = rebalance.began, rebalance.before, len(rebalance.passed)
     went = Counter(each.name for each in changes(before.members, after.members)) if before else Counter()
     return {
         **_columns(after, "group_type", "protocol_type", "generation", "assignor", "mode"),
         **_columns(rebalance, "prev_group_type", "skipped_generations", "since_previous_ms"),
         **_shown_by(began),
+        **end_columns(began.after, began.by, end),
         "first_offset": began.offset,
+        "last_offset": end and end.at.offset,
         "phases": rebalance.phases if began.poll is None else None,
         "group_leader": after.leader,
         "members": len(after.members),

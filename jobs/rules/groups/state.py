@@ -10,8 +10,7 @@ from jobs.rules import memory
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
-"""Code of the state in which a member has all that it is to have: Kafka's MemberState of modern and of streams groups.
-"""
+"""Code of the state in which a member has all that it is to have: MemberState of Kafka's modern and streams groups."""
 
 MODES = {CONSUMER: "cooperative", STREAMS: "cooperative"}
 """These only give up what must go; partitions of share groups have no owner."""
@@ -33,11 +32,9 @@ def numbered(partitions: Partitions | None) -> set[tuple[str, int]]:
 
 
 def gathered(*parts: Iterable[Row] | None) -> Partitions:
-    """Lists of topics and partitions as one: by topic id, by topic where no id is told, or by subtopology.
-
-    librdkafka's cooperative-sticky assignor writes a topic as often as it gave away some of it.
-    """
+    """Lists of topics and partitions as one: by topic id, by topic where no id is told, or by subtopology."""
     every: dict[str, set[int]] = {}
+    # librdkafka's cooperative-sticky assignor writes a topic as often as it gave away some of it.
     for part in parts:
         for each in part or ():
             name = each.get("subtopology_id") or each.get("topic_id") or each["topic"]
@@ -57,9 +54,7 @@ def from_micros(micros: int) -> datetime:
 
 @dataclass(frozen=True)
 class Moment:
-    """When something happened, after `after` (None: nothing bounds it) and by `by`; the record, or the first poll, that
-    shows it; and the leader epoch that wrote the record.
-    """
+    """When something happened, after `after` (None: nothing bounds it) and by `by`; and what shows it: record or poll."""
 
     by: datetime
     after: datetime | None = None
@@ -137,10 +132,9 @@ class Standing:
 class Rebalance:
     """A rebalance that is open, or that the rest of its last batch may yet reopen (`ended`).
 
-    `before`: the group before it, where that is known. `passed`: members that came and went meanwhile. `withheld`: a
-    classic group's partitions that were given up and that nobody has yet. `reached`: when its last generation completed.
-    `awaits_epoch`: a share group's state of partitions is being made; an epoch of its own will follow. `topics`: names
-    of topic ids, as far as polls tell them.
+    `before`: None where it is not known. `passed`: members that came and went meanwhile. `withheld`: partitions of a
+    classic group that were given up and that nobody has yet; `reached`: when its last generation completed.
+    `awaits_epoch`: a share group is about to have an epoch of its own. `topics`: names of topic ids, from polls.
     """
 
     began: Moment
@@ -159,7 +153,7 @@ class Rebalance:
 
 @dataclass(frozen=True)
 class Gone:
-    """A group whose tombstone was the last that was read: deleted, unless the same batch has it as another type, too."""
+    """A group whose tombstone was read last: deleted, unless the same batch has it as another type, too."""
 
     at: Moment
     standing: Standing
@@ -171,10 +165,9 @@ class Gone:
 class State:
     """All that is carried from record to record.
 
-    `known`: `now` is the whole group (or that it is gone), so the next rebalance has a before. `began`: `now` where the
-    batch of the last record began, or where a rebalance ended within it. `gap`: records may have been missed before the
-    first of `now`. `fresh`: every record of the group so far is of this batch. `leavers`: members that a conversion
-    left behind. `truncated`: the last truncation.
+    `known`: `now` is the whole group, or that it is gone. `began`: `now` where the batch of the last record began, or
+    where a rebalance ended within it. `gap`: records may have been missed before the first of `now`. `fresh`: all of
+    the group's records are of this batch. `leavers`: members that a conversion left behind. `truncated`: last one.
     """
 
     log_partition: int | None = None
