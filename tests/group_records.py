@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.rules.groups import fold
+from jobs.rules.groups.fold import fold
 from jobs.rules.groups.rows import Told
 from jobs.rules.groups.state import State, from_json, to_json
 from schemas.bronze import GROUP_LOG_DECODED

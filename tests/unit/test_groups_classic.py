@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.rules.groups import fold
+from jobs.rules.groups.fold import fold
 from jobs.rules.groups.rows import Told
 from jobs.rules.groups.state import Gone, Member, Moment, Rebalance, Standing, State, from_json, to_json
 from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD

@@ -61,12 +61,11 @@ def owners(members: Members) -> Owners | None:
 
 
 def moves(before: Members, after: Members) -> dict[str, Any]:
-    """The columns of MOVED. A partition with several owners (share groups) is kept where one of them stayed.
-
-    All None where someone's partitions are not known, or the two sides name topics differently (by name and by id, in a
-    conversion).
+    """The columns of MOVED, where it is known what everybody has; with several owners (share groups) a partition is kept
+    where one stayed.
     """
     had, have = owners(before), owners(after)
+    # In a conversion one side names topics by name, the other by id.
     namings = {member.by_id for member in (*before.values(), *after.values()) if member.has}
     if had is None or have is None or len(namings) > 1:
         return dict.fromkeys(MOVED)
@@ -76,11 +75,8 @@ def moves(before: Members, after: Members) -> dict[str, Any]:
     return dict(zip(MOVED, (*counts, kept / len(had) if had else None), strict=True))
 
 
-def reasons(rebalance: Rebalance, before: Standing, after: Standing) -> list[str]:
-    """The reasons that hold, inferred, in the order of schemas.groups.REASONS; `same_members` where nothing visible
-    explains it. Kafka's own reason (KIP-800) is only in coordinators' logs.
-    """
-    went = changes(before.members, after.members)
+def reasons(rebalance: Rebalance, before: Standing, after: Standing, went: list[Change]) -> list[str]:
+    """The reasons that hold, inferred: Kafka's own one (KIP-800) is only in coordinators' logs."""
     stayed = [(each.before, each.after) for each in went if each.before is not None and each.after is not None]
     left = [each.before for each in went if each.before is not None and each.after is None]
     is_static = {member.instance_id is not None for member in (*left, *rebalance.passed.values())}
@@ -88,23 +84,21 @@ def reasons(rebalance: Rebalance, before: Standing, after: Standing) -> list[str
         _differ(was.topics, now.topics) or was.pattern != now.pattern or _differ(was.topology_epoch, now.topology_epoch)
         for was, now in stayed
     )
+    grew = False
     if after.group_type == CLASSIC:
         # Only what members have tells of its partitions.
         had, has = owners(before.members), owners(after.members)
-        is_same = len(stayed) == len(went) and not resubscribed
-        grew = (
-            is_same and had is not None and has is not None and had.keys() != has.keys() | numbered(rebalance.withheld)
-        )
+        if had is not None and has is not None and len(stayed) == len(went) and not resubscribed:
+            grew = had.keys() != has.keys() | numbered(rebalance.withheld)
     else:
         patterns = {was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern}
         matched_others = any(before.patterns.get(each) != after.patterns.get(each) for each in patterns)
-        is_same = _subscribed(before) == _subscribed(after)
-        grew = matched_others or (is_same and _differ(before.metadata_hash, after.metadata_hash))
+        has_grown = _subscribed(before) == _subscribed(after) and _differ(before.metadata_hash, after.metadata_hash)
+        grew = matched_others or has_grown
     holds = {
         "member_joined": bool(rebalance.passed) or any(each.before is None for each in went),
         "member_left": False in is_static,
-        # Static members do not leave when they close: they time out (or an administrator removes them, which looks the
-        # same).
+        # They do not leave when they close: they time out, or an administrator removes them, which looks the same.
         "static_member_timed_out": True in is_static,
         "subscription_changed": resubscribed,
         "partitions_changed": grew and before.group_type == after.group_type,

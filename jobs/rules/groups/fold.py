@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from jobs.rules.groups import epochs
 from jobs.rules.groups.classic import classic_group
@@ -37,9 +38,9 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     return now, told
 
 
-def same_batch(state: State, row: Row) -> bool:
-    """Whether a record may be of the batch of the last one: those of one change have one time, side by side."""
-    return bool(row["record"] == "record" and (row["timestamp"], row["offset"] - 1) == (state.at, state.last_offset))
+def same_batch(at: datetime | None, offset: int | None, row: Row) -> bool:
+    """Whether a record may be of the batch of another: those of one change have one time, side by side."""
+    return bool(row["record"] == "record" and (row["timestamp"], row["offset"] - 1) == (at, offset))
 
 
 def _step(state: State, row: Row, told: Told) -> State:
@@ -51,7 +52,7 @@ def _step(state: State, row: Row, told: Told) -> State:
         return state
     if kind == "lost":
         return _broken(state, row, f"{next_offset - offset} offsets were gone before they could be read", told)
-    is_same = same_batch(state, row)
+    is_same = same_batch(state.at, state.last_offset, row)
     state = replace(state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"])
     if not is_same:
         # What only concerns the batch before is dropped.

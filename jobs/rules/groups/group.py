@@ -15,7 +15,7 @@ from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
 from jobs.rules.groups.fold import same_batch
 from jobs.rules.groups.rows import UNKNOWN, End, Told, end_columns
-from jobs.rules.groups.state import Moment, State, from_micros, to_micros
+from jobs.rules.groups.state import Moment, from_micros, to_micros
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
 from jobs.rules.memory import from_json, to_json
@@ -105,26 +105,24 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
     remembered = {each.name: each.memory for each in (of_log, of_polls) if each.memory}
     if logged_from is not None:
         remembered["logged_from"] = logged_from
-    told = {table: [vars(group) | row for row in rows[table.full_name]] for table in TABLES}
-    made = {table.full_name: _changed(table, told[table], live.get(table.full_name, ())) for table in TABLES}
-    return Folded(remembered, made)
+    told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
+    return Folded(remembered, {table.full_name: _changed(table, told, live) for table in TABLES})
 
 
-def _changed(table: Table, told: Iterable[Row], live: Iterable[Row]) -> list[Row]:
+def _changed(table: Table, told: Live, live: Live) -> list[Row]:
     """The rows that are told of a table, without those that say what live ones say already."""
     names = [name for name in table.column_names if name not in ("updated_at", PART)]
-
-    def by_key(rows: Iterable[Row]) -> dict[Any, dict[str, Row]]:
-        found: dict[Any, dict[str, Row]] = defaultdict(dict)
-        for row in rows:
+    before, after = defaultdict[Any, dict[str, Row]](dict), defaultdict[Any, dict[str, Row]](dict)
+    for side, found in ((live, before), (told, after)):
+        for row in side.get(table.full_name, ()):
             whole = {name: row.get(name) for name in names}
             found[tuple(row[name] for name in table.replaced_by or table.key)][repr(whole)] = whole
-        return found
-
-    before, after = by_key(live), by_key(told)
-    rows = [(key, row) for key, of_key in after.items() if of_key != before.get(key) for row in of_key.values()]
     return [
-        row for key, row in rows if table.none_without is None or row[table.none_without] is not None or key in before
+        row
+        for key, rows in after.items()
+        if rows != before.get(key)
+        for row in rows.values()
+        if table.none_without is None or row[table.none_without] is not None or key in before
     ]
 
 
@@ -145,7 +143,7 @@ class _Source:
         between, earlier = fold_log(before, records[:begin])
         now, of_batch = fold_log(between, records[begin:])
         told, pending = self._with_ids(earlier | of_batch), self._with_ids(of_batch)
-        if begin == 0 and same_batch(before, records[0]):
+        if begin == 0 and same_batch(before.at, before.last_offset, records[0]):
             pending = self._live | pending
         settled, unsettled = _split(self._live | told, Told() if is_whole else pending)
         ended, life = _lived(from_json(Life, self.memory.get("life")) if self.memory else Life(logged_from), settled)
@@ -253,8 +251,8 @@ def _last_batch(records: Sequence[Row]) -> int:
     """Where the batch begins that the last record is of; after all where the last row is no record."""
     begin = len(records)
     while begin and records[begin - 1]["record"] == "record":
-        before = State(at=records[begin - 1]["timestamp"], last_offset=records[begin - 1]["offset"])
-        if begin < len(records) and not same_batch(before, records[begin]):
+        before = records[begin - 1]
+        if begin < len(records) and not same_batch(before["timestamp"], before["offset"], records[begin]):
             break
         begin -= 1
     return begin

@@ -2,14 +2,11 @@
 
 
 def log_partition(group_id: str, partitions: int) -> int:
-    """The partition, of so many: Utils.abs(groupId.hashCode()) % partitions, as Kafka's
-    GroupCoordinatorService.partitionFor.
+    """Utils.abs(groupId.hashCode()) % partitions, as Kafka's GroupCoordinatorService.partitionFor.
 
-    Java's String.hashCode goes over UTF-16 units and wraps around at 32 bits; Utils.abs makes 0 of the one number that
-    has no positive.
+    Java's hashCode goes over UTF-16 units and wraps around at 32 bits; Utils.abs makes 0 of the smallest number.
     """
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    hashed = 0
+    units, hashed = group_id.encode("utf-16-be", "surrogatepass"), 0
     for high, low in zip(units[::2], units[1::2], strict=True):
         hashed = (31 * hashed + 256 * high + low) & 0xFFFFFFFF
     signed = hashed - (1 << 32) if hashed & 0x80000000 else hashed

@@ -61,9 +61,10 @@ class Told:
         # Not decided yet: who gets what a classic group's members gave up, or the target.
         is_open = not is_reached and (after.group_type == CLASSIC or after.target_epoch != after.generation)
         rebalance, after = replace(rebalance, passed=passed), after if is_reached else after.at_target
-        row = _rebalance_row(rebalance, after, end)
+        went = changes(before.members, after.members) if before else []
+        row = _rebalance_row(rebalance, after, went, end)
         row |= moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
-        self.rebalances[key], self.members[key] = row, _member_rows(rebalance, after)
+        self.rebalances[key], self.members[key] = row, _member_rows(rebalance, after, went)
         return row
 
     def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
@@ -133,9 +134,9 @@ def _shown_by(at: Moment) -> Row:
     return {"log_partition": at.log_partition, "poll": at.poll, "began_after": at.after, "began_before": at.by}
 
 
-def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Row:
+def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], end: End | None) -> Row:
     began, before, passed = rebalance.began, rebalance.before, len(rebalance.passed)
-    went = Counter(each.name for each in changes(before.members, after.members)) if before else Counter()
+    count = Counter(each.name for each in went)
     return {
         **_columns(after, "group_type", "protocol_type", "generation", "assignor", "mode"),
         **_columns(rebalance, "prev_group_type", "skipped_generations", "since_previous_ms"),
@@ -148,10 +149,10 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, end: End | None) -> Ro
         "members": len(after.members),
         "prev_generation": before and before.generation,
         "prev_members": before and len(before.members),
-        "members_joined": before and went["joined"] + passed,
-        "members_left": before and went["left"] + passed,
-        "members_restarted": before and went["restarted"],
-        "reasons": before and reasons(rebalance, before, after),
+        "members_joined": before and count["joined"] + passed,
+        "members_left": before and count["left"] + passed,
+        "members_restarted": before and count["restarted"],
+        "reasons": before and reasons(rebalance, before, after, went),
         "subscribed": _subscribed(after),
         "assigned": _assigned(rebalance, after),
     }
@@ -180,13 +181,10 @@ def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Row:
     return {"topic": rebalance.topics.get(topic) if by_id else topic, "topic_id": topic if by_id else None}
 
 
-def _member_rows(rebalance: Rebalance, after: Standing) -> list[Row]:
+def _member_rows(rebalance: Rebalance, after: Standing, went: list[Change]) -> list[Row]:
     before = rebalance.before
-    went = [Change(each, replace(member, has={}), None, None) for each, member in rebalance.passed.items()]
-    if before is None:
-        went += [Change(None, None, *each) for each in after.members.items()]
-    else:
-        went += changes(before.members, after.members)
+    passed = [Change(each, replace(member, has={}), None, None) for each, member in rebalance.passed.items()]
+    came = [] if before else [Change(None, None, *each) for each in after.members.items()]
     rows = [
         {
             "member_id": each.member_id if each.after else each.prev_member_id,
@@ -197,7 +195,7 @@ def _member_rows(rebalance: Rebalance, after: Standing) -> list[Row]:
             "after": _has(rebalance, each.after),
             "began_before": rebalance.began.by,
         }
-        for each in went
+        for each in (*passed, *came, *went)
     ]
     return sorted(rows, key=lambda row: row["member_id"])
 
