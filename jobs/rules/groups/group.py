@@ -5,7 +5,7 @@ rebalances began: the log is exact, but has them only once they are over.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import dropwhile
@@ -25,7 +25,6 @@ from schemas.table import PART, Table
 
 Row = dict[str, Any]
 Live = Mapping[str, Sequence[Row]]
-Rows = defaultdict[str, list[Row]]
 LOG, POLLS = "log", "polls"
 REBALANCES, MEMBERS = groups.REBALANCES_TOLD.full_name, groups.REBALANCE_MEMBERS_TOLD.full_name
 EVENTS, STORMS = groups.GROUP_EVENTS_TOLD.full_name, groups.REBALANCE_STORMS_TOLD.full_name
@@ -80,17 +79,14 @@ class Life:
         return times | {"group_type": self.group_type}
 
 
-Lives = Sequence[Life | None]
-
-
 def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News, limits: Any) -> Folded:
     """The rows that the news of one group make.
 
     `memory`: as the last fold of the group returned it, None before the first. `live`: its live rows by table.
     `limits`: thresholds of storms and crash loops. A row that is told takes the place of the live one with its key.
     """
-    kept, rows = memory or {}, Rows(list)
-    of_log, of_polls = (_Source(group, each, kept.get(each), live, limits, rows) for each in (LOG, POLLS))
+    kept = memory or {}
+    of_log, of_polls = (_Source(group, each, kept.get(each), live, limits) for each in (LOG, POLLS))
     logged_from = kept.get("logged_from")
     # What came before a group was heard of says nothing of it.
     records = list(dropwhile(lambda row: LOG not in kept and row["record"] != "record", news.records))
@@ -100,6 +96,7 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
         of_log.take_records(records, news.read_to, from_micros(logged_from))
     if news.states and logged_from is None:
         of_polls.take_states(news.states, news.log_partition)
+    rows = {table.full_name: of_log.rows[table.full_name] + of_polls.rows[table.full_name] for table in TABLES}
     if news.states:
         rows[BEGINS] = polls.begins(news.states, next(iter(live.get(BEGINS, ())), None))
     remembered = {each.name: each.memory for each in (of_log, of_polls) if each.memory}
@@ -129,10 +126,9 @@ def _changed(table: Table, told: Live, live: Live) -> list[Row]:
 class _Source:
     """One source of a group: what it remembers, and rows that it tells, live ones until no news may change them."""
 
-    def __init__(self, group: Group, name: str, memory: Any, live: Live, limits: Any, rows: Rows) -> None:
-        self.name, self.memory = name, dict(memory or {})
-        self._group, self._limits, self._rows = group, limits, rows
-        self._live = _live_of(name, live)
+    def __init__(self, group: Group, name: str, memory: Any, live: Live, limits: Any) -> None:
+        self.name, self.memory, self.rows = name, dict(memory or {}), defaultdict[str, list[Row]](list)
+        self._group, self._live, self._limits = group, _live_of(name, live), limits
 
     def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], logged_from: datetime) -> None:
         """Fold rows of the log. What the last batch tells is settled once the log was read beyond it: a read may cut it
@@ -159,7 +155,8 @@ class _Source:
             there = Life(first["timestamp"], group_type=group_type)
         self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life)}
         of_lives = {"log_partition": last["log_partition"], "known_since": now.known_since}
-        self._tell((settled, ended), (unsettled, [*over, there]), **of_lives)
+        self._tell(settled, ended, is_live=False, **of_lives)
+        self._tell(unsettled, [*over, there], is_live=True, **of_lives)
 
     def take_states(self, states: Sequence[Row], log_partition: int | None) -> None:
         """Fold states that polls showed."""
@@ -168,7 +165,8 @@ class _Source:
         first = Life(states[0]["valid_from"], group_type=polls.type_of(states[0]))
         ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else first, settled)
         self.memory |= {"open": to_json(open_), "life": to_json(life), "log_partition": log_partition}
-        self._tell((settled, ended), (unsettled, [life]), log_partition=log_partition)
+        self._tell(settled, ended, is_live=False, log_partition=log_partition)
+        self._tell(unsettled, [life], is_live=True, log_partition=log_partition)
 
     def give_way(self, record: Row) -> datetime:
         """Tell no more: the log has the group from this record on. Returns since when it has it and what was open."""
@@ -182,7 +180,8 @@ class _Source:
                 self._live.rebalances[id_] = row | end_columns(row["began_after"], row["began_before"], end)
             life: Life | None = from_json(Life, self.memory["life"])
             ended = [replace(life, ended=max(life.began, at))] if life else []
-            self._tell((self._live, ended), (Told(), []), log_partition=self.memory["log_partition"])
+            self._tell(self._live, ended, is_live=False, log_partition=self.memory["log_partition"])
+            self._tell(Told(), [], is_live=True)
             self.memory = {}
         return at
 
@@ -196,21 +195,23 @@ class _Source:
         rebalances = by_id(told.rebalances)
         return Told(rebalances, dict(zip(rebalances, told.members.values(), strict=True)), by_id(told.events))
 
-    def _tell(self, settled: tuple[Told, Lives], unsettled: tuple[Told, Lives], **of_lives: Any) -> None:
-        """Put what is settled, and what may change, into the tables."""
-        kept = self.memory.get("storms", ())
-        self.memory["storms"], over, may_change = stormed(kept, settled[0], unsettled[0], self._limits)
-        for is_live, (told, lives), storms in ((False, settled, over), (True, unsettled, may_change)):
-            made: dict[str, Iterable[Row]] = {
-                REBALANCES: told.rebalances.values(),
-                MEMBERS: (row | {"rebalance_id": id_} for id_, rows in told.members.items() for row in rows or [{}]),
-                EVENTS: told.events.values(),
-                # A row without a kind takes the place of storms that were live.
-                STORMS: [self._storm(*each) for each in storms] or ([{}] if is_live and not over else []),
-                LIVES: (life.row | of_lives for life in lives if life is not None),
-            }
-            for table, rows in made.items():
-                self._rows[table] += (row | {"source": self.name, "is_live": is_live} for row in rows)
+    def _tell(self, told: Told, lives: Sequence[Life | None], *, is_live: bool, **of_lives: Any) -> None:
+        """Put what is settled into the tables; and then what may change, of which nothing is remembered."""
+        storms, over, longer = stormed(self.memory.get("storms", ()), told, self._limits)
+        if is_live:
+            over += longer
+        else:
+            self.memory["storms"] = storms
+        made = {
+            REBALANCES: told.rebalances.values(),
+            MEMBERS: [row | {"rebalance_id": id_} for id_, rows in told.members.items() for row in rows or [{}]],
+            EVENTS: told.events.values(),
+            # A row without a kind takes the place of storms that were live.
+            STORMS: [self._storm(*each) for each in over] or ([{}] if is_live and not self.rows[STORMS] else []),
+            LIVES: [life.row | of_lives for life in lives if life is not None],
+        }
+        for table, rows in made.items():
+            self.rows[table] += [row | {"source": self.name, "is_live": is_live} for row in rows]
 
     def _storm(self, who: Who, chain: Chain) -> Row:
         micros = chain.last - chain.began

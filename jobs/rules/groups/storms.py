@@ -69,34 +69,25 @@ def chained(chains: Chains, times: Iterable[Time], least: int, window: int) -> t
     return chains, over
 
 
-def stormed(kept: Iterable[Any], settled: Told, live: Told, limits: Any) -> tuple[list[Any], Stormed, Stormed]:
-    """The memory after more rebalances, as JSON; the chains that are over; and those that may still change.
-
-    Only of `settled` ones something is remembered; the `live` ones may be taken back. `limits`: the thresholds.
+def stormed(kept: Iterable[Any], told: Told, limits: Any) -> tuple[list[Any], Stormed, Stormed]:
+    """The memory after more rebalances, as JSON; the chains that are over; and those that may become longer. `limits`:
+    the thresholds.
     """
-    micros = timedelta(microseconds=1)
-    sizes = {
-        STORM: (limits.storm, limits.storm_window // micros),
-        CRASH_LOOP: (limits.crash_loop, limits.crash_loop_window // micros),
-    }
-
-    def add(chains: dict[Who, Chains], told: Told) -> Stormed:
-        over = []
-        for who, time in _begins(told):
-            chains[who], ended = chained(chains.get(who, Chains()), [time], *sizes[who[0]])
-            over += [(who, chain) for chain in ended]
-        return over
-
     chains: dict[Who, Chains] = {tuple(who): from_json(Chains, made) for who, made in kept}
-    over = add(chains, settled)
-    newest = max((to_micros(row["began_before"]) for row in settled.rebalances.values()), default=0)
+    windows = {STORM: limits.storm_window, CRASH_LOOP: limits.crash_loop_window}
+    least = {STORM: limits.storm, CRASH_LOOP: limits.crash_loop}
+    micros = {kind: window // timedelta(microseconds=1) for kind, window in windows.items()}
+    over, newest = [], 0
+    for who, time in _begins(told):
+        chains[who], ended = chained(chains.get(who, Chains()), [time], least[who[0]], micros[who[0]])
+        over += [(who, chain) for chain in ended]
+        newest = time[0]
     for who, each in list(chains.items()):
-        if each.recent[-1][0] + sizes[who[0]][1] <= newest:
+        if each.recent[-1][0] + micros[who[0]] <= newest:
             del chains[who]
             over += [(who, each.chain)] if each.chain else []
-    for_now = dict(chains)
-    may_change = add(for_now, live) + [(who, each.chain) for who, each in for_now.items() if each.chain]
-    return [[who, to_json(each)] for who, each in chains.items()], over, may_change
+    longer = [(who, each.chain) for who, each in chains.items() if each.chain]
+    return [[who, to_json(each)] for who, each in chains.items()], over, longer
 
 
 def _begins(told: Told) -> Iterator[tuple[Who, Time]]:
