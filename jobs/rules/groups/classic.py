@@ -1,6 +1,4 @@
-"""Classic groups (record type 2): each record is the whole group as one generation left it, or a static restart within
-it.
-"""
+"""Classic groups (record type 2): each record is the whole group, after a generation or a static restart within one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -82,9 +80,7 @@ def _phase_closed(state: State, told: Told) -> State:
 
 
 def _withheld(before: Standing | None, after: Standing) -> Partitions:
-    """The partitions that living members gave up in a cooperative generation, that nobody has yet: the next one assigns
-    them (KIP-429).
-    """
+    """The partitions that members which stay gave up, for the next cooperative generation to assign (KIP-429)."""
     has = owners(after.members)
     if before is None or has is None or after.mode != COOPERATIVE:
         return {}
@@ -112,9 +108,7 @@ def _member(member: Row, protocol_type: str | None) -> Member:
 
 
 def _mode(protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing) -> str | None:
-    """Eager or cooperative: by name for Kafka's own assignors; of others by whether members kept what they had while
-    they joined.
-    """
+    """Eager or cooperative: Kafka's own assignors by name, others by whether members joined with what they had."""
     if protocol_type != CONSUMER_PROTOCOL or assignor is None:
         return None
     if assignor in MODES:

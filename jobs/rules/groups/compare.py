@@ -61,9 +61,7 @@ def owners(members: Members) -> Owners | None:
 
 
 def moves(before: Members, after: Members) -> dict[str, Any]:
-    """The columns of MOVED, where it is known what everybody has; with several owners (share groups) a partition is kept
-    where one stayed.
-    """
+    """The columns of MOVED. A partition with several owners (share groups) is kept where one of them stayed."""
     had, have = owners(before), owners(after)
     # In a conversion one side names topics by name, the other by id.
     namings = {member.by_id for member in (*before.values(), *after.values()) if member.has}

@@ -1,5 +1,4 @@
-"""Groups that the coordinator reconciles itself: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071), all
-of one shape.
+"""Groups that the coordinator reconciles: consumer (KIP-848), share (KIP-932), streams (KIP-1071), all of one shape.
 
 An epoch record begins a rebalance; it ends with the current assignment by which every member is stable at that epoch.
 Epochs that are overtaken meanwhile belong to the same rebalance.
@@ -42,7 +41,7 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
         rebalance = begun(state, before, after, replace(Moment.of(row), leader_epoch=None))
         state = replace(state, converted_from=None)
     else:
-        # An epoch that every member of a share group reached, and that only waited for state of partitions, completed.
+        # Every member of a share group may have reached the epoch before, which only waited for state of partitions.
         is_completed = began.converged and began.generation == now.generation
         rebalance = overtaken(rebalance, epoch - (now.generation or 0) - (1 if is_completed else 0))
     rebalance = replace(rebalance, awaits_epoch=after.initializing)
@@ -51,9 +50,7 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
 
 
 def member_record(state: State, row: Row, told: Told) -> State:
-    """A member, as it asked to be (types 5, 10, 19), or without a value gone; it passed, if it came after the rebalance
-    began.
-    """
+    """A member, as it asked to be, or gone (types 5, 10, 19); it passed, if it came after the rebalance began."""
     id_, value, before, rebalance = row["member_id"], row["member"], state.now.members, state.rebalance
     others = {each: member for each, member in before.items() if each != id_}
     if not row["is_tombstone"]:
@@ -109,9 +106,7 @@ def pattern_record(state: State, row: Row, _: Told) -> State:
 
 
 def share_state_record(state: State, row: Row, _: Told) -> State:
-    """The partitions that a share group has state of (type 15): while some is being made, an epoch that assigns them is
-    to follow.
-    """
+    """The partitions that a share group has state of (type 15): an epoch follows that assigns those in the making."""
     initializing, rebalance = not row["is_tombstone"] and bool(row["share_state"]["initializing"]), state.rebalance
     if rebalance is not None and initializing:
         rebalance = replace(rebalance, awaits_epoch=True, ended=False)

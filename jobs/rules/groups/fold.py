@@ -122,10 +122,9 @@ def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
 
 
 def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
-    """The state where a batch that took a group away has it as another type.
+    """The state where a batch that took a group away has it as another type: converted (KIP-848), if it had members.
 
-    Kafka deletes no group that has members, so one that had some was converted (KIP-848); one without was taken over by
-    a new group. Of a group that is not known, members that speak the classic protocol tell it.
+    Kafka deletes no group that has some. Of one that is not known, members that speak the classic protocol tell it.
     """
     gone = state.gone
     if gone is None or gone.standing.group_type == group_type:

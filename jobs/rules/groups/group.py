@@ -131,9 +131,7 @@ class _Source:
         self._group, self._live, self._limits = group, _live_of(name, live), limits
 
     def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], logged_from: datetime) -> None:
-        """Fold rows of the log. What the last batch tells is settled once the log was read beyond it: a read may cut it
-        in two.
-        """
+        """Fold rows of the log. A read may cut a batch in two: its rows are settled once the log was read beyond it."""
         before, last, begin = state.from_json(self.memory.get("state")), records[-1], _last_batch(records)
         is_whole = begin == len(records) or read_to.get(last["log_partition"], 0) > last["offset"] + 1
         between, earlier = fold_log(before, records[:begin])
@@ -250,13 +248,13 @@ def _split(told: Told, pending: Told) -> tuple[Told, Told]:
 
 def _last_batch(records: Sequence[Row]) -> int:
     """Where the batch begins that the last record is of; after all where the last row is no record."""
-    begin = len(records)
-    while begin and records[begin - 1]["record"] == "record":
+    if records[-1]["record"] != "record":
+        return len(records)
+    for begin in range(len(records) - 1, 0, -1):
         before = records[begin - 1]
-        if begin < len(records) and not same_batch(before["timestamp"], before["offset"], records[begin]):
-            break
-        begin -= 1
-    return begin
+        if before["record"] != "record" or not same_batch(before["timestamp"], before["offset"], records[begin]):
+            return begin
+    return 0
 
 
 def _lived(life: Life | None, told: Told) -> tuple[list[Life], Life | None]:

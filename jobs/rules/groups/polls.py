@@ -18,9 +18,7 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 STABLE = "Stable"
 GONE = "gone"
 AWAY = -2
-"""Epoch of a static member that left and is expected back:
-ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH.
-"""
+"""Epoch of a static member that is expected back: ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,9 @@ class Open:
 
 
 def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None, Told]:
-    """The rebalances that the polls of a group tell, and the one that is open after them, told as far as it is known.
+    """The rebalance that is open after some polls, and what they tell; of an open one as far as it is known.
 
-    `rows`: of silver.group_snapshots, in order, times as aware datetimes, that began or ended since the last ones;
-    those that began have `is_new`, of the others only the end is told. `open_`: the rebalance that was open before.
+    `rows`: of silver.group_snapshots, in order, times as aware datetimes, that began (`is_new`) or ended.
     """
     told = Told()
     for row in rows:
@@ -50,10 +47,8 @@ def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None,
 
 
 def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Rows of gold.rebalance_begins: stretches in which a classic group rebalances, and changes from one state at rest
-    to another between two polls. The log tells rebalances only once they are over.
-
-    `rows`: as `polled` takes them. `open_`: the stretch that was open before them; the last one is, if it has no end.
+    """Rows of gold.rebalance_begins: stretches in which a classic group rebalances, the last one open if it has no end,
+    and changes from one state at rest to another between two polls.
     """
     told = []
     for row in rows:
@@ -127,13 +122,12 @@ def _mark(group: Standing) -> tuple[Any, ...]:
 
 
 def _is_settled(group: Standing, state: str | None) -> bool:
-    """Whether no rebalance is open: every member that is there has reached the group's epoch. A static one that is away
-    keeps none waiting.
-
-    A share group is Stable with any member (ShareGroup.maybeUpdateState), so its epochs have to agree too.
-    """
-    if group.group_type == CLASSIC or not group.members:
-        return group.group_type != CLASSIC or state not in REBALANCING
+    """Whether no rebalance is open. A static member that is away keeps none waiting."""
+    if group.group_type == CLASSIC:
+        return state not in REBALANCING
+    if not group.members:
+        return True
+    # A share group is Stable with any member (ShareGroup.maybeUpdateState), so epochs have to agree too.
     there = [member for member in group.members.values() if member.epoch != AWAY]
     if {group.target_epoch, *(member.epoch for member in there)} != {group.generation}:
         return False

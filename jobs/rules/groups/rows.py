@@ -1,6 +1,4 @@
-"""Rebalances of groups as they begin, end and are told: rows of gold.rebalances_told, gold.rebalance_members_told and
-gold.group_events_told, as far as one source knows them.
-"""
+"""How rebalances of groups begin and end, and the rows that tell of them, their members, and other events."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace

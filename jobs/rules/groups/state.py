@@ -18,6 +18,7 @@ MODES = {CONSUMER: "cooperative", STREAMS: "cooperative"}
 CLIENT = ("instance_id", "client_id", "client_host")
 """Who a member is, as every source says it."""
 
+MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AS_NOW = "now"
 
@@ -44,17 +45,17 @@ def gathered(*parts: Iterable[Row] | None) -> Partitions:
 
 def to_micros(time: datetime) -> int:
     """An aware datetime as microseconds since the epoch, as keys of rows hold it."""
-    return (time - _EPOCH) // timedelta(microseconds=1)
+    return (time - _EPOCH) // MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
     """The datetime, UTC."""
-    return _EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + micros * MICROSECOND
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When something happened, after `after` (None: nothing bounds it) and by `by`; and what shows it: record or poll."""
+    """When something happened, after `after` (None: nothing bounds it) and by `by`; and what shows it."""
 
     by: datetime
     after: datetime | None = None
@@ -119,9 +120,7 @@ class Standing:
         return replace(self, members={each: replace(self.members[each], has=part) for each, part in has})
 
     def with_members(self, members: dict[str, Member]) -> "Standing":
-        """The group with these members, and the server-side assignor that most of them ask for; None where none does,
-        or as many ask for another.
-        """
+        """The group with these members, and the server-side assignor that most of them ask for, if any."""
         asked = Counter(member.assignor for member in members.values() if member.assignor is not None).most_common(2)
         is_one = len(asked) == 1 or (len(asked) == 2 and asked[0][1] > asked[1][1])
         mode = MODES.get(self.group_type or "")

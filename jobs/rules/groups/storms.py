@@ -6,11 +6,10 @@ holds both and `least` of them or more. A chain is all that hangs together so.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 from jobs.rules.groups.rows import Told
-from jobs.rules.groups.state import to_micros
+from jobs.rules.groups.state import MICROSECOND, to_micros
 from jobs.rules.memory import from_json, to_json
 
 STORM, CRASH_LOOP = "storm", "crash_loop"
@@ -34,9 +33,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Chains:
-    """The memory of begins in order: the last least - 1 of them, the chain that may still become longer, and how many
-    begins came after the last one of that chain.
-    """
+    """The memory of begins: the last least - 1, the chain that may become longer, and how many came `since` then."""
 
     recent: Sequence[Time] = ()
     chain: Chain | None = None
@@ -47,9 +44,7 @@ Stormed = list[tuple[Who, Chain]]
 
 
 def chained(chains: Chains, times: Iterable[Time], least: int, window: int) -> tuple[Chains, list[Chain]]:
-    """Add begins, in order, none earlier than those before; returns also the chains that are over. `window`:
-    microseconds.
-    """
+    """Add begins, in order; returns also the chains that are over. `window`: microseconds."""
     over: list[Chain] = []
     for time in times:
         recent = chains.recent[-(least - 1) :]
@@ -70,20 +65,17 @@ def chained(chains: Chains, times: Iterable[Time], least: int, window: int) -> t
 
 
 def stormed(kept: Iterable[Any], told: Told, limits: Any) -> tuple[list[Any], Stormed, Stormed]:
-    """The memory after more rebalances, as JSON; the chains that are over; and those that may become longer. `limits`:
-    the thresholds.
-    """
+    """The memory after more rebalances, as JSON; the chains that are over; and those that may become longer."""
     chains: dict[Who, Chains] = {tuple(who): from_json(Chains, made) for who, made in kept}
-    windows = {STORM: limits.storm_window, CRASH_LOOP: limits.crash_loop_window}
     least = {STORM: limits.storm, CRASH_LOOP: limits.crash_loop}
-    micros = {kind: window // timedelta(microseconds=1) for kind, window in windows.items()}
+    window = {STORM: limits.storm_window // MICROSECOND, CRASH_LOOP: limits.crash_loop_window // MICROSECOND}
     over, newest = [], 0
     for who, time in _begins(told):
-        chains[who], ended = chained(chains.get(who, Chains()), [time], least[who[0]], micros[who[0]])
+        chains[who], ended = chained(chains.get(who, Chains()), [time], least[who[0]], window[who[0]])
         over += [(who, chain) for chain in ended]
         newest = time[0]
     for who, each in list(chains.items()):
-        if each.recent[-1][0] + micros[who[0]] <= newest:
+        if each.recent[-1][0] + window[who[0]] <= newest:
             del chains[who]
             over += [(who, each.chain)] if each.chain else []
     longer = [(who, each.chain) for who, each in chains.items() if each.chain]
@@ -91,15 +83,12 @@ def stormed(kept: Iterable[Any], told: Told, limits: Any) -> tuple[list[Any], St
 
 
 def _begins(told: Told) -> Iterator[tuple[Who, Time]]:
-    """The begins of rebalances, and of those in which a client joined; in order.
-
-    Members of one client that join in the same rebalance are one time: an application starts several at once. Who joins
-    one that is open may not be a member of it after all.
-    """
+    """The begins of rebalances, and of those in which a client joined, once for all its members, in order."""
     by_time = sorted(told.rebalances.items(), key=lambda each: (each[1]["began_before"], each[1]["first_offset"] or 0))
     for id_, row in by_time:
         time = to_micros(row["began_before"]), id_
         yield (STORM, None, None), time
+        # Who joins one that is open may not be a member of it after all.
         joined = {(each["client_id"], each["client_host"]) for each in told.members[id_] if each["change"] == "joined"}
         if row["ended_before"] is not None:
             yield from (((CRASH_LOOP, *who), time) for who in sorted(each for each in joined if None not in each))
