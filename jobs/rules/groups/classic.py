@@ -5,18 +5,7 @@ from dataclasses import replace
 
 from jobs.rules.groups.compare import by_identity, changes, identity, owners
 from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told, begun, ended, overtaken, skipped
-from jobs.rules.groups.state import (
-    CLASSIC,
-    CLIENT,
-    Member,
-    Moment,
-    Partitions,
-    Row,
-    Standing,
-    State,
-    gathered,
-    numbered,
-)
+from jobs.rules.groups.state import CLASSIC, Member, Moment, Partitions, Row, Standing, State, gathered, numbered
 
 CONSUMER_PROTOCOL = "consumer"
 EAGER, COOPERATIVE = "eager", "cooperative"
@@ -104,7 +93,7 @@ def _member(member: Row, protocol_type: str | None) -> Member:
     has = None if assignment is None else gathered(assignment["partitions"])
     if has is None and protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"]:
         has = {}  # A leader that assigns nothing to a member may send no bytes at all.
-    return Member(**{name: member[name] for name in CLIENT}, topics=topics, has=has)
+    return Member.of(member, topics=topics, has=has)
 
 
 def _mode(protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing) -> str | None:
@@ -116,8 +105,5 @@ def _mode(protocol_type: str | None, assignor: str | None, members: Sequence[Row
     subscriptions = {each["member_id"]: each["subscription"] for each in members if each["subscription"]}
     if any(each["owned_partitions"] for each in subscriptions.values()):
         return COOPERATIVE
-    gave_up = any(
-        each in subscriptions and subscriptions[each]["version"] >= 1 and member.has
-        for each, member in before.members.items()
-    )
-    return EAGER if gave_up else None
+    asked = [(before.members[each], of) for each, of in subscriptions.items() if each in before.members]
+    return EAGER if any(was.has and of["version"] >= 1 for was, of in asked) else None

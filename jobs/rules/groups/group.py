@@ -225,13 +225,9 @@ class _Source:
 
 def _live_of(source: str, live: Live) -> Told:
     """The live rows that a source told, by ids."""
-    rebalances, events = (
-        {row["id"]: row for row in live.get(table, ()) if row["source"] == source} for table in (REBALANCES, EVENTS)
-    )
-    members: dict[str, list[Row]] = {id_: [] for id_ in rebalances}
-    for row in live.get(MEMBERS, ()):
-        if row["rebalance_id"] in members:
-            members[row["rebalance_id"]].append(row)
+    tables = ([row for row in live.get(table, ()) if row["source"] == source] for table in (REBALANCES, EVENTS))
+    rebalances, events = ({row["id"]: row for row in rows} for rows in tables)
+    members = {id_: [row for row in live.get(MEMBERS, ()) if row["rebalance_id"] == id_] for id_ in rebalances}
     return Told(rebalances, members, events)
 
 

@@ -6,18 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from jobs.rules.groups.compare import MOVED, Change, Members, by_identity, changes, moves, reasons
-from jobs.rules.groups.state import (
-    CLASSIC,
-    CLIENT,
-    STREAMS,
-    Member,
-    Moment,
-    Rebalance,
-    Standing,
-    State,
-    numbered,
-    to_micros,
-)
+from jobs.rules.groups.state import CLASSIC, CLIENT, Member, Moment, Rebalance, Standing, State, numbered, to_micros
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
 EVENT = ("group_type", "prev_group_type", "generation", "member_id", "prev_member_id", *CLIENT, "detail")
@@ -151,17 +140,9 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], en
         "members_left": before and count["left"] + passed,
         "members_restarted": before and count["restarted"],
         "reasons": before and reasons(rebalance, before, after, went),
-        "subscribed": _subscribed(after),
+        "subscribed": after.subscribed,
         "assigned": _assigned(rebalance, after),
     }
-
-
-def _subscribed(group: Standing) -> list[str] | None:
-    """Topics that the members name; None where a pattern, a topology or a protocol other than the consumer's rules."""
-    members = group.members.values()
-    if group.group_type == STREAMS or any(member.topics is None or member.pattern is not None for member in members):
-        return None
-    return sorted({topic for member in members for topic in member.topics or ()})
 
 
 def _assigned(rebalance: Rebalance, after: Standing) -> list[Row] | None:

@@ -88,6 +88,11 @@ class Member:
     epoch: int | None = None
     state: int | None = None
 
+    @classmethod
+    def of(cls, row: Row, **more: Any) -> "Member":
+        """A member as some source says it."""
+        return cls(**{name: row[name] for name in CLIENT}, **more)
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -105,6 +110,14 @@ class Standing:
     patterns: dict[str, str] = field(default_factory=dict)
     initializing: bool = False
     members: dict[str, Member] = field(default_factory=dict)
+
+    @property
+    def subscribed(self) -> list[str] | None:
+        """Topics that the members name; None where a pattern, a topology or a protocol of others rules."""
+        members = self.members.values()
+        if self.group_type == STREAMS or any(each.topics is None or each.pattern is not None for each in members):
+            return None
+        return sorted({topic for each in members for topic in each.topics or ()})
 
     @property
     def converged(self) -> bool:
