@@ -11,16 +11,14 @@ from typing import Any
 from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told, begun, ended, interrupted, overtaken
 from jobs.rules.groups.state import CLASSIC, CLIENT, SHARE, STREAMS, Member, Moment, Row, Standing, State, gathered
 
-FIRST_EPOCHS = 2
-"""A group's first written epoch is 1, or 2 where the one before was overtaken in memory."""
-
 
 def epoch_record(state: State, row: Row, told: Told) -> State:
     """A group's epoch (types 3, 11, 17): a rebalance begins, or has a later epoch to reach."""
     epoch, now, before = row["group_epoch"]["epoch"], state.now, None
     after = replace(now, generation=epoch, metadata_hash=row["group_epoch"]["metadata_hash"] or None)
     if now.generation is None:
-        is_first = epoch == 0 or (epoch <= FIRST_EPOCHS and bool(now.members))
+        # The first that is written is 1, or 2 where the one before was overtaken in memory.
+        is_first = epoch == 0 or (epoch <= 2 and bool(now.members))
         if state.known or (state.fresh and not state.gap and is_first):
             told.event("created", Moment.of(row), after)
             state = replace(state, known=True, last_end=None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
 
 from jobs.rules.groups import epochs
 from jobs.rules.groups.classic import classic_group
@@ -38,11 +37,6 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     return now, told
 
 
-def same_batch(at: datetime | None, offset: int | None, row: Row) -> bool:
-    """Whether a record may be of the batch of another: those of one change have one time, side by side."""
-    return bool(row["record"] == "record" and (row["timestamp"], row["offset"] - 1) == (at, offset))
-
-
 def _step(state: State, row: Row, told: Told) -> State:
     kind, last, offset, next_offset = row["record"], state.last_offset, row["offset"], row["next_offset"]
     if kind == "truncated":
@@ -52,10 +46,10 @@ def _step(state: State, row: Row, told: Told) -> State:
         return state
     if kind == "lost":
         return _broken(state, row, f"{next_offset - offset} offsets were gone before they could be read", told)
-    is_same = same_batch(state.at, state.last_offset, row)
     state = replace(state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"])
-    if not is_same:
-        # What only concerns the batch before is dropped.
+    if (row["timestamp"], offset - 1) != (state.at, last):
+        # Records of one change have one time, side by side. What only concerns the batch before is dropped.
+        told.recent.clear()
         is_over = state.rebalance is not None and state.rebalance.ended and state.known
         rebalance = None if is_over else state.rebalance
         state = replace(state, began=state.now, fresh=False, gone=None, rebalance=rebalance)
@@ -75,6 +69,7 @@ def _broken(state: State, row: Row, detail: str, told: Told) -> State:
         if state.now.group_type is not None or not state.known:
             told.event("records_lost", Moment(by, state.at, row["log_partition"], row["offset"]), detail=detail)
         state = interrupted(state, by, told)
+    told.recent.clear()
     return replace(state, last_offset=row["next_offset"] - 1)
 
 

@@ -13,14 +13,12 @@ from typing import Any
 
 from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
-from jobs.rules.groups.fold import same_batch
 from jobs.rules.groups.rows import UNKNOWN, End, Told, end_columns
 from jobs.rules.groups.state import Moment, from_micros, to_micros
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
 from jobs.rules.memory import from_json, to_json
 from schemas import groups
-from schemas.groups import TABLES
 from schemas.table import PART, Table
 
 Row = dict[str, Any]
@@ -96,14 +94,14 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
         of_log.take_records(records, news.read_to, from_micros(logged_from))
     if news.states and logged_from is None:
         of_polls.take_states(news.states, news.log_partition)
-    rows = {table.full_name: of_log.rows[table.full_name] + of_polls.rows[table.full_name] for table in TABLES}
+    rows = {table.full_name: of_log.rows[table.full_name] + of_polls.rows[table.full_name] for table in groups.TABLES}
     if news.states:
         rows[BEGINS] = polls.begins(news.states, next(iter(live.get(BEGINS, ())), None))
     remembered = {each.name: each.memory for each in (of_log, of_polls) if each.memory}
     if logged_from is not None:
         remembered["logged_from"] = logged_from
     told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
-    return Folded(remembered, {table.full_name: _changed(table, told, live) for table in TABLES})
+    return Folded(remembered, {table.full_name: _changed(table, told, live) for table in groups.TABLES})
 
 
 def _changed(table: Table, told: Live, live: Live) -> list[Row]:
@@ -132,14 +130,15 @@ class _Source:
 
     def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], logged_from: datetime) -> None:
         """Fold rows of the log. A read may cut a batch in two: its rows are settled once the log was read beyond it."""
-        before, last, begin = state.from_json(self.memory.get("state")), records[-1], _last_batch(records)
-        is_whole = begin == len(records) or read_to.get(last["log_partition"], 0) > last["offset"] + 1
-        between, earlier = fold_log(before, records[:begin])
-        now, of_batch = fold_log(between, records[begin:])
-        told, pending = self._with_ids(earlier | of_batch), self._with_ids(of_batch)
-        if begin == 0 and same_batch(before.at, before.last_offset, records[0]):
-            pending = self._live | pending
-        settled, unsettled = _split(self._live | told, Told() if is_whole else pending)
+        before, last = state.from_json(self.memory.get("state")), records[-1]
+        now, told = fold_log(before, records)
+        told = self._with_ids(told)
+        # Whether these rows all belong to the batch that the ones before ended with.
+        places = ((row["record"], row.get("timestamp"), row["offset"] - n) for n, row in enumerate(records, 1))
+        if all(place == ("record", before.at, before.last_offset) for place in places):
+            told.recent.update(self._live.rebalances, self._live.events)
+        is_whole = last["record"] != "record" or read_to.get(last["log_partition"], 0) > last["offset"] + 1
+        settled, unsettled = _split(self._live | told, set() if is_whole else told.recent)
         ended, life = _lived(from_json(Life, self.memory.get("life")) if self.memory else Life(logged_from), settled)
         over, there = _lived(life, unsettled)
         group_type = now.now.group_type
@@ -159,7 +158,7 @@ class _Source:
     def take_states(self, states: Sequence[Row], log_partition: int | None) -> None:
         """Fold states that polls showed."""
         open_, told = polls.polled(states, from_json(polls.Open, self.memory.get("open")))
-        settled, unsettled = _split(self._live | self._with_ids(told, log_partition=log_partition), Told())
+        settled, unsettled = _split(self._live | self._with_ids(told, log_partition=log_partition), set())
         first = Life(states[0]["valid_from"], group_type=polls.type_of(states[0]))
         ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else first, settled)
         self.memory |= {"open": to_json(open_), "life": to_json(life), "log_partition": log_partition}
@@ -183,15 +182,18 @@ class _Source:
             self.memory = {}
         return at
 
+    def _id(self, *key: Any) -> str:
+        return row_id(self._group.cluster_id, self._group.group_id, *key)
+
     def _with_ids(self, told: Told, **columns: Any) -> Told:
         """By ids in place of keys."""
-
-        def by_id(rows: Mapping[Any, Row]) -> dict[Any, Row]:
-            ids = (row_id(self._group.cluster_id, self._group.group_id, *key) for key in rows)
-            return {id_: row | columns | {"id": id_} for id_, row in zip(ids, rows.values(), strict=True)}
-
-        rebalances = by_id(told.rebalances)
-        return Told(rebalances, dict(zip(rebalances, told.members.values(), strict=True)), by_id(told.events))
+        ids = {key: self._id(*key) for key in (*told.rebalances, *told.events)}
+        rebalances, events = (
+            {ids[key]: row | columns | {"id": ids[key]} for key, row in rows.items()}
+            for rows in (told.rebalances, told.events)
+        )
+        members = {ids[key]: rows for key, rows in told.members.items()}
+        return Told(rebalances, members, events, {ids[key] for key in told.recent})
 
     def _tell(self, told: Told, lives: Sequence[Life | None], *, is_live: bool, **of_lives: Any) -> None:
         """Put what is settled into the tables; and then what may change, of which nothing is remembered."""
@@ -215,7 +217,7 @@ class _Source:
         micros = chain.last - chain.began
         return {
             **dict(zip(("kind", "client_id", "client_host"), who, strict=True)),
-            "id": row_id(self._group.cluster_id, self._group.group_id, *who, chain.first),
+            "id": self._id(*who, chain.first),
             "began_before": from_micros(chain.began),
             "last_before": from_micros(chain.last),
             "rebalances": chain.count,
@@ -231,26 +233,17 @@ def _live_of(source: str, live: Live) -> Told:
     return Told(rebalances, members, events)
 
 
-def _split(told: Told, pending: Told) -> tuple[Told, Told]:
-    """What is settled, and what may change: what is `pending`, by ids, and rebalances that are open."""
-    live = {id_ for id_, row in told.rebalances.items() if row["ended_before"] is None}
-    live |= pending.rebalances.keys() | pending.events.keys()
-    settled, unsettled = (
-        [{id_: row for id_, row in rows.items() if (id_ in live) == is_live} for rows in vars(told).values()]
-        for is_live in (False, True)
-    )
-    return Told(*settled), Told(*unsettled)
-
-
-def _last_batch(records: Sequence[Row]) -> int:
-    """Where the batch begins that the last record is of; after all where the last row is no record."""
-    if records[-1]["record"] != "record":
-        return len(records)
-    for begin in range(len(records) - 1, 0, -1):
-        before = records[begin - 1]
-        if before["record"] != "record" or not same_batch(before["timestamp"], before["offset"], records[begin]):
-            return begin
-    return 0
+def _split(told: Told, recent: set[str]) -> tuple[Told, Told]:
+    """What is settled, and what may change: what is `recent`, and rebalances that are open."""
+    live = recent | {id_ for id_, row in told.rebalances.items() if row["ended_before"] is None}
+    settled, unsettled = Told(), Told()
+    for id_, row in told.rebalances.items():
+        side = unsettled if id_ in live else settled
+        side.rebalances[id_], side.members[id_] = row, told.members[id_]
+    for id_, row in told.events.items():
+        side = unsettled if id_ in live else settled
+        side.events[id_] = row
+    return settled, unsettled
 
 
 def _lived(life: Life | None, told: Told) -> tuple[list[Life], Life | None]:

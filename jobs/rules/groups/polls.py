@@ -15,7 +15,6 @@ from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, 
 from jobs.rules.groups.state import CLASSIC, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
-STABLE = "Stable"
 GONE = "gone"
 AWAY = -2
 """Epoch of a static member that is expected back: ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH."""
@@ -132,7 +131,7 @@ def _is_settled(group: Standing, state: str | None) -> bool:
     if {group.target_epoch, *(member.epoch for member in there)} != {group.generation}:
         return False
     is_one_away = len(there) < len(group.members)
-    return state == STABLE or (is_one_away and all(member.has == member.to_have for member in there))
+    return state == "Stable" or (is_one_away and all(member.has == member.to_have for member in there))
 
 
 def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:

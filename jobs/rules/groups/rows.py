@@ -27,14 +27,18 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """Rows by their keys, members by that of their rebalance. A row that is told again replaces the one before."""
+    """Rows by their keys, members by that of their rebalance. A row that is told again replaces the one before.
+
+    `recent`: keys that were told of the last batch.
+    """
 
     rebalances: dict[Key, Row] = field(default_factory=dict)
     members: dict[Key, list[Row]] = field(default_factory=dict)
     events: dict[Key, Row] = field(default_factory=dict)
+    recent: set[Key] = field(default_factory=set)
 
     def __or__(self, later: "Told") -> "Told":
-        return Told(self.rebalances | later.rebalances, self.members | later.members, self.events | later.events)
+        return Told(*(rows | vars(later)[name] for name, rows in vars(self).items()))
 
     def rebalance(self, rebalance: Rebalance, after: Standing, end: End | None = None) -> Row:
         """Tell a rebalance and its members, whole, to the group now, or when it ended; returns the row of it."""
@@ -52,6 +56,7 @@ class Told:
         row = _rebalance_row(rebalance, after, went, end)
         row |= moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
         self.rebalances[key], self.members[key] = row, _member_rows(rebalance, after, went)
+        self.recent.add(key)
         return row
 
     def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
@@ -60,6 +65,7 @@ class Told:
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
         key = by_record if at.poll is None else (event, at.poll, row["instance_id"])
         self.events[key] = row | {"event": event, "offset": at.offset, **_shown_by(at)}
+        self.recent.add(key)
 
     def restarts(self, at: Moment, before: Members, now: Standing) -> None:
         """Tell which static members are back under another id."""

@@ -20,7 +20,6 @@ CLIENT = ("instance_id", "client_id", "client_host")
 
 MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_AS_NOW = "now"
 
 Row = Mapping[str, Any]
 Partitions = dict[str, list[int]]
@@ -202,13 +201,13 @@ class State:
 def to_json(state: State) -> dict[str, Any]:
     """The state as what json.dumps takes. A group at rest is mostly as it `began`, and is kept once."""
     made: dict[str, Any] = memory.to_json(state)
-    return made | {"began": _AS_NOW} if state.began == state.now else made
+    return made | {"began": "now"} if state.began == state.now else made
 
 
 def from_json(made: Row | None) -> State:
     """Read the JSON that to_json wrote; None is the state before any record."""
     made = made or {}
-    if made.get("began") == _AS_NOW:
+    if made.get("began") == "now":
         made = {**made, "began": made.get("now", {})}
     state: State = memory.from_json(State, made)
     return state
