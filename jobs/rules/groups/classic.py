@@ -73,10 +73,9 @@ def _withheld(before: Standing | None, after: Standing) -> Partitions:
     has = owners(after.members)
     if before is None or has is None or after.mode != COOPERATIVE:
         return {}
-    subscribed = {topic for member in after.members.values() for topic in member.topics or ()}
     stayed = [each.before for each in changes(before.members, after.members) if each.before and each.after]
     given_up = {each for member in stayed for each in numbered(member.has)} - has.keys()
-    return gathered({"topic": topic, "partitions": [n]} for topic, n in sorted(given_up) if topic in subscribed)
+    return gathered({"topic": topic, "partitions": [n]} for topic, n in sorted(given_up) if topic in after.topics)
 
 
 def _standing(group: Row, before: Standing) -> Standing:

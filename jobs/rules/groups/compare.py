@@ -1,4 +1,4 @@
-"""What differs between two moments of a group: its members, who has which partitions, and why it rebalanced."""
+"""How two moments of a group differ: its members, who has which partitions, and why it rebalanced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -114,6 +114,5 @@ def _differ(was: Any, now: Any) -> bool:
 
 def _subscribed(group: Standing) -> tuple[Any, ...]:
     """The input of the group's metadata hash: topics by name, those that its patterns matched, and its topology."""
-    members = group.members.values()
-    topics = {topic for member in members for topic in member.topics or ()}
-    return topics, {group.patterns.get(each.pattern) for each in members if each.pattern}, group.topology_epoch
+    matched = {group.patterns.get(each.pattern) for each in group.members.values() if each.pattern}
+    return group.topics, matched, group.topology_epoch

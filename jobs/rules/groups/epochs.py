@@ -51,20 +51,20 @@ def member_record(state: State, row: Row, told: Told) -> State:
     """A member, as it asked to be, or gone (types 5, 10, 19); it passed, if it came after the rebalance began."""
     id_, value, before, rebalance = row["member_id"], row["member"], state.now.members, state.rebalance
     others = {each: member for each, member in before.items() if each != id_}
-    if not row["is_tombstone"]:
-        asked = {name: value[name] for name in (*CLIENT, "topology_epoch", "assignor")}
-        topics = None if value["topics"] is None else sorted(value["topics"])
-        state = _with_member(state, row, **asked, topics=topics, pattern=value["regex"] or None)
-        if id_ not in before:
-            # A static member that is back under another id: the tombstones of the other are in the same batch.
-            began = {each: member for each, member in state.began.members.items() if each != id_}
-            told.restarts(Moment.of(row), began | others, replace(state.now, members={id_: state.now.members[id_]}))
+    if row["is_tombstone"] and id_ not in before:
         return state
+    if row["is_tombstone"]:
+        if rebalance and not rebalance.ended and rebalance.before and id_ not in rebalance.before.members:
+            rebalance = replace(rebalance, passed=rebalance.passed | {id_: before[id_]})
+        return replace(state, now=state.now.with_members(others), rebalance=rebalance)
+    asked = {name: value[name] for name in (*CLIENT, "topology_epoch", "assignor")}
+    topics = None if value["topics"] is None else sorted(value["topics"])
+    state = _with_member(state, row, **asked, topics=topics, pattern=value["regex"] or None)
     if id_ not in before:
-        return state
-    if rebalance and not rebalance.ended and rebalance.before and id_ not in rebalance.before.members:
-        rebalance = replace(rebalance, passed=rebalance.passed | {id_: before[id_]})
-    return replace(state, now=state.now.with_members(others), rebalance=rebalance)
+        # A static member that is back under another id: the tombstones of the other are in the same batch.
+        began = {each: member for each, member in state.began.members.items() if each != id_}
+        told.restarts(Moment.of(row), began | others, replace(state.now, members={id_: state.now.members[id_]}))
+    return state
 
 
 def target_epoch_record(state: State, row: Row, _: Told) -> State:

@@ -48,7 +48,7 @@ def _step(state: State, row: Row, told: Told) -> State:
         return _broken(state, row, f"{next_offset - offset} offsets were gone before they could be read", told)
     state = replace(state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"])
     if (row["timestamp"], offset - 1) != (state.at, last):
-        # Records of one change have one time, side by side. What only concerns the batch before is dropped.
+        # Another batch: records of one change have one time, and lie side by side.
         told.recent.clear()
         is_over = state.rebalance is not None and state.rebalance.ended and state.known
         rebalance = None if is_over else state.rebalance

@@ -1,7 +1,7 @@
 """All of one group: what the coordinators' log and polls have new of it, to rows of gold and what to remember.
 
-The log and polls are told apart, each by its own fold. From a group's first record on, polls tell of it only when its
-rebalances began: the log is exact, but has them only once they are over.
+Log and polls have a fold each. From a group's first record on, polls only tell when its rebalances began: the log is
+exact, but has them only once they are over.
 """
 
 from collections import defaultdict
@@ -81,12 +81,12 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
     """The rows that the news of one group make.
 
     `memory`: as the last fold of the group returned it, None before the first. `live`: its live rows by table.
-    `limits`: thresholds of storms and crash loops. A row that is told takes the place of the live one with its key.
+    `limits`: thresholds of storms and crash loops. A row takes the place of the live one with its key.
     """
     kept = memory or {}
     of_log, of_polls = (_Source(group, each, kept.get(each), live, limits) for each in (LOG, POLLS))
     logged_from = kept.get("logged_from")
-    # What came before a group was heard of says nothing of it.
+    # Rows before the group's first record say nothing of it.
     records = list(dropwhile(lambda row: LOG not in kept and row["record"] != "record", news.records))
     if records:
         if logged_from is None:
@@ -105,7 +105,7 @@ def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News,
 
 
 def _changed(table: Table, told: Live, live: Live) -> list[Row]:
-    """The rows that are told of a table, without those that say what live ones say already."""
+    """The rows of a table that say other things than the live ones do."""
     names = [name for name in table.column_names if name not in ("updated_at", PART)]
     before, after = defaultdict[Any, dict[str, Row]](dict), defaultdict[Any, dict[str, Row]](dict)
     for side, found in ((live, before), (told, after)):
@@ -196,7 +196,7 @@ class _Source:
         return Told(rebalances, members, events, {ids[key] for key in told.recent})
 
     def _tell(self, told: Told, lives: Sequence[Life | None], *, is_live: bool, **of_lives: Any) -> None:
-        """Put what is settled into the tables; and then what may change, of which nothing is remembered."""
+        """Put rows into the tables: settled ones first, then those that may change, of which nothing is remembered."""
         storms, over, longer = stormed(self.memory.get("storms", ()), told, self._limits)
         if is_live:
             over += longer
@@ -234,7 +234,7 @@ def _live_of(source: str, live: Live) -> Told:
 
 
 def _split(told: Told, recent: set[str]) -> tuple[Told, Told]:
-    """What is settled, and what may change: what is `recent`, and rebalances that are open."""
+    """Rows that are settled, and those that may change: `recent` ones, and rebalances that are open."""
     live = recent | {id_ for id_, row in told.rebalances.items() if row["ended_before"] is None}
     settled, unsettled = Told(), Told()
     for id_, row in told.rebalances.items():
@@ -247,7 +247,7 @@ def _split(told: Told, recent: set[str]) -> tuple[Told, Told]:
 
 
 def _lived(life: Life | None, told: Told) -> tuple[list[Life], Life | None]:
-    """The lives that ended, and the one that has not, after what is told."""
+    """The lives that these events ended, and the one that they did not."""
     ended: list[Life] = []
     for row in sorted(told.events.values(), key=lambda row: (row["began_before"], row["offset"] or 0)):
         if row["event"] == "created" and life is None:

@@ -27,7 +27,7 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """Rows by their keys, members by that of their rebalance. A row that is told again replaces the one before.
+    """Rows by their keys, members by that of their rebalance. A later row replaces the one with its key.
 
     `recent`: keys that were told of the last batch.
     """

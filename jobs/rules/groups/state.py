@@ -32,7 +32,7 @@ def numbered(partitions: Partitions | None) -> set[tuple[str, int]]:
 
 
 def gathered(*parts: Iterable[Row] | None) -> Partitions:
-    """Lists of topics and partitions as one: by topic id, by topic where no id is told, or by subtopology."""
+    """Lists of topics and partitions as one: by topic id, by topic where there is no id, or by subtopology."""
     every: dict[str, set[int]] = {}
     # librdkafka's cooperative-sticky assignor writes a topic as often as it gave away some of it.
     for part in parts:
@@ -111,12 +111,17 @@ class Standing:
     members: dict[str, Member] = field(default_factory=dict)
 
     @property
+    def topics(self) -> set[str]:
+        """Topics that the members name."""
+        return {topic for member in self.members.values() for topic in member.topics or ()}
+
+    @property
     def subscribed(self) -> list[str] | None:
-        """Topics that the members name; None where a pattern, a topology or a protocol of others rules."""
+        """All topics that the group has; None where a pattern, a topology or another protocol may add some."""
         members = self.members.values()
         if self.group_type == STREAMS or any(each.topics is None or each.pattern is not None for each in members):
             return None
-        return sorted({topic for each in members for topic in each.topics or ()})
+        return sorted(self.topics)
 
     @property
     def converged(self) -> bool:
