@@ -29,7 +29,7 @@ class End(NamedTuple):
 class Told:
     """Rows by their keys, members by that of their rebalance. A later row replaces the one with its key.
 
-    `recent`: keys that were told of the last batch.
+    `recent`: keys of the rows that the last batch of the log told.
     """
 
     rebalances: dict[Key, Row] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Told:
         return Told(*(rows | vars(later)[name] for name, rows in vars(self).items()))
 
     def rebalance(self, rebalance: Rebalance, after: Standing, end: End | None = None) -> Row:
-        """Tell a rebalance and its members, whole, to the group now, or when it ended; returns the row of it."""
+        """Tell a rebalance and its members; returns its row. `after`: the group now, or when it ended."""
         began, before = rebalance.began, rebalance.before
         # Offsets go back where the log was truncated, so an offset alone is no key.
         key = (began.log_partition, began.offset, to_micros(began.by)) if began.poll is None else (began.poll,)
@@ -60,7 +60,7 @@ class Told:
         return row
 
     def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
-        """Tell what happened, to a group so far: of the log one event for each record and instance id."""
+        """Tell what happened to a group: of the log one event for each record and instance id."""
         row = dict.fromkeys(EVENT) | _columns(group or Standing(), "group_type", "generation") | columns
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
         key = by_record if at.poll is None else (event, at.poll, row["instance_id"])

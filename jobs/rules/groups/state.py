@@ -117,7 +117,7 @@ class Standing:
 
     @property
     def subscribed(self) -> list[str] | None:
-        """All topics that the group has; None where a pattern, a topology or another protocol may add some."""
+        """Topics that the members name, sorted; None where a pattern, a topology or another protocol may add some."""
         members = self.members.values()
         if self.group_type == STREAMS or any(each.topics is None or each.pattern is not None for each in members):
             return None
@@ -203,16 +203,15 @@ class State:
     leavers: dict[str, Member] = field(default_factory=dict)
 
 
-def to_json(state: State) -> dict[str, Any]:
-    """The state as what json.dumps takes. A group at rest is mostly as it `began`, and is kept once."""
-    made: dict[str, Any] = memory.to_json(state)
-    return made | {"began": "now"} if state.began == state.now else made
+def to_json(state: State) -> Any:
+    """The state as JSON carries it. A group at rest is mostly as it `began`, and is kept once."""
+    return memory.to_json(state) | ({"began": "now"} if state.began == state.now else {})
 
 
 def from_json(made: Row | None) -> State:
     """Read the JSON that to_json wrote; None is the state before any record."""
-    made = made or {}
+    made = dict(made or {})
     if made.get("began") == "now":
-        made = {**made, "began": made.get("now", {})}
+        made["began"] = made.get("now", {})
     state: State = memory.from_json(State, made)
     return state
