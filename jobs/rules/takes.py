@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs.rules.silver.acceptance import ANSWERED, outcome
-from jobs.rules.silver.fold import records_to_read
+from jobs.rules.silver.cluster import records_to_read
 from jobs.rules.silver.state import Header, State
 
 NOTED_AFTER = timedelta(minutes=1)
