@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from jobs.rules.silver.answers import Answer, is_another
 from jobs.rules.silver.state import Header
-from jobs.rules.silver.topic_lives import TopicLives
+from jobs.rules.silver.topic_lives import Answer, TopicLives, is_another
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)

@@ -11,10 +11,9 @@ from typing import Any
 
 from jobs.rules.silver import enrichments
 from jobs.rules.silver.acceptance import ANSWERED, FAILED, REFUSED, STALE, are_believed, is_stale, outcome
-from jobs.rules.silver.answers import Answer, answer_of
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.state import Answered, Header, Place, Poll, Row, State
-from jobs.rules.silver.topic_lives import TopicLives
+from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
 from schemas import silver
 
 TOPIC = "topic"
@@ -127,33 +126,32 @@ class _Cluster:
         self._lives = TopicLives(topics, partitions, state.missing, state.topic_digests)
         self._counts = Counter({FAILED: state.failed_polls, REFUSED: state.refused_polls})
         self._error_kinds = set(state.error_kinds)
-        self._waiting: list[tuple[Header, Answer, Records]] = []  # a stale answer, and all polls after it
-        self._shown = Answer()  # the answers that wait, as one
+        self._waiting: list[tuple[Header, Answer | None, Records]] = []  # A stale answer, and all polls after it.
+        self._shown = Answer()  # The answers that wait, as one.
         self._gaps: list[Row] = []
         self.accepted: list[Poll] = []
 
     def judge(self, header: Header, records: Records) -> None:
         """Take a poll that comes after all those before: accept it, or count it, or let it wait."""
-        if not self._is_answer(header):
-            # Among answers that wait it belongs to a gap on one side of them or the other, so it waits with them.
-            if self._waiting:
-                self._waiting.append((header, Answer(), records))
-            else:
-                self._count(header)
+        answer, last = None, self._state.last
+        if outcome(header, self._state.cluster_id) == ANSWERED:
+            answer = shown = Answer()
+            if not self._says_the_same(header):
+                answer = answer_of(header, records.get(TOPIC, ()))
+                shown = self._shown.then(answer)
+            if not is_stale(shown, self._lives):
+                self._wait_no_more(are_believed=False)
+                self._accept(header, shown, records)
+                return
+            self._shown = shown
+        elif not self._waiting:
+            self._count(header)
             return
-        answer = shown = Answer()
-        if not self._says_the_same(header):
-            answer = answer_of(header, records.get(TOPIC, ()))
-            shown = self._shown.then(answer)
-        if not is_stale(shown, self._lives):
-            self._wait_no_more(are_accepted=False)
-            self._accept(header, shown, records)
-            return
+        # A failed poll among answers that wait belongs to a gap on one side of them or the other: it waits with them.
         self._waiting.append((header, answer, records))
-        self._shown = shown
-        received = [each["received_at"] for each, _, _ in self._waiting if self._is_answer(each)]
-        if self._state.last is not None and are_believed(received, self._state.last.at):
-            self._wait_no_more(are_accepted=True)
+        received = [each["received_at"] for each, of, _ in self._waiting if of is not None]
+        if last is not None and are_believed(received, last.at):
+            self._wait_no_more(are_believed=True)
 
     def rows(self) -> dict[str, list[Row]]:
         """Rows that are new or have ended, by table."""
@@ -172,17 +170,14 @@ class _Cluster:
             waiting=tuple(header["poll_id"] for header, _, _ in self._waiting),
         )
 
-    def _is_answer(self, header: Header) -> bool:
-        return outcome(header, self._state.cluster_id) == ANSWERED
-
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again."""
         return self._state.digest is not None and header["digest"] == self._state.digest
 
-    def _wait_no_more(self, *, are_accepted: bool) -> None:
+    def _wait_no_more(self, *, are_believed: bool) -> None:
         waited, self._waiting, self._shown = self._waiting, [], Answer()
         for header, answer, records in waited:
-            if are_accepted and self._is_answer(header):
+            if are_believed and answer is not None:
                 self._accept(header, answer, records)
             else:
                 self._count(header)

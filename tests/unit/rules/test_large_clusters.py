@@ -13,8 +13,8 @@ from jobs.rules.gold.leaders import leader_balance
 from jobs.rules.gold.news import TIMES, Poll
 from jobs.rules.silver import State, fold
 from jobs.rules.silver.cluster import poll_of
+from jobs.rules.silver.compare import first_rows
 from jobs.rules.silver.enrichments import min_isr_of_changed
-from jobs.rules.silver.first import first_rows
 from jobs.rules.silver.state import Place
 from jobs.rules.takes import take
 from tests.support.bronze_rows import bronze_rows
