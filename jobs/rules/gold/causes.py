@@ -6,7 +6,7 @@ another half second. So a cause is decided when a look-ahead is over, by the sig
 An incident is a stretch in which some ISR lacked the broker. Stretches that are less than a minute apart are one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -86,28 +86,25 @@ class Broker:
                 incident["causes"] = sorted({*incident["causes"], absence["cause"]})
         self.undecided = [absence for absence in self.undecided if absence["cause"] is None]
 
-    def leave(self, absences: Sequence[Row]) -> list[Row]:
-        """Add absences that begin with one poll to the last incident, or to one that begins and is returned."""
-        first, begun = absences[0], []
-        if not self.incidents or not _may_continue(self.incidents[-1], first["began_before"]):
-            begun, self.counted = [_incident(first)], {}
+    def leave(self, absence: Row) -> list[Row]:
+        """Add an absence that begins to the last incident, or to one that begins and is returned."""
+        begun = []
+        if not self.incidents or not _may_continue(self.incidents[-1], absence["began_before"]):
+            begun, self.counted = [_incident(absence)], {}
             self.incidents += begun
-        incident, before = self.incidents[-1], len(self.counted)
-        for absence in absences:
-            self.counted.setdefault(_partition(absence), absence)
-        incident["partitions"] += len(self.counted) - before
-        incident["partitions_out"] += len(absences)
-        incident["last_out_before"] = first["began_before"]
+        incident = self.incidents[-1]
+        incident["partitions"] += _partition(absence) not in self.counted
+        self.counted.setdefault(_partition(absence), absence)
+        incident |= {"partitions_out": incident["partitions_out"] + 1, "last_out_before": absence["began_before"]}
         incident |= NOT_ENDED
         return begun
 
-    def come_back(self, absences: Sequence[Row]) -> None:
-        """Take absences that ended with one poll off the last incident: with the last of them it ends."""
+    def come_back(self, absence: Row) -> None:
+        """Take an absence that ended off the last incident: with the last of them it ends."""
         incident = self.incidents[-1]
-        incident["partitions_out"] -= len(absences)
+        incident["partitions_out"] -= 1
         if incident["partitions_out"] == 0:
-            after = max((row["ended_after"] for row in absences if row["ended_after"] is not None), default=None)
-            end(incident, Bounds(absences[0]["ended_poll"], after, absences[0]["ended_before"]))
+            end(incident, Bounds(absence["ended_poll"], absence["ended_after"], absence["ended_before"]))
 
     def is_counted_by(self, absence: Row, at: datetime) -> bool:
         """Whether an incident that may continue after `at` counts a partition by this absence."""

@@ -11,7 +11,7 @@ given to the next fold, while something of it may change or others need it:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 
@@ -117,10 +117,10 @@ class _Cluster:
                 self._follow_levels(partition, bounds)
                 touched.append(partition)
         self._give_signs(poll, left)
-        for broker, rows in _by_broker(ended):
-            self._brokers[broker].come_back(rows)
-        for broker, rows in _by_broker(left):
-            self._rows[BROKER_INCIDENTS] += self._brokers[broker].leave(rows)
+        for absence in ended:
+            self._brokers[absence["broker_id"]].come_back(absence)
+        for absence in left:
+            self._rows[BROKER_INCIDENTS] += self._brokers[absence["broker_id"]].leave(absence)
         for partition in touched:
             for broker in partition.out() if partition.episodes else ():
                 incident = self._brokers[broker].incidents[-1]
@@ -176,10 +176,3 @@ def _settings_changed(poll: Poll) -> dict[str, Bounds]:
     for topic, bounds in ended + began:
         found[topic] = bounds.merged(found.get(topic))
     return found
-
-
-def _by_broker(absences: Iterable[Row]) -> list[tuple[int, list[Row]]]:
-    found: defaultdict[int, list[Row]] = defaultdict(list)
-    for absence in absences:
-        found[absence["broker_id"]].append(absence)
-    return sorted(found.items())
