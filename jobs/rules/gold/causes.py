@@ -6,7 +6,7 @@ another half second. So a cause is decided when a look-ahead is over, by the sig
 An incident is a stretch in which some ISR lacked the broker. Stretches that are less than a minute apart are one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,10 +35,9 @@ def due_at(began_before: datetime, interval_ms: int | None) -> datetime:
     return began_before + max(LOOK_AHEAD, timedelta(milliseconds=LOOK_AHEAD_POLLS * (interval_ms or 0)))
 
 
-def give_sign(absences: Iterable[Row], sign: str) -> None:
-    """Note in absences what a poll showed."""
-    for absence in absences:
-        absence["signs"] = sorted({*absence["signs"], sign})
+def give_sign(absence: Row, sign: str) -> None:
+    """Note in an absence what a poll showed."""
+    absence["signs"] = sorted({*absence["signs"], sign})
 
 
 def cause(absence: Row) -> str:
@@ -66,7 +65,7 @@ class Broker:
     counted: dict[Any, Row] = field(default_factory=dict)
 
     def load(self, absence: Row) -> None:
-        """Take in an absence that an earlier fold left, the oldest first, after the incidents."""
+        """Take in an absence, the oldest first, after the incidents."""
         if absence["cause"] is None:
             self.undecided.append(absence)
         if self.incidents and absence["poll"] >= self.incidents[-1]["poll"]:
@@ -75,7 +74,8 @@ class Broker:
     def give_sign(self, sign: str, at: datetime) -> None:
         """Note what a poll that was answered `at` showed of the broker."""
         self.decide(at)
-        give_sign(self.undecided, sign)
+        for absence in self.undecided:
+            give_sign(absence, sign)
 
     def decide(self, at: datetime) -> None:
         """Decide the causes of absences whose look-ahead was over before `at`."""
@@ -94,9 +94,9 @@ class Broker:
             self.incidents += begun
         incident = self.incidents[-1]
         incident["partitions"] += _partition(absence) not in self.counted
-        self.counted.setdefault(_partition(absence), absence)
-        incident |= {"partitions_out": incident["partitions_out"] + 1, "last_out_before": absence["began_before"]}
-        incident |= NOT_ENDED
+        incident["partitions_out"] += 1
+        incident |= {"last_out_before": absence["began_before"], **NOT_ENDED}
+        self.load(absence)
         return begun
 
     def come_back(self, absence: Row) -> None:
@@ -134,12 +134,7 @@ def _partition(absence: Row) -> tuple[Any, ...]:
 
 
 def _incident(first: Row) -> Row:
-    """The incident that begins with an absence, one of those of its poll."""
+    """The incident that begins with an absence, before that is counted."""
     names = ("cluster_id", "cluster", "broker_id", "rack", "poll", "began_after", "began_before")
-    return {
-        "id": row_id(first["cluster_id"], first["broker_id"], first["poll"]),
-        **{name: first[name] for name in names},
-        **_INCIDENT,
-        "first_out_before": first["began_before"],
-        "last_out_before": first["began_before"],
-    }
+    id_ = row_id(first["cluster_id"], first["broker_id"], first["poll"])
+    return {"id": id_, **{name: first[name] for name in names}, **_INCIDENT, "first_out_before": first["began_before"]}

@@ -103,15 +103,15 @@ class Partition:
         self.state, bounds, is_first, out = state, Bounds.of_begin(state), state["prev_isr"] is None, self.out()
         isr, replicas = set(state["isr"]), set(state["replicas"])
         prev_isr = replicas - set(adding) if is_first else set(state["prev_isr"])
-        joined = [] if is_first else sorted(isr - prev_isr)
-        came = [_change(state, broker, REJOINED if broker in out else JOINED, racks) for broker in joined]
         ended = [absence for broker, absence in out.items() if broker in isr or broker not in replicas]
         for absence in ended:
             end(absence, bounds, end_reason=REJOINED if absence["broker_id"] in isr else REMOVED)
+        joined = [] if is_first else sorted(isr - prev_isr)
+        came = [_change(state, broker, REJOINED if broker in out else JOINED, racks) for broker in joined]
         left = [_change(state, each, INITIALLY_OUT if is_first else LEFT, racks) for each in sorted(prev_isr - isr)]
         self.absences += left
         for absence in left:
-            absence |= {"cause_due_at": due_at(state["valid_from"], state["interval_ms"]), "signs": []}
+            absence |= {"cause_due_at": due_at(bounds.before, state["interval_ms"]), "signs": []}
             if not is_first:
                 absence["is_flapping"] = self._is_flapping(absence, thresholds)
             if not is_replica(absence):
@@ -119,9 +119,9 @@ class Partition:
         for absence in self.absences:
             if absence["cause"] is None and state["valid_from"] <= absence["cause_due_at"]:
                 if absence["broker_id"] in (state["offline_replicas"] or ()):
-                    give_sign([absence], OFFLINE)
+                    give_sign(absence, OFFLINE)
                 if absence["broker_id"] in isr:
-                    give_sign([absence], BACK)
+                    give_sign(absence, BACK)
         return came, ended, left
 
     def _is_flapping(self, absence: Row, thresholds: Thresholds) -> bool:

@@ -10,8 +10,8 @@ given to the next fold, while something of it may change or others need it:
   not decided.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 
@@ -22,19 +22,7 @@ from jobs.rules.gold import causes
 from jobs.rules.gold.bounds import Bounds
 from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.isr import LEFT, Partition, Thresholds, effective_min_isr, is_replica
-from jobs.rules.gold.news import (
-    BROKERS,
-    PARTITIONS,
-    REASSIGNMENTS,
-    SETTINGS,
-    Folded,
-    Known,
-    Memory,
-    News,
-    Poll,
-    Row,
-    place,
-)
+from jobs.rules.gold.news import BROKERS, PARTITIONS, REASSIGNMENTS, SETTINGS, Folded, Known, Memory, News, Poll, Row
 from jobs.rules.memory import to_json
 from schemas.gold import ISR_TABLES, LEVELS
 
@@ -45,11 +33,11 @@ def needed(live: Mapping[str, pa.Table], topics: pa.Array) -> dict[str, pa.Table
     """Live rows by table, without those that change nothing in a fold. `topics`: all with news or context."""
     found = dict(live)
     for table in {ISR_CHANGES, ISR_EPISODES} & live.keys():
-        is_needed = pc.is_in(live[table]["topic"], topics)
+        rows = live[table]
+        is_needed = pc.is_in(rows["topic"], topics)
         if table == ISR_CHANGES:
-            is_undecided = pc.is_null(live[table]["cause"])
-            is_needed = pc.or_(is_needed, pc.or_(is_undecided, pc.is_valid(live[table]["ended_poll"])))
-        found[table] = live[table].filter(is_needed)
+            is_needed = pc.or_(is_needed, pc.or_(pc.is_null(rows["cause"]), pc.is_valid(rows["ended_poll"])))
+        found[table] = rows.filter(is_needed)
     return found
 
 
@@ -100,51 +88,51 @@ class _Cluster:
         # A broker that left is listed by this poll or was by the one before.
         racks = {row["broker_id"]: row["rack"] for row in poll.over[BROKERS]} | self.known.racks
         settings = _settings_changed(poll)
-        ended: list[Row] = []
         left: list[Row] = []
         for row in poll.over[PARTITIONS]:
-            ended += self.partition(row).end(row) if row["end_reason"] else []
+            self._come_back(self.partition(row).end(row) if row["end_reason"] else ())
         for row in poll.began[PARTITIONS]:
-            adding = self.known.adding.get(place(row), ())
-            came, over, out = self.partition(row).follow(row, racks, adding, self._thresholds)
+            adding = self.known.adding.get((row["topic"], row["partition"]), ())
+            came, ended, out = self.partition(row).follow(row, racks, adding, self._thresholds)
             self._rows[ISR_CHANGES] += came + out
-            ended += over
-            left += filter(is_replica, out)
+            self._come_back(ended)
+            for absence in filter(is_replica, out):
+                self._rows[BROKER_INCIDENTS] += self._brokers[absence["broker_id"]].leave(absence)
+                left.append(absence)
             self._follow_levels(self.partition(row), Bounds.of_begin(row), settings.get(row["topic"]))
-        touched = [self.partition(row) for row in poll.began[PARTITIONS]]
         for topic, bounds in settings.items():
             for partition in self._partitions[topic].values():
                 self._follow_levels(partition, bounds)
-                touched.append(partition)
         self._give_signs(poll, left)
+
+    def _come_back(self, ended: Iterable[Row]) -> None:
         for absence in ended:
             self._brokers[absence["broker_id"]].come_back(absence)
-        for absence in left:
-            self._rows[BROKER_INCIDENTS] += self._brokers[absence["broker_id"]].leave(absence)
-        for partition in touched:
-            for broker in partition.out() if partition.episodes else ():
-                incident = self._brokers[broker].incidents[-1]
-                incident["worst_level"] = max(incident["worst_level"], *partition.episodes, key=LEVELS.index)
 
     def _follow_levels(self, partition: Partition, bounds: Bounds, settings: Bounds | None = None) -> None:
-        if (state := partition.state) is not None:
-            setting, level = self.known.min_isr.get(state["topic"]), self.known.levels.metadata_version
-            min_isr = effective_min_isr(setting, len(state["replicas"]), level)
-            self._rows[ISR_EPISODES] += partition.follow_levels(state, bounds, settings, min_isr)
+        if (state := partition.state) is None:
+            return
+        setting, level = self.known.min_isr.get(state["topic"]), self.known.levels.metadata_version
+        min_isr = effective_min_isr(setting, len(state["replicas"]), level)
+        self._rows[ISR_EPISODES] += partition.follow_levels(state, bounds, settings, min_isr)
+        for broker in partition.out() if partition.episodes else ():
+            incident = self._brokers[broker].incidents[-1]
+            incident["worst_level"] = max(incident["worst_level"], *partition.episodes, key=LEVELS.index)
 
     def _give_signs(self, poll: Poll, left: Sequence[Row]) -> None:
         """Give absences, those that begin with a poll and earlier ones, the signs that the poll shows of brokers."""
-        leaders: defaultdict[int, set[int]] = defaultdict(set)
-        for row in left:
-            self._brokers[row["broker_id"]].undecided.append(row)
-            leaders[row["leader"]] |= {row["broker_id"]} if row["change"] == LEFT else set()
         for row in poll.over[BROKERS]:
             if row["end_reason"]:
                 self._brokers[row["broker_id"]].give_sign(causes.GONE, poll.at)
         for broker in failed_leaders(poll.began[PARTITIONS], self.known.levels):
             self._brokers[broker].give_sign(causes.FAILED, poll.at)
-        causes.give_sign([row for row in left if row["broker_id"] not in self.known.racks], causes.GONE)
-        causes.give_sign([row for row in left if len(leaders[row["leader"]]) > 1], causes.TOGETHER)
+        followers = {(row["leader"], row["broker_id"]) for row in left if row["change"] == LEFT}
+        led = Counter(leader for leader, _ in followers)
+        for row in left:
+            if row["broker_id"] not in self.known.racks:
+                causes.give_sign(row, causes.GONE)
+            if led[row["leader"]] > 1:
+                causes.give_sign(row, causes.TOGETHER)
 
     def keep(self, settled_at: datetime) -> datetime | None:
         """Decide the causes that are due, and which rows are live; returns when that has to be looked at again."""
@@ -170,9 +158,8 @@ class _Cluster:
 
 def _settings_changed(poll: Poll) -> dict[str, Bounds]:
     """The topics whose settings changed with a poll, and when."""
+    changed = [(row["topic"], Bounds.of_end(row)) for row in poll.over[SETTINGS] if row["end_reason"]]
     found: dict[str, Bounds] = {}
-    ended = [(row["topic"], Bounds.of_end(row)) for row in poll.over[SETTINGS] if row["end_reason"]]
-    began = [(row["topic"], Bounds.of_begin(row)) for row in poll.began[SETTINGS]]
-    for topic, bounds in ended + began:
+    for topic, bounds in changed + [(row["topic"], Bounds.of_begin(row)) for row in poll.began[SETTINGS]]:
         found[topic] = bounds.merged(found.get(topic))
     return found

@@ -65,31 +65,28 @@ class News:
     def of(cls, rows: Mapping[str, Sequence[Row]], done_poll: str | None, poll: str, at: datetime) -> "News":
         """The news up to the settled `poll` among `rows` of silver, by table; any history that has them."""
         done = done_poll or ""
-        new: dict[str, list[Row]] = {}
-        held: dict[str, list[Row]] = {}
-        for table, of_table in rows.items():
-            then = [as_of(row, poll) for row in of_table if row["first_poll"] <= poll]
-            new[table] = [row for row in then if row["first_poll"] > done or (row["superseded_poll"] or "") > done]
-            held[table] = [row for row in then if row["first_poll"] <= done and row["superseded_poll"] is None]
+        then = {table: [as_of(row, poll) for row in each if row["first_poll"] <= poll] for table, each in rows.items()}
+        new = {
+            table: [row for row in each if (row["superseded_poll"] or row["first_poll"]) > done]
+            for table, each in then.items()
+        }
         topics = {row["topic"] for row in new.get(SETTINGS, ())}
-        return cls(new, done_poll, poll, at, [row for row in held.get(PARTITIONS, ()) if row["topic"] in topics])
+        held = (row for row in then.get(PARTITIONS, ()) if row["first_poll"] <= done and row["superseded_poll"] is None)
+        return cls(new, done_poll, poll, at, [row for row in held if row["topic"] in topics])
 
     def polls(self) -> list[Poll]:
         """The polls by which something began or was over, in order."""
-        found: dict[str, Poll] = {}
-
-        def poll(poll_id: str, at: datetime) -> Poll:
-            if poll_id not in found:
-                found[poll_id] = Poll(poll_id, at)
-            return found[poll_id]
-
-        for table, rows in self.rows.items():
-            for row in rows:
-                if row["first_poll"] > (self.done_poll or ""):
-                    poll(row["first_poll"], row["valid_from"]).began[table].append(row)
-                if row["superseded_poll"] is not None:
-                    poll(row["superseded_poll"], row["valid_to"]).over[table].append(row)
-        return [found[poll_id] for poll_id in sorted(found)]
+        every = [(table, row) for table, rows in self.rows.items() for row in rows]
+        began = [(table, row) for table, row in every if row["first_poll"] > (self.done_poll or "")]
+        over = [(table, row) for table, row in every if row["superseded_poll"] is not None]
+        at = {row["first_poll"]: row["valid_from"] for _, row in began}
+        at |= {row["superseded_poll"]: row["valid_to"] for _, row in over}
+        found = {poll_id: Poll(poll_id, at[poll_id]) for poll_id in sorted(at)}
+        for table, row in began:
+            found[row["first_poll"]].began[table].append(row)
+        for table, row in over:
+            found[row["superseded_poll"]].over[table].append(row)
+        return list(found.values())
 
 
 def as_of(row: Row, poll_id: str) -> Row:
