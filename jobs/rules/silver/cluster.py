@@ -50,19 +50,12 @@ def fold(
     records: defaultdict[str, Records] = defaultdict(lambda: defaultdict(list))
     for row in said:
         records[row["poll_id"]][row["record"]].append(row)
-    new = [header for header in headers if _is_new(state, header)]
-    due = [at for at in (state.last_poll_at, *(header["scheduled_at"] for header in new)) if at is not None]
-    taken = replace(
-        state,
-        cluster_id=state.cluster_id or claimed_id,
-        seen={**state.seen, **{header["stream"]: header["n"] for header in new}},
-        late_polls=state.late_polls + sum(_is_late(state, header) for header in new),
-        last_poll_at=max(due, default=None),
-    )
+    taken, to_judge = _take(state, headers)
+    taken = replace(taken, cluster_id=state.cluster_id or claimed_id)
     cluster = _Cluster(taken, headers[0]["cluster"], live)
-    for header in _to_judge(state, headers):
+    for header in to_judge:
         cluster.judge(header, records[header["poll_id"]])
-    return Folded(cluster.state(), cluster.rows(), cluster.accepted)
+    return cluster.folded()
 
 
 def records_to_read(
@@ -77,7 +70,7 @@ def records_to_read(
     accepted = {TOPIC: state.digest, **{kind: answered.digest for kind, answered in state.enriched.items()}}
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
-    for header in _to_judge(state, headers):
+    for header in _take(state, headers)[1]:
         if outcome(header, state.cluster_id or claimed_id) == ANSWERED:
             told = {TOPIC: header["digest"], **enrichments.answered_kinds(header)}
             differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
@@ -95,26 +88,28 @@ def poll_of(header: Header, last: Poll | None) -> Poll:
     return Poll(header["poll_id"], at, sent_at, header["interval_ms"] or 0)
 
 
-def _to_judge(state: State, headers: Iterable[Header]) -> list[Header]:
-    """The polls that wait, or that no round has taken and that are not late."""
-    return [
-        header
-        for header in headers
-        if header["poll_id"] in state.waiting or (_is_new(state, header) and not _is_late(state, header))
-    ]
+def _take(state: State, headers: Iterable[Header]) -> tuple[State, list[Header]]:
+    """The state with these polls counted as taken, and those of them to judge.
 
-
-def _is_new(state: State, header: Header) -> bool:
-    return bool(header["n"] > state.seen.get(header["stream"], -1))
-
-
-def _is_late(state: State, header: Header) -> bool:
-    """Whether it is of an older stream than one that was seen."""
-    return bool(state.seen) and header["stream"] < max(state.seen)
+    A poll is new if no round has taken it, and late if it is of an older stream than one that was seen. Polls that wait
+    are judged again.
+    """
+    seen, late, due, to_judge = dict(state.seen), state.late_polls, [state.last_poll_at], []
+    for header in headers:
+        is_new = header["n"] > state.seen.get(header["stream"], -1)
+        is_late = is_new and bool(state.seen) and header["stream"] < max(state.seen)
+        if is_new:
+            seen[header["stream"]] = header["n"]
+            late += is_late
+            due.append(header["scheduled_at"])
+        if header["poll_id"] in state.waiting or (is_new and not is_late):
+            to_judge.append(header)
+    last_poll_at = max((at for at in due if at is not None), default=None)
+    return replace(state, seen=seen, late_polls=late, last_poll_at=last_poll_at), to_judge
 
 
 class _Cluster:
-    """A cluster while polls are judged one after the other. `accepted`: those that became history."""
+    """A cluster while polls are judged one after the other."""
 
     def __init__(self, state: State, alias: str, live: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         self._state = state
@@ -129,7 +124,7 @@ class _Cluster:
         self._waiting: list[tuple[Header, Answer | None, Records]] = []  # A stale answer, and all polls after it.
         self._shown = Answer()  # The answers that wait, as one.
         self._gaps: list[Row] = []
-        self.accepted: list[Poll] = []
+        self._accepted: list[Poll] = []
 
     def judge(self, header: Header, records: Records) -> None:
         """Take a poll that comes after all those before: accept it, or count it, or let it wait."""
@@ -153,14 +148,11 @@ class _Cluster:
         if last is not None and are_believed(received, last.at):
             self._wait_no_more(are_believed=True)
 
-    def rows(self) -> dict[str, list[Row]]:
-        """Rows that are new or have ended, by table."""
+    def folded(self) -> Folded:
+        """The result of the polls that were judged."""
         rows = {table.full_name: of_table.changed for table, of_table in self._tables.items()}
-        return {name: changed for name, changed in (rows | {silver.POLL_GAPS.full_name: self._gaps}).items() if changed}
-
-    def state(self) -> State:
-        """The state after all polls that were judged."""
-        return replace(
+        rows[silver.POLL_GAPS.full_name] = self._gaps
+        state = replace(
             self._state,
             missing=self._lives.missing,
             topic_digests=self._lives.digests,
@@ -169,6 +161,7 @@ class _Cluster:
             error_kinds=tuple(sorted(self._error_kinds)),
             waiting=tuple(header["poll_id"] for header, _, _ in self._waiting),
         )
+        return Folded(state, {table: changed for table, changed in rows.items() if changed}, self._accepted)
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again."""
@@ -209,7 +202,7 @@ class _Cluster:
         self._state = replace(self._state, last=poll, before=last, digest=header["digest"], enriched=enriched)
         self._counts.clear()
         self._error_kinds.clear()
-        self.accepted.append(poll)
+        self._accepted.append(poll)
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
         """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one before."""
