@@ -21,10 +21,9 @@ PARTITIONS_A_ROUND = 3_000_000
 
 @dataclass(frozen=True)
 class Take:
-    """The polls that a round takes of a cluster.
+    """The polls that a round takes of a cluster: poll id -> the kinds of records to read beside its header.
 
-    `polls`: poll id -> the kinds of records to read beside its header. `parts`: into how many parts its topics are cut.
-    `first_poll`: the first answer of a large cluster, the last of the polls; each partition begins with it.
+    `parts`: into how many its topics are cut. `first_poll`: the first answer of a large cluster, the last of the polls.
     """
 
     cluster: str

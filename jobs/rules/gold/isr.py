@@ -154,11 +154,6 @@ class Partition:
 
 
 def _change(state: Row, broker: int, change: str, racks: Mapping[int, str | None]) -> Row:
-    return {
-        **event(state, Bounds.of_begin(state), broker, change),
-        **{name: state[name] for name in _OF_STATE},
-        **_CHANGE,
-        "broker_id": broker,
-        "rack": racks.get(broker),
-        "change": change,
-    }
+    first = event(state, Bounds.of_begin(state), broker, change)
+    of_broker = {"broker_id": broker, "rack": racks.get(broker), "change": change}
+    return {**first, **of_broker, **{name: state[name] for name in _OF_STATE}, **_CHANGE}

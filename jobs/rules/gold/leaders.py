@@ -141,21 +141,17 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
             before = current.get(broker)
             if before is not None:
                 changed[broker, before["poll"]] = before | {"superseded_poll": poll.poll_id, "valid_to": poll.at}
-            some_row = (poll.began[PARTITIONS] or poll.over[PARTITIONS])[0]
             counts = {name: (before[name] if before else 0) + steps[name] for name in _COUNTS}
-            imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
-            changed[broker, poll.poll_id] = current[broker] = {
-                "cluster_id": some_row["cluster_id"],
-                "cluster": some_row["cluster"],
-                "broker_id": broker,
-                "poll": poll.poll_id,
-                "valid_from": poll.at,
-                **counts,
-                "imbalance": imbalance,
-                "superseded_poll": None,
-                "valid_to": None,
-            }
+            changed[broker, poll.poll_id] = current[broker] = _balance(poll, broker, counts)
     return list(changed.values())
+
+
+def _balance(poll: Poll, broker: int, counts: Row) -> Row:
+    some_row = (poll.began[PARTITIONS] or poll.over[PARTITIONS])[0]
+    imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
+    place_of = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
+    begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}
+    return {**place_of, **begun, **counts, "imbalance": imbalance}
 
 
 def _steps(poll: Poll) -> Mapping[int, Counter[str]]:

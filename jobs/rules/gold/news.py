@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from jobs.rules.memory import from_json
 from schemas import silver
@@ -131,8 +131,7 @@ class Known:
     @staticmethod
     def from_memory(memory: Memory | None) -> "Known":
         """Read a fold's memory; None is the memory before the first round."""
-        known: Known = from_json(Known, memory) or Known()
-        return known
+        return cast("Known", from_json(Known, memory) or Known())
 
     def follow(self, poll: Poll, *tables: str) -> None:
         """Take in what a poll told in these tables."""

@@ -50,7 +50,7 @@ def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table
     versions = pa.array([int(version) for version, _ in known], pa.int32()).take(place)
     digests = pa.array([bytes.fromhex(digest) for _, digest in known], pa.binary()).take(place)
     same = pc.and_(pc.equal(said["digest_version"], versions), pc.equal(said["digest"], digests))
-    is_new = _named(names, said.filter(pc.invert(pc.and_kleene(same, said["present"]).fill_null(False))))
+    is_new = _named(names, said["topic"].filter(pc.invert(pc.and_kleene(same, said["present"]).fill_null(False))))
     return names.filter(pa.array(is_new | _is_unsettled(state.missing, headers, said, names)))
 
 
@@ -63,7 +63,7 @@ def narrow(state: State, headers: pa.Table, part: Part) -> Part:
     names = to_look_at(state, headers, part.said, part.topics)
     said = _among(_among(part.said, "poll_id", headers["poll_id"]), "topic", names)
     topics, partitions = (_among(rows, "topic", names) for rows in (part.topics, part.partitions))
-    is_whole = _named(names, said.filter(pc.invert(_is_as_before(said, topics))))
+    is_whole = _named(names, said["topic"].filter(pc.invert(_is_as_before(said, topics))))
     is_whole |= _is_unsettled(state.missing, headers, said, names)
 
     versions = _column(headers, "api_version").fill_null(0).to_numpy()
@@ -125,8 +125,9 @@ def _partitions_told(said: pa.Table, is_trusted: Mask) -> tuple[Numbers, pa.Tabl
 def _is_unsettled(missing: Collection[str], headers: pa.Table, said: pa.Table, names: pa.Array) -> Mask:
     """Whether each topic is missing, or absent from a key frame: what one does not list is absent."""
     key_frames = headers.filter(headers["is_key_frame"])
-    listed = _among(said.filter(pc.equal(said["chunk"], 0)), "poll_id", key_frames["poll_id"])
-    is_absent: Mask = np.bincount(_places(listed["topic"], names), minlength=len(names)) < len(key_frames)
+    lists = pc.and_(pc.is_in(said["poll_id"], _column(key_frames, "poll_id")), pc.equal(said["chunk"], 0))
+    listed = _places(said["topic"].filter(lists), names)
+    is_absent: Mask = np.bincount(listed, minlength=len(names)) < len(key_frames)
     return is_absent | _mask(pc.is_in(names, pa.array(list(missing), pa.string())))
 
 
@@ -173,9 +174,9 @@ def _among(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.
     return rows.filter(pc.is_in(rows[name], values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values))
 
 
-def _named(names: pa.Array, rows: pa.Table) -> Mask:
-    """Whether some row is of each topic."""
-    return _mask(pc.is_in(names, _column(rows, "topic")))
+def _named(names: pa.Array, among: pa.ChunkedArray) -> Mask:
+    """Whether each topic is among others."""
+    return _mask(pc.is_in(names, among.combine_chunks()))
 
 
 def _places(values: pa.ChunkedArray, among: pa.Array) -> Numbers:
