@@ -127,7 +127,7 @@ class Partition:
     def _is_flapping(self, absence: Row, thresholds: Thresholds) -> bool:
         """Whether the broker leaves too often with its last absence."""
         since = absence["began_before"] - thresholds.flap_window
-        of_broker = [row for row in self.absences if row["broker_id"] == absence["broker_id"] and row["change"] == LEFT]
+        of_broker = (row for row in self.absences if row["broker_id"] == absence["broker_id"] and row["change"] == LEFT)
         return len([row for row in of_broker if row["began_before"] > since]) >= thresholds.flaps
 
     def follow_levels(self, state: Row, bounds: Bounds, settings: Bounds | None, min_isr: int | None) -> list[Row]:

@@ -73,7 +73,7 @@ def changes_counted(row: Row, semantics: str) -> dict[str, int | None]:
 
 
 def leaderless(row: Row, before: Row, *, at_most_one: bool) -> dict[str, int | None]:
-    """Bounds of the time without a leader that the change ended; arguments as for `_change` and `reason`."""
+    """Bounds of the time without a leader that the change ended. `before`: the state that it superseded."""
     if elections.was_leaderless(row):
         shortest = at_least_ms(before["valid_from"], row["prev_sent_at"])
         longest = ms(before["prev_sent_at"], row["valid_from"])
@@ -149,9 +149,9 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
 def _balance(poll: Poll, broker: int, counts: Row) -> Row:
     some_row = (poll.began[PARTITIONS] or poll.over[PARTITIONS])[0]
     imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
-    place_of = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
+    of_broker = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
     begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}
-    return {**place_of, **begun, **counts, "imbalance": imbalance}
+    return {**of_broker, **begun, **counts, "imbalance": imbalance}
 
 
 def _steps(poll: Poll) -> Mapping[int, Counter[str]]:

@@ -1,4 +1,4 @@
-"""Another place of isr_shrink.needed."""
+"""The old place of isr_shrink.needed, for who imports it from here."""
 
 from jobs.rules.gold.isr_shrink import needed
 

@@ -1,4 +1,4 @@
-"""Another place of compare.first_rows."""
+"""The old place of compare.first_rows, for who imports it from here."""
 
 from jobs.rules.silver.compare import first_rows
 
