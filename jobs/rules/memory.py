@@ -14,8 +14,8 @@ def to_json(value: Any) -> Any:
     """
     if is_dataclass(value):
         kind: Any = type(value)
-        items = ((name, getattr(value, name), default) for name, default in _defaults(kind).items())
-        return {name: to_json(item) for name, item, default in items if item != default}
+        told = ((name, getattr(value, name), default) for name, default in _defaults(kind).items())
+        return {name: to_json(item) for name, item, default in told if item != default}
     match value:
         case bytes():
             return value.hex()

@@ -40,7 +40,7 @@ class Taken:
     `said`: rows of bronze, headers among them. `live`: rows by table that may change, and rows of silver that gold has
     not had yet. `states`: rows of internal.state by history. `claimed_id`: the cluster id that the alias stands for.
     `parts`: into how many the cluster's topics are cut. `is_first`: the partitions of a large cluster's first answer
-    are not brought (silver/first.py); the next round makes gold of them.
+    are not brought (silver/compare.py); the next round makes gold of them.
     """
 
     cluster: str
@@ -69,14 +69,22 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     if SILVER in plan.histories:
         rows, silver = _silver(taken)
         states.append(silver)
-    if silver is not None and silver["done_poll"] is not None and not taken.is_first:
-        of_silver = _rows_of_silver(taken.live, rows)
-        for history in GOLD.keys() & plan.histories:
-            folded = _gold(history, taken, of_silver, silver, plan)
-            for table, made in folded.rows.items():
-                rows[table] = [row | {"updated_at": plan.at} if table in _STAMPED else row for row in made]
-            told = {"done_poll": silver["done_poll"], "done_at": silver["done_at"], "deadline": folded.deadline}
-            states.append(_state(history, taken, silver["cluster_id"], folded.memory, **told))
+    if silver is None or silver["done_poll"] is None or taken.is_first:
+        return rows | {STATE: states}
+    of_silver = {}
+    for table in SNAPSHOTS:
+        # Those that were there, and in their place those that the round changed.
+        both = (*taken.live.get(table.full_name, ()), *rows.get(table.full_name, ()))
+        of_silver[table.full_name] = list({tuple(row[name] for name in table.key): row for row in both}.values())
+    for history in GOLD.keys() & plan.histories:
+        before = taken.states.get(history, {"done_poll": None, "memory": "null"})
+        news = News.of(of_silver, before["done_poll"], silver["done_poll"], silver["done_at"])
+        folded = GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
+        for table_name, made in folded.rows.items():
+            stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}
+            rows[table_name] = [row | stamp for row in made]
+        told = {"done_poll": silver["done_poll"], "done_at": silver["done_at"], "deadline": folded.deadline}
+        states.append(_state(history, taken, silver["cluster_id"], folded.memory, **told))
     return rows | {STATE: states}
 
 
@@ -96,7 +104,6 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
 
     changed = [row for of_table in folded.rows.values() for row in of_table if "first_poll" in row]
     polls = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
-    changed_poll = max(filter(None, [*polls, before and before["changed_poll"]]), default=None)
     state = folded.state
     last, settled = state.last, state.settled
     row = _state(
@@ -106,7 +113,7 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
         state.to_json(),
         done_poll=settled and settled.id,
         done_at=settled and settled.at,
-        changed_poll=changed_poll,
+        changed_poll=max(filter(None, [*polls, before and before["changed_poll"]]), default=None),
         last_poll=last and last.id,
         last_seen_at=last and last.at,
         interval_ms=last and last.interval_ms,
@@ -120,29 +127,8 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
     return folded.rows | {COORDINATORS.full_name: led}, row
 
 
-def _gold(history: str, taken: Taken, of_silver: Rows, silver: Row, plan: Plan) -> Folded:
-    """Fold into a history of gold the rows of silver that are settled and new to it."""
-    before = taken.states.get(history, {"done_poll": None, "memory": "null"})
-    news = News.of(of_silver, before["done_poll"], silver["done_poll"], silver["done_at"])
-    return GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
-
-
 def _state(history: str, taken: Taken, cluster_id: str | None, memory: Row, **told: Any) -> Row:
     """A row of internal.state."""
-    return {
-        **dict.fromkeys(internal.STATE.column_names),
-        "history": history,
-        "cluster": taken.cluster,
-        "cluster_id": cluster_id,
-        "memory": json.dumps(memory, separators=(",", ":")),
-        **told,
-    }
-
-
-def _rows_of_silver(live: Rows, changed: Rows) -> dict[str, list[Row]]:
-    """Rows of snapshots by table: those that were there, and in their place those that the round changed."""
-    rows = {}
-    for table in SNAPSHOTS:
-        both = (*live.get(table.full_name, ()), *changed.get(table.full_name, ()))
-        rows[table.full_name] = list({tuple(row[name] for name in table.key): row for row in both}.values())
-    return rows
+    of_history = {"history": history, "cluster": taken.cluster, "cluster_id": cluster_id}
+    text = json.dumps(memory, separators=(",", ":"))
+    return {**dict.fromkeys(internal.STATE.column_names), **of_history, "memory": text, **told}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs.rules.silver.acceptance import ANSWERED, outcome
-from jobs.rules.silver.fold import records_to_read
+from jobs.rules.silver.cluster import records_to_read
 from jobs.rules.silver.state import Header, State
 
 NOTED_AFTER = timedelta(minutes=1)
@@ -21,10 +21,9 @@ PARTITIONS_A_ROUND = 3_000_000
 
 @dataclass(frozen=True)
 class Take:
-    """The polls that a round takes of a cluster.
+    """The polls that a round takes of a cluster: poll id -> the kinds of records to read beside its header.
 
-    `polls`: poll id -> the kinds of records to read beside its header. `parts`: into how many parts its topics are cut.
-    `first_poll`: the first answer of a large cluster, the last of the polls; each partition begins with it.
+    `parts`: into how many its topics are cut. `first_poll`: the first answer of a large cluster, the last of the polls.
     """
 
     cluster: str

@@ -14,9 +14,8 @@ from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import Part, narrow, to_look_at
+from jobs.rules.silver.compare import Part, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
-from jobs.rules.silver.first import first_rows
 from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import Take, take
 from schemas import gold, silver

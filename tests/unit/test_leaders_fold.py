@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.gold.elections import failed_leaders
-from jobs.rules.gold.known import Levels
 from jobs.rules.gold.leaders import fold
-from jobs.rules.gold.news import News
+from jobs.rules.gold.news import Levels, News
 from tests.support import gold_oracle
 from tests.support.examples import examples
 from tests.support.rounds import fold_in_rounds

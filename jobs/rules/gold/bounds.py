@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from jobs.rules.gold.news import Row
 from jobs.rules.ids import row_id
 
-PLACE = ("cluster_id", "cluster", "topic", "topic_id", "partition")
 NOT_ENDED = dict.fromkeys(("ended_poll", "ended_after", "ended_before", "duration_ms_min", "duration_ms_max"))
-MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
@@ -44,28 +43,25 @@ class Bounds:
 
 def event(state: Row, bounds: Bounds, *key: str | int) -> Row:
     """The first columns of rows of gold about a partition. `key`: in the id beside the partition and the poll."""
-    partition = (state[name] for name in PLACE if name != "cluster")
-    return {
-        "id": row_id(*partition, *key, bounds.poll),
-        **{name: state[name] for name in PLACE},
-        **bounds.began,
-    }
+    place = {name: state[name] for name in ("cluster_id", "topic", "topic_id", "partition")}
+    return {"id": row_id(*place.values(), *key, bounds.poll), "cluster": state["cluster"], **place, **bounds.began}
 
 
-def end(row: Row, bounds: Bounds) -> None:
-    """Give a row of gold its end and its duration."""
+def end(row: Row, bounds: Bounds, **more: Any) -> None:
+    """Give a row of gold its end, its duration, and `more` columns."""
     row |= {
         "ended_poll": bounds.poll,
         "ended_after": bounds.after,
         "ended_before": bounds.before,
         "duration_ms_min": at_least_ms(row["began_before"], bounds.after),
         "duration_ms_max": ms(row["began_after"], bounds.before),
+        **more,
     }
 
 
 def ms(begin: datetime | None, end: datetime | None) -> int | None:
     """Whole milliseconds from one time to another, rounded down; None where one of them is not known."""
-    return None if begin is None or end is None else (end - begin) // MILLISECOND
+    return None if begin is None or end is None else (end - begin) // timedelta(milliseconds=1)
 
 
 def at_least_ms(begin: datetime | None, end: datetime | None) -> int:

@@ -7,8 +7,7 @@ more (KAFKA-15021), which makes the count exact.
 
 from collections.abc import Iterable, Sequence
 
-from jobs.rules.gold.known import Levels
-from jobs.rules.gold.news import Row
+from jobs.rules.gold.news import Levels, Row
 
 NO_LEADER = -1
 LISTENER_NOT_FOUND = 72
@@ -59,25 +58,9 @@ def is_elected(row: Row) -> bool:
     return row["leader"] not in (NO_LEADER, row["prev_leader"])
 
 
-def has_lost(row: Row) -> bool:
-    """Whether the leader before lost the partition, though it is a replica still."""
-    return has_moved(row) and row["prev_leader"] != NO_LEADER and row["prev_leader"] in row["replicas"]
-
-
 def is_preferred(row: Row) -> bool:
     """Whether the leader is the preferred replica, or was before a reassignment that came between the polls."""
     return row["leader"] in (preferred(row["replicas"]), preferred(row["prev_replicas"]))
-
-
-def came_back(row: Row) -> bool:
-    """Whether the preferred replica lost the partition and got it back: it leads as before, two or more epochs later.
-
-    Only a broker that failed loses what it is preferred for. Where epochs are upper bounds, shrinks may have raised
-    them too.
-    """
-    leader = row["leader"]
-    as_before = leader == row["prev_leader"] == preferred(row["replicas"]) == preferred(row["prev_replicas"])
-    return as_before and (raised_by(row) or 0) >= 2
 
 
 def preferred(replicas: Sequence[int] | None) -> int | None:
@@ -88,10 +71,39 @@ def preferred(replicas: Sequence[int] | None) -> int | None:
 def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
     """The brokers that lost a leadership as only one that failed does, by states that began with one poll.
 
-    Preferred replicas are elected, and reassignments done, with the old leader alive.
+    Preferred replicas are elected, and reassignments done, with the old leader alive. Where epochs are upper bounds,
+    shrinks of the ISR may have raised them too.
     """
     return {
         row["prev_leader"]
         for row in rows
-        if (has_lost(row) and not is_preferred(row)) or (came_back(row) and epoch_semantics(row, levels) == EXACT)
+        if (_has_lost(row) and not is_preferred(row)) or (_came_back(row) and epoch_semantics(row, levels) == EXACT)
     }
+
+
+def may_have_failed(rows: Iterable[Row]) -> set[int]:
+    """The brokers that may have failed, by states that began with one poll.
+
+    KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
+    (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So whatever a broker lost in the same
+    poll counts: only one that failed loses what it leads to another than the preferred replica.
+    """
+    return {
+        row["prev_leader"]
+        for row in rows
+        if _came_back(row) or (_has_lost(row) and not (is_preferred(row) and row["prev_leader"] in row["isr"]))
+    }
+
+
+def _has_lost(row: Row) -> bool:
+    """Whether the leader before lost the partition, though it is a replica still."""
+    return has_moved(row) and row["prev_leader"] != NO_LEADER and row["prev_leader"] in row["replicas"]
+
+
+def _came_back(row: Row) -> bool:
+    """Whether the preferred replica, which only a broker that failed is not for long, lost the partition and got it
+    back: it leads as before, two or more epochs later.
+    """
+    leader = row["leader"]
+    as_before = leader == row["prev_leader"] == preferred(row["replicas"]) == preferred(row["prev_replicas"])
+    return as_before and (raised_by(row) or 0) >= 2

@@ -1,8 +1,12 @@
-"""Brokers that leave and rejoin in-sync replicas: rows of gold.isr_changes.
+"""The in-sync replicas of a partition: rows of gold.isr_changes (who left and came back) and gold.isr_episodes (how bad
+it was meanwhile, stretches at a level).
 
 ISRs are compared as sets, members and not sizes. A replica is out from the poll in which it left the ISR, or in which
 its partition was first seen without it, until it is back, is no replica any more, or the partition is gone. So a
 replica that a reassignment adds is not out before it has been in: it never left.
+
+Levels do not exclude each other. They are looked at where a state of the partition begins, and where a setting of its
+topic changes; another finalized level alone changes nothing before then.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,16 +14,23 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from jobs.rules.gold import causes
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, event
+from jobs.rules.gold.causes import BACK, OFFLINE, due_at, give_sign
+from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER
 from jobs.rules.gold.news import Row
 
 LEFT, INITIALLY_OUT, REJOINED, JOINED = "left", "initially_out", "rejoined", "joined"
-REMOVED = "removed"
-REASSIGNMENT = "reassignment"
+REMOVED, REASSIGNMENT, UNKNOWN = "removed", "reassignment", "unknown"
 
+BOUNDED_BY_REPLICAS_FROM_LEVEL = 15
+"""Feature level of metadata.version 3.7-IV0: from there on min ISR counts only as far as replicas exist (KIP-966)."""
+
+OF_MIN_ISR = ("at_min_isr", "under_min_isr")
 _OF_STATE = ("leader", "prev_leader", "isr", "prev_isr", "replicas")
-_UNTOLD = dict.fromkeys(("cause", "cause_due_at", "signs", "is_flapping", "end_reason")) | NOT_ENDED
+_CHANGE = (
+    dict.fromkeys(("cause", "cause_due_at", "signs", "is_flapping", "end_reason")) | NOT_ENDED | {"is_live": False}
+)
+_AT_LEVEL = NOT_ENDED | {"end_reason": None, "brokers_out": [], "min_isr": None, "is_live": True}
 
 
 class Thresholds(Protocol):
@@ -29,90 +40,120 @@ class Thresholds(Protocol):
     flap_window: timedelta
 
 
-@dataclass
-class Partition:
-    """A partition between two polls.
-
-    `absences`: those from its ISR that matter still, by broker, the oldest first; only the last of a broker may last.
-    `episodes`: those that last, by level. `state`: its row of silver, of those in the news and in their context.
-    """
-
-    absences: dict[int, list[Row]] = field(default_factory=dict)
-    episodes: dict[str, Row] = field(default_factory=dict)
-    state: Row | None = None
-
-    def out(self) -> dict[int, Row]:
-        """The brokers that are out now, each with its absence."""
-        return {broker: rows[-1] for broker, rows in self.absences.items() if rows[-1]["ended_poll"] is None}
-
-
-@dataclass
-class Changed:
-    """The changes by one state of a partition: rows of brokers that came, absences that ended, and that began."""
-
-    came: list[Row] = field(default_factory=list)
-    ended: list[Row] = field(default_factory=list)
-    left: list[Row] = field(default_factory=list)
-
-
 def is_replica(absence: Row) -> bool:
     """Whether the broker is a replica still. One that a reassignment took off the list is lacking nowhere."""
     return absence["broker_id"] in absence["replicas"]
 
 
-def follow(
-    state: Row,
-    partition: Partition,
-    racks: Mapping[int, str | None],
-    adding: Collection[int],
-    thresholds: Thresholds,
-) -> Changed:
-    """The changes of a state against the one before; its absences are added to those of the partition.
+def effective_min_isr(setting: int | None, replicas: int, metadata_version: int | None) -> int | None:
+    """How many in-sync replicas acks=all asks for; None where that is not known.
 
-    `state`: a row of silver.partition_snapshots that began. `racks`: by broker, as listed. `adding`: replicas that a
-    reassignment adds: who is not in sync while a partition is first seen may never have been.
+    Before 3.7 a setting larger than the number of replicas counts as it is; of a level that is not known, neither
+    holds.
     """
-    changed, bounds, is_first = Changed(), Bounds.of_begin(state), state["prev_isr"] is None
-    isr, replicas, out = set(state["isr"]), set(state["replicas"]), partition.out()
-    prev_isr = replicas - set(adding) if is_first else set(state["prev_isr"])
-    for broker in () if is_first else sorted(isr - prev_isr):
-        changed.came.append(_change(state, bounds, broker, REJOINED if broker in out else JOINED, racks))
-    for broker, absence in out.items():
-        if broker in isr or broker not in replicas:
-            end(absence, bounds)
-            absence["end_reason"] = REJOINED if broker in isr else REMOVED
-            changed.ended.append(absence)
-    for broker in sorted(prev_isr - isr):
-        absence = _change(state, bounds, broker, INITIALLY_OUT if is_first else LEFT, racks)
-        absence |= {"cause_due_at": causes.due_at(state["valid_from"], state["interval_ms"]), "signs": []}
-        earlier = partition.absences.setdefault(broker, [])
-        earlier.append(absence)
-        if not is_first:
-            absence["is_flapping"] = _is_flapping(earlier, thresholds)
-        if broker not in replicas:
-            absence |= {"cause": REASSIGNMENT, "end_reason": REMOVED}
-            end(absence, bounds)
-        changed.left.append(absence)
-    return changed
+    if setting is None or setting <= replicas:
+        return setting
+    if metadata_version is None:
+        return None
+    return replicas if metadata_version >= BOUNDED_BY_REPLICAS_FROM_LEVEL else setting
 
 
-def _is_flapping(absences: list[Row], thresholds: Thresholds) -> bool:
-    """Whether a broker leaves too often with the last of its absences."""
-    times = 0
-    for row in reversed(absences):
-        if row["began_before"] <= absences[-1]["began_before"] - thresholds.flap_window:
-            break
-        times += row["change"] == LEFT
-    return times >= thresholds.flaps
+def levels(state: Row, min_isr: int | None, *, is_any_out: bool) -> dict[str, bool | None]:
+    """Whether a partition is at each level; None where the effective min ISR decides, and is not known."""
+    has_leader = state["leader"] != NO_LEADER or state["error_code"] == LISTENER_NOT_FOUND
+    at, under = (None, None) if min_isr is None else (len(state["isr"]) == min_isr, len(state["isr"]) < min_isr)
+    of_min_isr = {"at_min_isr": at, "under_min_isr": under} if has_leader else dict.fromkeys(OF_MIN_ISR, False)
+    return {"under_replicated": is_any_out, "offline": not has_leader, **of_min_isr}
 
 
-def _change(state: Row, bounds: Bounds, broker_id: int, change: str, racks: Mapping[int, str | None]) -> Row:
-    return {
-        **event(state, bounds, broker_id, change),
-        **{name: state[name] for name in _OF_STATE},
-        "broker_id": broker_id,
-        "rack": racks.get(broker_id),
-        "change": change,
-        **_UNTOLD,
-        "is_live": False,
-    }
+@dataclass
+class Partition:
+    """A partition between two polls.
+
+    `absences`: those from its ISR that matter still, the oldest first; only the last of a broker may last. `episodes`:
+    those that last, by level. `state`: its row of silver, of those in the news and in their context.
+    """
+
+    absences: list[Row] = field(default_factory=list)
+    episodes: dict[str, Row] = field(default_factory=dict)
+    state: Row | None = None
+
+    def out(self) -> dict[int, Row]:
+        """The brokers that are out now, each with its absence."""
+        return {row["broker_id"]: row for row in self.absences if row["ended_poll"] is None}
+
+    def end(self, row: Row) -> list[Row]:
+        """End what lasts, for the partition ended with this row of silver; returns the absences."""
+        bounds, ended = Bounds.of_end(row), list(self.out().values())
+        for absence in ended:
+            end(absence, bounds, end_reason=row["end_reason"])
+        for episode in self.episodes.values():
+            end(episode, bounds, end_reason=row["end_reason"], is_live=False)
+        self.episodes, self.state = {}, None
+        return ended
+
+    def follow(
+        self, state: Row, racks: Mapping[int, str | None], adding: Collection[int], thresholds: Thresholds
+    ) -> tuple[list[Row], list[Row], list[Row]]:
+        """The changes by a row of silver that began: brokers that came, absences that ended, and that began.
+
+        `racks`: by broker, as listed. `adding`: replicas that a reassignment adds: who is not in sync while a partition
+        is first seen may never have been.
+        """
+        self.state, bounds, is_first, out = state, Bounds.of_begin(state), state["prev_isr"] is None, self.out()
+        isr, replicas = set(state["isr"]), set(state["replicas"])
+        prev_isr = replicas - set(adding) if is_first else set(state["prev_isr"])
+        ended = [absence for broker, absence in out.items() if broker in isr or broker not in replicas]
+        for absence in ended:
+            end(absence, bounds, end_reason=REJOINED if absence["broker_id"] in isr else REMOVED)
+        joined = [] if is_first else sorted(isr - prev_isr)
+        came = [_change(state, broker, REJOINED if broker in out else JOINED, racks) for broker in joined]
+        left = [_change(state, each, INITIALLY_OUT if is_first else LEFT, racks) for each in sorted(prev_isr - isr)]
+        self.absences += left
+        for absence in left:
+            absence |= {"cause_due_at": due_at(bounds.before, state["interval_ms"]), "signs": []}
+            if not is_first:
+                absence["is_flapping"] = self._is_flapping(absence, thresholds)
+            if not is_replica(absence):
+                end(absence, bounds, cause=REASSIGNMENT, end_reason=REMOVED)
+        for absence in self.absences:
+            if absence["cause"] is None and state["valid_from"] <= absence["cause_due_at"]:
+                if absence["broker_id"] in (state["offline_replicas"] or ()):
+                    give_sign(absence, OFFLINE)
+                if absence["broker_id"] in isr:
+                    give_sign(absence, BACK)
+        return came, ended, left
+
+    def _is_flapping(self, absence: Row, thresholds: Thresholds) -> bool:
+        """Whether the broker leaves too often with its last absence."""
+        since = absence["began_before"] - thresholds.flap_window
+        of_broker = (row for row in self.absences if row["broker_id"] == absence["broker_id"] and row["change"] == LEFT)
+        return len([row for row in of_broker if row["began_before"] > since]) >= thresholds.flaps
+
+    def follow_levels(self, state: Row, bounds: Bounds, settings: Bounds | None, min_isr: int | None) -> list[Row]:
+        """Begin, continue and end episodes by a state, new or not; returns those that begin.
+
+        `settings`: when these changed, where the same poll showed it. `min_isr`: the effective one.
+        """
+        out, begun = sorted(self.out()), []
+        for level, is_at in levels(state, min_isr, is_any_out=bool(out)).items():
+            since = bounds.merged(settings) if level in OF_MIN_ISR else bounds
+            episode = self.episodes.get(level)
+            if is_at and episode is None:
+                episode = {**event(state, since, level), **_AT_LEVEL, "level": level, "smallest_isr": len(state["isr"])}
+                self.episodes[level] = episode
+                begun.append(episode)
+            if is_at and episode:
+                episode["brokers_out"] = sorted({*episode["brokers_out"], *out})
+                episode["smallest_isr"] = min(episode["smallest_isr"], len(state["isr"]))
+                if level in OF_MIN_ISR and min_isr is not None:
+                    episode["min_isr"] = max(min_isr, episode["min_isr"] or 0)
+            elif episode:
+                end(self.episodes.pop(level), since, end_reason=UNKNOWN if is_at is None else None, is_live=False)
+        return begun
+
+
+def _change(state: Row, broker: int, change: str, racks: Mapping[int, str | None]) -> Row:
+    first = event(state, Bounds.of_begin(state), broker, change)
+    of_broker = {"broker_id": broker, "rack": racks.get(broker), "change": change}
+    return {**first, **of_broker, **{name: state[name] for name in _OF_STATE}, **_CHANGE}

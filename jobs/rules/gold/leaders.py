@@ -1,33 +1,23 @@
 """Changes of leaders: how many there were, why, and whether they were clean; and what each broker leads.
 
-A fold of one cluster: rows of gold.leader_changes, which never change again, and of gold.leader_balance.
+A fold of one cluster: rows of gold.leader_changes, which never change again, and of gold.leader_balance, one whenever
+the numbers of a broker change.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobs.rules.gold.balance import LEADER_BALANCE, leader_balance
+from jobs.rules.gold import elections
 from jobs.rules.gold.bounds import Bounds, at_least_ms, event, ms
-from jobs.rules.gold.elections import (
-    EXACT,
-    LISTENER_NOT_FOUND,
-    NO_LEADER,
-    UPPER_BOUND,
-    came_back,
-    epoch_semantics,
-    has_lost,
-    has_moved,
-    hides_leader,
-    is_elected,
-    is_preferred,
-    raised_by,
-    was_leaderless,
-)
-from jobs.rules.gold.known import Known, Levels
-from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, Folded, Memory, News, Poll, Row
+from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER, has_moved, hides_leader, raised_by
+from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, TIMES, Folded, Known, Levels, Memory, News, Poll, Row, place
 from jobs.rules.memory import to_json
+from schemas.gold import LEADER_TABLES
 
-LEADER_CHANGES = "gold.leader_changes"
+LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)
+
 _SEEN = ("prev_leader", "leader", "prev_leader_epoch", "leader_epoch", "replicas", "prev_isr", "isr")
+_COUNTS = ("leads", "preferred_for", "led_elsewhere")
 
 Elr = Mapping[str, Sequence[int]]
 """Eligible and last known leaders of a partition, by column of silver.partition_elr."""
@@ -43,24 +33,19 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _
     polls = news.polls()
     for poll in polls:
         known.levels = known.levels.at(poll)
-        changes += leader_changes(poll, known)
+        before = {place(row): row for row in poll.over[PARTITIONS]}
+        seen = [row for row in poll.began[PARTITIONS] if has_moved(row) or (raised_by(row) or 0) > 0]
+        failed = elections.may_have_failed(seen)
+        changes += [_change(row, before[place(row)], failed, known) for row in seen]
         # An answer tells of leaders that were elected later.
         known.follow(poll, PARTITION_ELR)
     balance = leader_balance(polls, live.get(LEADER_BALANCE, ()))
     return Folded(to_json(known), {LEADER_CHANGES: changes, LEADER_BALANCE: balance})
 
 
-def leader_changes(poll: Poll, known: Known) -> list[Row]:
-    """Rows of gold.leader_changes that began with a poll. `known`: levels at it, ELR as answered before it."""
-    before = {(row["topic"], row["partition"]): row for row in poll.over[PARTITIONS]}
-    seen = [row for row in poll.began[PARTITIONS] if has_moved(row) or (raised_by(row) or 0) > 0]
-    failed = may_have_failed(seen)
-    return [_change(row, before[row["topic"], row["partition"]], failed, known) for row in seen]
-
-
 def _change(row: Row, before: Row, failed: set[int], known: Known) -> Row:
-    elr = known.elr.get((row["topic"], row["partition"]))
-    semantics = epoch_semantics(row, known.levels)
+    """A row of gold.leader_changes. `before`: the state that it superseded. `known`: levels at it, ELR before it."""
+    elr, semantics = known.elr.get(place(row)), elections.epoch_semantics(row, known.levels)
     counts = changes_counted(row, semantics)
     at_most_one = counts["changes_max"] in (0, 1)
     return {
@@ -78,40 +63,24 @@ def _change(row: Row, before: Row, failed: set[int], known: Known) -> Row:
 def changes_counted(row: Row, semantics: str) -> dict[str, int | None]:
     """How often the leader changed, by what the difference of the epochs counts: bounds, and how often unseen."""
     visible, raised = int(has_moved(row)), raised_by(row) or 0
-    if semantics == EXACT:
+    if semantics == elections.EXACT:
         # One step, and the same leader: no leader changed, it was a reassignment that was not seen.
         none_changed = raised == 1 and row["leader"] == row["prev_leader"] and not hides_leader(row)
         exact = 0 if none_changed else raised
         return {"changes_min": exact, "changes_max": exact, "changes_hidden": exact - visible}
-    return {"changes_min": visible, "changes_max": raised if semantics == UPPER_BOUND else None, "changes_hidden": None}
+    at_most = raised if semantics == elections.UPPER_BOUND else None
+    return {"changes_min": visible, "changes_max": at_most, "changes_hidden": None}
 
 
 def leaderless(row: Row, before: Row, *, at_most_one: bool) -> dict[str, int | None]:
-    """leaderless_ms_min and leaderless_ms_max, bounds of the time without a leader that the change ended.
-
-    `before`: the state that it superseded. `at_most_one`: no more than one change came between the polls.
-    """
-    if was_leaderless(row):
+    """Bounds of the time without a leader that the change ended. `before`: the state that it superseded."""
+    if elections.was_leaderless(row):
         shortest = at_least_ms(before["valid_from"], row["prev_sent_at"])
         longest = ms(before["prev_sent_at"], row["valid_from"])
     else:
         # With changes between the polls it may have been without a leader for all of the time.
         shortest, longest = 0, 0 if at_most_one else ms(row["prev_sent_at"], row["valid_from"])
     return {"leaderless_ms_min": shortest, "leaderless_ms_max": longest}
-
-
-def may_have_failed(rows: Iterable[Row]) -> set[int]:
-    """The brokers that may have failed, by all the changes of one poll.
-
-    KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
-    (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So whatever a broker lost in the same
-    poll counts: only one that failed loses what it leads to another than the preferred replica.
-    """
-    return {
-        row["prev_leader"]
-        for row in rows
-        if came_back(row) or (has_lost(row) and not (is_preferred(row) and row["prev_leader"] in row["isr"]))
-    }
 
 
 def reason(row: Row, failed: set[int], *, at_most_one: bool) -> str:
@@ -121,7 +90,7 @@ def reason(row: Row, failed: set[int], *, at_most_one: bool) -> str:
     an election before or after: that is not known. One that an election has brought back leads what it is preferred for
     as before, in a later epoch. `at_most_one`: no more than one change came between the polls.
     """
-    leader, prev_leader = row["leader"], row["prev_leader"]
+    leader, prev_leader, is_preferred = row["leader"], row["prev_leader"], elections.is_preferred(row)
     if leader == prev_leader or hides_leader(row):
         return "unknown"
     if leader == NO_LEADER:
@@ -129,8 +98,8 @@ def reason(row: Row, failed: set[int], *, at_most_one: bool) -> str:
     if prev_leader == NO_LEADER:
         return "recovery"
     if prev_leader not in row["replicas"]:
-        return "unknown" if prev_leader in failed or (is_preferred(row) and not at_most_one) else "reassignment"
-    if not is_preferred(row):
+        return "unknown" if prev_leader in failed or (is_preferred and not at_most_one) else "reassignment"
+    if not is_preferred:
         return "failover"
     return "unknown" if prev_leader in failed else "preferred"
 
@@ -144,10 +113,10 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
     """
     if row["error_code"] == LISTENER_NOT_FOUND:
         return None
-    if not is_elected(row) or row["leader"] in row["prev_isr"]:
+    if not elections.is_elected(row) or row["leader"] in row["prev_isr"]:
         return "no"
     if levels.elr_version == 0:
-        return "proven" if was_leaderless(row) and raised_by(row) == 1 else "suspected"
+        return "proven" if elections.was_leaderless(row) and raised_by(row) == 1 else "suspected"
     if elr is None:
         return None
     return "no" if row["leader"] in elr["elr"] else "suspected"
@@ -157,5 +126,46 @@ def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
     """Whether the election was of the last known leader, kept with the ELR (KIP-966); None without that enrichment."""
     if elr is None:
         return None
-    from_none = is_elected(row) and row["prev_leader"] == NO_LEADER and not hides_leader(row)
+    from_none = elections.is_elected(row) and row["prev_leader"] == NO_LEADER and not hides_leader(row)
     return from_none and row["leader"] in elr["last_known_elr"] and row["leader"] not in elr["elr"]
+
+
+def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
+    """Rows of gold.leader_balance that are new or superseded after `polls`. `live`: the current row of each broker."""
+    current = {row["broker_id"]: row for row in live}
+    changed: dict[tuple[int, str], Row] = {}
+    for poll in polls:
+        for broker, steps in _steps(poll).items():
+            if not any(steps.values()):
+                continue
+            before = current.get(broker)
+            if before is not None:
+                changed[broker, before["poll"]] = before | {"superseded_poll": poll.poll_id, "valid_to": poll.at}
+            counts = {name: (before[name] if before else 0) + steps[name] for name in _COUNTS}
+            changed[broker, poll.poll_id] = current[broker] = _balance(poll, broker, counts)
+    return list(changed.values())
+
+
+def _balance(poll: Poll, broker: int, counts: Row) -> Row:
+    some_row = (poll.began[PARTITIONS] or poll.over[PARTITIONS])[0]
+    imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
+    of_broker = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
+    begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}
+    return {**of_broker, **begun, **counts, "imbalance": imbalance}
+
+
+def _steps(poll: Poll) -> Mapping[int, Counter[str]]:
+    """By how much the numbers of each broker rise, or fall, with a poll."""
+    steps: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for sign, rows in ((1, poll.began[PARTITIONS]), (-1, poll.over[PARTITIONS])):
+        for row in rows:
+            step = sign * row.get(TIMES, 1)
+            leader, first = row["leader"], elections.preferred(row["replicas"])
+            if leader != NO_LEADER:
+                steps[leader]["leads"] += step
+            if first is not None:
+                steps[first]["preferred_for"] += step
+                # Of a leader that hides behind a missing listener nothing is known.
+                if leader != first and row["error_code"] != LISTENER_NOT_FOUND:
+                    steps[first]["led_elsewhere"] += step
+    return steps

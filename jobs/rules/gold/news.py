@@ -1,14 +1,16 @@
-"""The input and the answer of a fold of gold: rows of silver that are new, one cluster at a time, poll by poll.
+"""The input, the memory and the answer of a fold of gold: rows of silver that are new, one cluster at a time.
 
 A row is a dict by column names: lists for arrays, aware UTC datetimes, None for null.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
+from jobs.rules.memory import from_json
 from schemas import silver
 
 Row = dict[str, Any]
@@ -28,56 +30,8 @@ the same poll, with all replicas in sync, and have the same leader and preferred
 gold.
 """
 
-
-@dataclass(frozen=True)
-class News:
-    """Rows of silver, by the table's full name, that began or ended in (done_poll, settled_poll].
-
-    They are as they were at settled_poll: a later end is null. A row that began and ended in between is there once.
-    `context`: rows of silver.partition_snapshots that held all the time, of topics whose settings changed.
-    `done_poll`: None when nothing is done yet.
-    """
-
-    rows: Mapping[str, Sequence[Row]]
-    done_poll: str | None
-    settled_poll: str
-    settled_at: datetime
-    context: Sequence[Row] = ()
-
-    @classmethod
-    def of(
-        cls, rows: Mapping[str, Sequence[Row]], done_poll: str | None, settled_poll: str, settled_at: datetime
-    ) -> "News":
-        """The news among `rows` of silver, by table; any history that has them."""
-        done = done_poll or ""
-
-        def is_new(row: Row) -> bool:
-            return done < row["first_poll"] <= settled_poll or done < (row["superseded_poll"] or "") <= settled_poll
-
-        def held(row: Row) -> bool:
-            return row["first_poll"] <= done and not (row["superseded_poll"] or "~") <= settled_poll
-
-        new = {table: [as_of(row, settled_poll) for row in of_table if is_new(row)] for table, of_table in rows.items()}
-        topics = {row["topic"] for row in new.get(SETTINGS, ())}
-        context = [row for row in rows.get(PARTITIONS, ()) if row["topic"] in topics and held(row)]
-        return cls(new, done_poll, settled_poll, settled_at, [as_of(row, settled_poll) for row in context])
-
-    def polls(self) -> list["Poll"]:
-        """The polls by which something began or was over, in order."""
-        found: dict[str, Poll] = {}
-
-        def poll(poll_id: str, at: datetime) -> Poll:
-            if poll_id not in found:
-                found[poll_id] = Poll(poll_id, at)
-            return found[poll_id]
-
-        for table, rows in self.rows.items():
-            for row in rows:
-                if row["first_poll"] > (self.done_poll or ""):
-                    poll(row["first_poll"], row["valid_from"]).began[table].append(row)
-                if row["superseded_poll"] is not None:
-                    poll(row["superseded_poll"], row["valid_to"]).over[table].append(row)
-        return [found[poll_id] for poll_id in sorted(found)]
+place = itemgetter("topic", "partition")
+"""Topic and number of a partition, of any row about one."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +48,115 @@ class Poll:
 
 
 @dataclass(frozen=True)
-class Folded:
-    """The memory of a fold, its new and changed rows by table, and when to call it again though nothing is new."""
+class News:
+    """Rows of silver, by table, that began or ended in (done_poll, settled_poll], as they were at settled_poll.
 
-    memory: Memory
+    `context`: rows of silver.partition_snapshots that held all the time, of topics whose settings changed.
+    `done_poll`: None when nothing is done yet.
+    """
+
     rows: Mapping[str, Sequence[Row]]
-    deadline: datetime | None = None
+    done_poll: str | None
+    settled_poll: str
+    settled_at: datetime
+    context: Sequence[Row] = ()
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Sequence[Row]], done_poll: str | None, poll: str, at: datetime) -> "News":
+        """The news up to the settled `poll` among `rows` of silver, by table; any history that has them."""
+        done = done_poll or ""
+        then = {table: [as_of(row, poll) for row in each if row["first_poll"] <= poll] for table, each in rows.items()}
+        new = {
+            table: [row for row in each if (row["superseded_poll"] or row["first_poll"]) > done]
+            for table, each in then.items()
+        }
+        topics = {row["topic"] for row in new.get(SETTINGS, ())}
+        held = (row for row in then.get(PARTITIONS, ()) if row["first_poll"] <= done and row["superseded_poll"] is None)
+        return cls(new, done_poll, poll, at, [row for row in held if row["topic"] in topics])
+
+    def polls(self) -> list[Poll]:
+        """The polls by which something began or was over, in order."""
+        every = [(table, row) for table, rows in self.rows.items() for row in rows]
+        began = [(table, row) for table, row in every if row["first_poll"] > (self.done_poll or "")]
+        over = [(table, row) for table, row in every if row["superseded_poll"] is not None]
+        at = {row["first_poll"]: row["valid_from"] for _, row in began}
+        at |= {row["superseded_poll"]: row["valid_to"] for _, row in over}
+        found = {poll_id: Poll(poll_id, at[poll_id]) for poll_id in sorted(at)}
+        for table, row in began:
+            found[row["first_poll"]].began[table].append(row)
+        for table, row in over:
+            found[row["superseded_poll"]].over[table].append(row)
+        return list(found.values())
 
 
 def as_of(row: Row, poll_id: str) -> Row:
     """A snapshot as it was at a poll: without an end that came later."""
     ended = row["superseded_poll"]
     return row if ended is None or ended <= poll_id else row | dict.fromkeys(silver.INTERVAL_ENDS)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Finalized feature levels at a poll, None while unknown: they decide what leader epochs and settings mean.
+
+    `lower`: of metadata.version at the poll and at the one before; between the two, either may have held.
+    """
+
+    metadata_version: int | None = None
+    elr_version: int | None = None
+    lower: int | None = None
+
+    def at(self, poll: Poll) -> "Levels":
+        """The levels at `poll`, by those at the poll before."""
+        before, now, elr_version = self.metadata_version, self.metadata_version, self.elr_version
+        for row in poll.began[CLUSTERS]:
+            now, elr_version = row["metadata_version_level"], row["elr_version_level"]
+        return Levels(now, elr_version, lower=None if before is None or now is None else min(before, now))
+
+
+@dataclass
+class Known:
+    """The memory of a fold: the last known states of things in the tables that a history follows.
+
+    `racks`: of the brokers that are listed. `min_isr`: min.insync.replicas by topic. By topic and partition, `adding`:
+    the replicas that reassignments add; `elr`: eligible and last known leaders (KIP-966), where a list is not empty.
+    """
+
+    levels: Levels = field(default_factory=Levels)
+    racks: dict[int, str | None] = field(default_factory=dict)
+    min_isr: dict[str, int | None] = field(default_factory=dict)
+    adding: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    elr: dict[tuple[str, int], dict[str, list[int]]] = field(default_factory=dict)
+
+    @staticmethod
+    def from_memory(memory: Memory | None) -> "Known":
+        """Read a fold's memory; None is the memory before the first round."""
+        return cast("Known", from_json(Known, memory) or Known())
+
+    def follow(self, poll: Poll, *tables: str) -> None:
+        """Take in what a poll told in these tables."""
+        for table in tables:
+            name, key, value = _TOLD[table]
+            known = getattr(self, name)
+            for row in poll.over[table]:
+                known.pop(key(row), None)
+            for row in poll.began[table]:
+                known[key(row)] = value(row)
+
+
+_TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
+    BROKERS: ("racks", itemgetter("broker_id"), itemgetter("rack")),
+    SETTINGS: ("min_isr", itemgetter("topic"), itemgetter("min_insync_replicas")),
+    REASSIGNMENTS: ("adding", place, itemgetter("adding_replicas")),
+    PARTITION_ELR: ("elr", place, lambda row: {"elr": row["elr"], "last_known_elr": row["last_known_elr"]}),
+}
+"""Table -> the field of Known, and of a row its key and value there."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The memory of a fold, its new and changed rows by table, and when to call it again though nothing is new."""
+
+    memory: Memory
+    rows: Mapping[str, Sequence[Row]]
+    deadline: datetime | None = None

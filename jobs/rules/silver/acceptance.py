@@ -10,18 +10,17 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from jobs.rules.silver.answers import Answer, is_another
 from jobs.rules.silver.state import Header
-from jobs.rules.silver.topic_lives import TopicLives
+from jobs.rules.silver.topic_lives import Answer, TopicLives, is_another
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)
 
-ANSWERED, FAILED, REFUSED = "answered", "failed", "refused"
+ANSWERED, FAILED, REFUSED, STALE = "answered", "failed", "refused", "stale"
 
 
 def outcome(header: Header, cluster_id: str | None) -> str:
-    """What became of a poll. `cluster_id`: what the alias stands for; None while it has none.
+    """Whether a poll was answered, failed or refused. `cluster_id`: what the alias stands for; None while it has none.
 
     An answer that does not tell a cluster id (Metadata before v2) is taken for the same cluster's.
     """

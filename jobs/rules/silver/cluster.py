@@ -1,23 +1,82 @@
-"""One cluster while a round is folded: polls are judged one after the other, and accepted ones become history."""
+"""Polls of one cluster -> its history: what changed in the interval tables, and the gaps between polls.
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+Pure: the same polls give the same rows however they are cut into rounds.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from jobs.rules.silver import enrichments
-from jobs.rules.silver.acceptance import ANSWERED, FAILED, REFUSED, are_believed, is_stale, outcome
-from jobs.rules.silver.answers import Answer, answer_of
+from jobs.rules.silver.acceptance import ANSWERED, FAILED, REFUSED, STALE, are_believed, is_stale, outcome
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.state import Answered, Header, Place, Poll, Row, State
-from jobs.rules.silver.topic_lives import TopicLives
+from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
 from schemas import silver
 
-LEVELS = ("metadata_version_level", "elr_version_level")
-
+TOPIC = "topic"
 Records = Mapping[str, list[Mapping[str, Any]]]
 """The rows of one poll beside its header, by kind of record."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The result of a cluster's round: its next state, new and ended rows by table, and the polls accepted."""
+
+    state: State
+    rows: dict[str, list[Row]]
+    polls: list[Poll]
+
+
+def fold(
+    state: State | None,
+    live: Mapping[str, Sequence[Mapping[str, Any]]],
+    headers: Sequence[Header],
+    said: Iterable[Mapping[str, Any]],
+    claimed_id: str | None = None,
+) -> Folded:
+    """Bring the history of one cluster up to some polls.
+
+    `live`: current rows by table. `headers`: rows of bronze with record 'poll' in the order of their ids, those that
+    wait among them. `said`: the other rows of those polls, at least those that `records_to_read` names. A topic may be
+    left out of `live` and `said` if every answer says of it what the last accepted one said, and so may a partition of
+    a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it.
+    """
+    state = state or State()
+    if not headers:
+        return Folded(state, {}, [])
+    records: defaultdict[str, Records] = defaultdict(lambda: defaultdict(list))
+    for row in said:
+        records[row["poll_id"]][row["record"]].append(row)
+    taken, to_judge = _take(state, headers)
+    taken = replace(taken, cluster_id=state.cluster_id or claimed_id)
+    cluster = _Cluster(taken, headers[0]["cluster"], live)
+    for header in to_judge:
+        cluster.judge(header, records[header["poll_id"]])
+    return cluster.folded()
+
+
+def records_to_read(
+    state: State | None, headers: Sequence[Header], claimed_id: str | None = None
+) -> dict[str, set[str]]:
+    """Poll id -> the kinds of records of that poll that may say something new; the other arguments as for `fold`.
+
+    The rows of a digest that is still what was accepted last need not be read. After the first digest that differs all
+    are: what is the same as before then depends on what is accepted.
+    """
+    state = state or State()
+    accepted = {TOPIC: state.digest, **{kind: answered.digest for kind, answered in state.enriched.items()}}
+    differing: set[str] = set()
+    wanted: dict[str, set[str]] = {}
+    for header in _take(state, headers)[1]:
+        if outcome(header, state.cluster_id or claimed_id) == ANSWERED:
+            told = {TOPIC: header["digest"], **enrichments.answered_kinds(header)}
+            differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
+            if records := differing & told.keys():
+                wanted[header["poll_id"]] = records
+    return wanted
 
 
 def poll_of(header: Header, last: Poll | None) -> Poll:
@@ -29,130 +88,128 @@ def poll_of(header: Header, last: Poll | None) -> Poll:
     return Poll(header["poll_id"], at, sent_at, header["interval_ms"] or 0)
 
 
-class Cluster:
-    """The history of one cluster, from its state and live rows on. `accepted`: the polls that were."""
+def _take(state: State, headers: Iterable[Header]) -> tuple[State, list[Header]]:
+    """The state with these polls counted as taken, and those of them to judge.
+
+    A poll is new if no round has taken it, and late if it is of an older stream than one that was seen. Polls that wait
+    are judged again.
+    """
+    seen, late, due, to_judge = dict(state.seen), state.late_polls, [state.last_poll_at], []
+    for header in headers:
+        is_new = header["n"] > state.seen.get(header["stream"], -1)
+        is_late = is_new and bool(state.seen) and header["stream"] < max(state.seen)
+        if is_new:
+            seen[header["stream"]] = header["n"]
+            late += is_late
+            due.append(header["scheduled_at"])
+        if header["poll_id"] in state.waiting or (is_new and not is_late):
+            to_judge.append(header)
+    last_poll_at = max((at for at in due if at is not None), default=None)
+    return replace(state, seen=seen, late_polls=late, last_poll_at=last_poll_at), to_judge
+
+
+class _Cluster:
+    """A cluster while polls are judged one after the other."""
 
     def __init__(self, state: State, alias: str, live: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self._state = state
         self._columns: Row = {"cluster_id": state.cluster_id, "cluster": alias}
         self._tables = {
             table: Intervals(table, self._columns, live.get(table.full_name, ())) for table in silver.SNAPSHOTS
         }
         topics, partitions = self._tables[silver.TOPIC_SNAPSHOTS], self._tables[silver.PARTITION_SNAPSHOTS]
         self._lives = TopicLives(topics, partitions, state.missing, state.topic_digests)
-        self._state = state
-        self._enriched = dict(state.enriched)
         self._counts = Counter({FAILED: state.failed_polls, REFUSED: state.refused_polls})
         self._error_kinds = set(state.error_kinds)
-        self._waiting: list[tuple[Header, Answer, Records]] = []  # a stale answer, and all polls after it
-        self._shown = Answer()  # the answers that wait, as one
+        self._waiting: list[tuple[Header, Answer | None, Records]] = []  # A stale answer, and all polls after it.
+        self._shown = Answer()  # The answers that wait, as one.
         self._gaps: list[Row] = []
-        self.accepted: list[Poll] = []
+        self._accepted: list[Poll] = []
 
     def judge(self, header: Header, records: Records) -> None:
         """Take a poll that comes after all those before: accept it, or count it, or let it wait."""
-        if not self._is_answer(header):
-            # Among answers that wait it belongs to a gap on one side of them or the other, so it waits with them.
-            if self._waiting:
-                self._waiting.append((header, Answer(), records))
-            else:
-                self._count(header)
-            return
-        if self._says_the_same(header):
+        answer, last = None, self._state.last
+        if outcome(header, self._state.cluster_id) == ANSWERED:
             answer = shown = Answer()
-        else:
-            answer = answer_of(header, records.get("topic", ()))
-            shown = self._shown.then(answer)
-        if not is_stale(shown, self._lives):
-            for discarded, _, _ in self._wait_no_more():
-                self._count(discarded)
-            self._accept(header, shown, records)
+            if not self._says_the_same(header):
+                answer = answer_of(header, records.get(TOPIC, ()))
+                shown = self._shown.then(answer)
+            if not is_stale(shown, self._lives):
+                self._wait_no_more(are_believed=False)
+                self._accept(header, shown, records)
+                return
+            self._shown = shown
+        elif not self._waiting:
+            self._count(header)
             return
+        # A failed poll among answers that wait belongs to a gap on one side of them or the other: it waits with them.
         self._waiting.append((header, answer, records))
-        self._shown = shown
-        if self._is_enough():
-            for each in self._wait_no_more():
-                if self._is_answer(each[0]):
-                    self._accept(*each)
-                else:
-                    self._count(each[0])
+        received = [each["received_at"] for each, of, _ in self._waiting if of is not None]
+        if last is not None and are_believed(received, last.at):
+            self._wait_no_more(are_believed=True)
 
-    @property
-    def rows(self) -> dict[str, list[Row]]:
-        """Rows that are new or have ended, by table."""
+    def folded(self) -> Folded:
+        """The result of the polls that were judged."""
         rows = {table.full_name: of_table.changed for table, of_table in self._tables.items()}
-        return {name: changed for name, changed in (rows | {silver.POLL_GAPS.full_name: self._gaps}).items() if changed}
-
-    @property
-    def state(self) -> State:
-        """The state after all polls that were judged."""
-        return replace(
+        rows[silver.POLL_GAPS.full_name] = self._gaps
+        state = replace(
             self._state,
             missing=self._lives.missing,
             topic_digests=self._lives.digests,
-            enriched=self._enriched,
             failed_polls=self._counts[FAILED],
             refused_polls=self._counts[REFUSED],
             error_kinds=tuple(sorted(self._error_kinds)),
             waiting=tuple(header["poll_id"] for header, _, _ in self._waiting),
         )
-
-    def _is_answer(self, header: Header) -> bool:
-        return outcome(header, self._state.cluster_id) == ANSWERED
+        return Folded(state, {table: changed for table, changed in rows.items() if changed}, self._accepted)
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again."""
         return self._state.digest is not None and header["digest"] == self._state.digest
 
-    def _is_enough(self) -> bool:
-        """Whether the stale answers that wait are to be accepted after all."""
-        received = [header["received_at"] for header, _, _ in self._waiting if self._is_answer(header)]
-        return self._state.last is not None and are_believed(received, self._state.last.at)
-
-    def _wait_no_more(self) -> list[tuple[Header, Answer, Records]]:
+    def _wait_no_more(self, *, are_believed: bool) -> None:
         waited, self._waiting, self._shown = self._waiting, [], Answer()
-        return waited
+        for header, answer, records in waited:
+            if are_believed and answer is not None:
+                self._accept(header, answer, records)
+            else:
+                self._count(header)
 
     def _count(self, header: Header) -> None:
         """Remember a poll that is not accepted for the gap that it may be part of."""
         kind = outcome(header, self._state.cluster_id)
-        self._counts[kind] += 1
+        self._counts[STALE if kind == ANSWERED else kind] += 1
         if kind == FAILED:
             self._error_kinds.add(str(header["error_kind"]))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
         """Make an answer part of history: levels, brokers, topics, then enrichments."""
-        last, before = self._state.last, self._state.before
-        now = Place(poll_of(header, last), last)
-        self._look_for_gap(now)
+        last, before, enriched = self._state.last, self._state.before, dict(self._state.enriched)
+        poll, topic_filter = poll_of(header, last), header["topic_filter"]
+        now = Place(poll, last)
+        self._look_for_gap(poll, last)
         if not self._says_the_same(header):
-            levels = {name: header[name] for name in LEVELS}
+            levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
             self._tables[silver.CLUSTER_SNAPSHOTS].show((), levels, now)
             enrichments.take("brokers", [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
-        self._lives.take(answer, header["topic_filter"], now, Place(last, before) if last else None)
+        self._lives.take(answer, topic_filter, now, Place(last, before) if last else None)
         for kind, digest in enrichments.answered_kinds(header).items():
-            self._take_enrichment(kind, digest, header, records, now.poll)
-        self._state = replace(self._state, last=now.poll, before=last, digest=header["digest"])
+            earlier = enriched.get(kind)
+            if earlier is None or digest is None or digest != earlier.digest:
+                known = self._tables[silver.ENRICHMENTS[kind]]
+                enrichments.take(kind, records.get(kind, ()), topic_filter, Place(poll, earlier), known)
+            enriched[kind] = Answered(**vars(poll), digest=digest)
+        self._state = replace(self._state, last=poll, before=last, digest=header["digest"], enriched=enriched)
         self._counts.clear()
         self._error_kinds.clear()
-        self.accepted.append(now.poll)
+        self._accepted.append(poll)
 
-    def _take_enrichment(self, kind: str, digest: bytes | None, header: Header, records: Records, poll: Poll) -> None:
-        before = self._enriched.get(kind)
-        if before is None or digest is None or digest != before.digest:
-            known = self._tables[silver.ENRICHMENTS[kind]]
-            enrichments.take(kind, records.get(kind, ()), header["topic_filter"], Place(poll, before), known)
-        self._enriched[kind] = Answered(**vars(poll), digest=digest)
-
-    def _look_for_gap(self, now: Place) -> None:
+    def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
         """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one before."""
-        poll, before = now.poll, now.before
-        if before is None:
+        interval_ms = max(poll.interval_ms, before.interval_ms if before else 0)
+        if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
             return
-        interval_ms = max(poll.interval_ms, before.interval_ms)
-        if poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
-            return
-        # Answers that are not accepted were stale.
-        counts = {"failed": self._counts[FAILED], "refused": self._counts[REFUSED], "stale": self._counts[ANSWERED]}
+        counts = {kind: self._counts[kind] for kind in (FAILED, REFUSED, STALE)}
         row = {
             **self._columns,
             "after_poll": before.id,

@@ -1,24 +1,31 @@
-"""The difference between answers and history: the topics and partitions of a part that `fold` has to look at.
+"""Answers about topics for all partitions at once, in NumPy and Arrow.
 
-In NumPy and Arrow, for all partitions at once. What is left out is as the last accepted answer said, in every answer of
-the round.
+The difference between answers and history is the topics and partitions of a part that `fold` has to look at: what is
+left out is as the last accepted answer said, in every answer of the round. The first answer of a large cluster, with
+which each partition begins, becomes rows of silver as it is.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.rules.silver.answers import TRUSTED_EPOCHS_VERSION
-from jobs.rules.silver.state import State
+from jobs.rules.silver.state import Place, State
+from jobs.rules.silver.topic_lives import (
+    TOPIC_AUTHORIZATION_FAILED,
+    TRUSTED_EPOCHS_VERSION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
+_ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 
 
 @dataclass(frozen=True)
@@ -35,89 +42,102 @@ def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table
 
     Of `said` no more is needed than poll_id, topic, chunk, present, digest and digest_version, of `topics` topic.
     """
-    said = _of_polls(said, headers)
+    said = _among(said, "poll_id", headers["poll_id"])
     names = pc.unique(pa.concat_arrays([_column(said, "topic"), _column(topics, "topic")]))
-    of_row = _places(_column(said, "topic"), names)
-    is_new = _any_of(of_row, ~_has_known_digest(state, said, names, of_row), len(names))
-    return names.filter(pa.array(is_new | _is_unsettled(state.missing, headers, said, names), pa.bool_()))
+    # Whether each row says that its topic is there with the digest that was accepted last.
+    known = [digest.split(":") for digest in state.topic_digests.values()]
+    place = pc.index_in(said["topic"], pa.array(list(state.topic_digests), pa.string()))
+    versions = pa.array([int(version) for version, _ in known], pa.int32()).take(place)
+    digests = pa.array([bytes.fromhex(digest) for _, digest in known], pa.binary()).take(place)
+    same = pc.and_(pc.equal(said["digest_version"], versions), pc.equal(said["digest"], digests))
+    is_new = _named(names, said["topic"].filter(pc.invert(pc.and_kleene(same, said["present"]).fill_null(False))))
+    return names.filter(pa.array(is_new | _is_unsettled(state.missing, headers, said, names)))
 
 
 def narrow(state: State, headers: pa.Table, part: Part) -> Part:
     """Leave out topics that no answer says anything new of, and of topics that are there as before such partitions.
 
-    `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read (fold.records_to_read);
+    `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read (records_to_read);
     what is said in others is left out.
     """
     names = to_look_at(state, headers, part.said, part.topics)
-    said, topics, partitions = (
-        rows.filter(pc.is_in(rows["topic"], names))
-        for rows in (_of_polls(part.said, headers), part.topics, part.partitions)
-    )
-    of_row = _places(_column(said, "topic"), names)
-    is_changed = _any_of(of_row, ~_is_as_before(said, topics), len(names))
-    is_whole = is_changed | _is_unsettled(state.missing, headers, said, names)
+    said = _among(_among(part.said, "poll_id", headers["poll_id"]), "topic", names)
+    topics, partitions = (_among(rows, "topic", names) for rows in (part.topics, part.partitions))
+    is_whole = _named(names, said["topic"].filter(pc.invert(_is_as_before(said, topics))))
+    is_whole |= _is_unsettled(state.missing, headers, said, names)
 
     versions = _column(headers, "api_version").fill_null(0).to_numpy()
-    polls = _places(_column(said, "poll_id"), _column(headers, "poll_id"))
-    row, told = partitions_told(said, versions[polls] >= TRUSTED_EPOCHS_VERSION)
-    of_told, of_known = of_row[row], _places(_column(partitions, "topic"), names)
-    told_keys, known_keys = _keys(of_told, told), _keys(of_known, partitions)
+    of_poll = _places(said["poll_id"], _column(headers, "poll_id"))
+    row, told = _partitions_told(said, versions[of_poll] >= TRUSTED_EPOCHS_VERSION)
+    of_told = _places(said["topic"], names)[row]
+    told_keys, known_keys = _keys(of_told, told), _keys(_places(partitions["topic"], names), partitions)
     known = partitions.take(pc.index_in(told_keys, known_keys))
     changed = told_keys.filter(pa.array(is_whole[of_told] | _differ(told, known)))
     is_same = pc.and_not(pc.is_in(known_keys, told_keys), pc.is_in(known_keys, changed))
-    return Part(
-        _with_partitions(said, row, _mask(pc.is_in(told_keys, changed))),
-        topics,
-        partitions.filter(pa.array(is_whole[of_known] | ~_mask(is_same))),
+    kept = _mask(pc.is_in(told_keys, changed))
+    lists = pa.ListArray.from_arrays(
+        pa.array(_ends(np.bincount(row[kept], minlength=len(said))), pa.int32()),
+        _column(said, "partitions").flatten().filter(pa.array(kept)),
     )
+    at = said.schema.get_field_index("partitions")
+    return Part(said.set_column(at, "partitions", lists), topics, partitions.filter(pc.invert(is_same)))
 
 
-def partitions_told(said: pa.Table, is_trusted: Mask) -> tuple[Numbers, pa.Table]:
+def first_rows(
+    place: Place, api_version: int | None, said: pa.RecordBatch, constants: Mapping[str, Any], schema: pa.Schema
+) -> pa.RecordBatch:
+    """The rows of silver.partition_snapshots that `fold` makes of a first answer, where no topic was known before.
+
+    `said`: rows of bronze about topics: topic, present, topic_id, error_code, partitions. `constants`: the columns that
+    say which cluster it is. `schema`: of what is returned; columns that no first row has are null.
+    """
+    rows = pa.Table.from_batches([said])
+    rows = rows.filter(pc.and_not(rows["present"], pc.is_in(rows["error_code"], _ABSENT)))
+    row, told = _partitions_told(rows, np.full(len(rows), (api_version or 0) >= TRUSTED_EPOCHS_VERSION))
+    told = told.append_column("topic", rows["topic"].take(pa.array(row)))
+    values = {**constants, **place.began}
+    columns = [
+        _column(told, field.name).cast(field.type)
+        if field.name in told.column_names
+        else pa.repeat(pa.scalar(values.get(field.name), field.type), len(told))
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _partitions_told(said: pa.Table, is_trusted: Mask) -> tuple[Numbers, pa.Table]:
     """The row of each partition that rows of bronze say, and the partitions as silver has them, with topic_id.
 
     `is_trusted`: of each row, whether its leader epochs can be trusted; others are null.
     """
     lists = _column(said, "partitions")
-    row = np.repeat(np.arange(len(lists)), _sizes(lists))
+    row = _rows(lists)
     told = pa.Table.from_struct_array(lists.flatten())
     trusted = pc.if_else(pa.array(is_trusted[row], pa.bool_()), told["leader_epoch"], None)
     columns = {name: told[name] for name in told.column_names} | {
-        "topic_id": _column(said, "topic_id").take(pa.array(row)),
+        "topic_id": said["topic_id"].take(pa.array(row)),
         "leader_epoch": trusted,
         **{name: _in_order(_column(told, name)) for name in ("isr", "offline_replicas")},
     }
     return row, pa.table(columns)
 
 
-def _of_polls(said: pa.Table, headers: pa.Table) -> pa.Table:
-    return said.filter(pc.is_in(said["poll_id"], _column(headers, "poll_id")))
-
-
 def _is_unsettled(missing: Collection[str], headers: pa.Table, said: pa.Table, names: pa.Array) -> Mask:
     """Whether each topic is missing, or absent from a key frame: what one does not list is absent."""
     key_frames = headers.filter(headers["is_key_frame"])
     lists = pc.and_(pc.is_in(said["poll_id"], _column(key_frames, "poll_id")), pc.equal(said["chunk"], 0))
-    places = _places(_column(said.filter(lists), "topic"), names)
-    is_absent: Mask = np.bincount(places, minlength=len(names)) < len(key_frames)
+    listed = _places(said["topic"].filter(lists), names)
+    is_absent: Mask = np.bincount(listed, minlength=len(names)) < len(key_frames)
     return is_absent | _mask(pc.is_in(names, pa.array(list(missing), pa.string())))
 
 
-def _has_known_digest(state: State, said: pa.Table, names: pa.Array, of_row: Numbers) -> Mask:
-    """Whether each row says that its topic is there with the digest that was accepted last."""
-    known = [state.topic_digests.get(topic, ":").split(":") for topic in names.to_pylist()]
-    versions = pa.array([int(version or 0) for version, _ in known], pa.int32()).take(pa.array(of_row))
-    digests = pa.array([bytes.fromhex(digest) for _, digest in known], pa.binary()).take(pa.array(of_row))
-    same = pc.and_(pc.equal(said["digest_version"], versions), pc.equal(said["digest"], digests))
-    return _mask(pc.and_kleene(same, said["present"]))
-
-
-def _is_as_before(said: pa.Table, topics: pa.Table) -> Mask:
+def _is_as_before(said: pa.Table, topics: pa.Table) -> pa.Array:
     """Whether each row shows its topic whole, under the id and with the number of partitions that it has."""
-    known = topics.take(pc.index_in(_column(said, "topic"), _column(topics, "topic")))
+    known = topics.take(pc.index_in(said["topic"], _column(topics, "topic")))
     same_id = pc.or_kleene(pc.is_null(said["topic_id"]), pc.equal(said["topic_id"], known["topic_id"]))
     same_count = pc.equal(said["partition_count"], known["partition_count"])
     is_whole = pc.and_kleene(said["present"], pc.equal(said["error_code"], 0))
-    return _mask(pc.and_kleene(pc.and_kleene(same_id, same_count), is_whole))
+    return pc.and_kleene(pc.and_kleene(same_id, same_count), is_whole).fill_null(False)
 
 
 def _keys(topic: Numbers, partitions: pa.Table) -> pa.Array:
@@ -129,7 +149,7 @@ def _differ(told: pa.Table, known: pa.Table) -> Mask:
     """Whether each partition is told otherwise than the known one in the same place (nulls: none is known)."""
     differ = _mask(pc.is_null(known["partition"]))
     for name in _STATE:
-        one, other = (_as_bytes(column) for column in (_column(told, name), _column(known, name)))
+        one, other = (_as_bytes(_column(rows, name)) for rows in (told, known))
         differ |= _mask(pc.and_(pc.is_valid(one), pc.not_equal(one, other).fill_null(True)))
     return differ
 
@@ -139,41 +159,42 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     if not pa.types.is_list(column.type):
         return column
     numbers = column.flatten().to_numpy().astype(np.int32)
-    ends = np.append(0, 4 * np.cumsum(_sizes(column)))
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(numbers)]
+    buffers = [None, pa.py_buffer(4 * _ends(_sizes(column))), pa.py_buffer(numbers)]
     return pc.if_else(pc.is_valid(column), pa.Array.from_buffers(pa.large_binary(), len(column), buffers), None)
 
 
 def _in_order(lists: pa.ListArray) -> pa.ListArray:
     """Each list in order; null lists stay."""
-    numbers, row = lists.flatten(), np.repeat(np.arange(len(lists)), _sizes(lists))
-    order = pa.array(np.lexsort((numbers.to_numpy(), row)))
-    ends = pa.array(np.append(0, np.cumsum(_sizes(lists))), pa.int32())
+    numbers, ends = lists.flatten(), pa.array(_ends(_sizes(lists)), pa.int32())
+    order = pa.array(np.lexsort((numbers.to_numpy(), _rows(lists))))
     return pa.ListArray.from_arrays(ends, numbers.take(order), mask=pc.is_null(lists))
 
 
-def _with_partitions(said: pa.Table, row: Numbers, keep: Mask) -> pa.Table:
-    """The rows of bronze with those of their partitions that are kept. `row`: the row of each partition."""
-    ends = np.cumsum(np.bincount(row[keep], minlength=len(said)))
-    kept = _column(said, "partitions").flatten().filter(pa.array(keep))
-    lists = pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), kept)
-    return said.set_column(said.schema.get_field_index("partitions"), "partitions", lists)
+def _among(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return rows.filter(pc.is_in(rows[name], values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values))
 
 
-def _places(values: pa.Array, among: pa.Array) -> Numbers:
+def _named(names: pa.Array, among: pa.ChunkedArray) -> Mask:
+    """Whether each topic is among others."""
+    return _mask(pc.is_in(names, among.combine_chunks()))
+
+
+def _places(values: pa.ChunkedArray, among: pa.Array) -> Numbers:
     """The place of each value among others, -1 where it is not."""
     return pc.index_in(values, among).fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
-def _any_of(places: Numbers, mask: Mask, size: int) -> Mask:
-    """Whether the mask is set for any entry of each place."""
-    found = np.zeros(size, np.bool_)
-    found[places[mask]] = True
-    return found
-
-
 def _sizes(lists: pa.ListArray) -> Numbers:
     return pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+
+def _rows(lists: pa.ListArray) -> Numbers:
+    """The row of each value of lists."""
+    return np.repeat(np.arange(len(lists)), _sizes(lists))
+
+
+def _ends(sizes: Numbers) -> Numbers:
+    return np.append(0, np.cumsum(sizes))
 
 
 def _mask(values: pa.Array | pa.ChunkedArray) -> Mask:

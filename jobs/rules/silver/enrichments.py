@@ -7,14 +7,9 @@ is known of it, and what was said last holds.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jobs.rules.silver.answers import GONE, NOT_POLLED, in_order
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Header, Place, Row
-from jobs.rules.silver.topic_lives import asked_for
-
-ANSWERED = "ok"
-FAILED = "failed"
-"""How the error of a group begins that could not be described this time."""
+from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
 
 _GROUP_STATE = (
     *("group_type", "protocol_type", "state", "group_epoch", "target_epoch", "topology_epoch", "assignor", "members"),
@@ -43,8 +38,7 @@ def take(kind: str, rows: Iterable[Mapping[str, Any]], topic_filter: str | None,
 def min_isr_of_changed(
     polls: Iterable[str], rows: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]]
 ) -> dict[str, int]:
-    """The topics whose settings some of `polls` may tell otherwise -> the highest min.insync.replicas of those known
-    and told.
+    """Of topics whose settings some of `polls` may tell otherwise, the highest min.insync.replicas known and told.
 
     `rows`: of bronze, record 'configs', all of these polls. `live`: current rows of silver.topic_configs. Where no
     min.insync.replicas is known or told the topic is left out: its partitions are looked at by no rule.
@@ -59,17 +53,13 @@ def min_isr_of_changed(
         if any(before.get(name) != value for name, value in state.items()):
             told += [(topic, each.get("min_insync_replicas")) for each in (state, before)]
     told += [(topic, known[topic]["min_insync_replicas"]) for topics in unlisted.values() for topic in topics]
-    highest: dict[str, int] = {}
-    for topic, min_isr in told:
-        if min_isr is not None:
-            highest[topic] = max(min_isr, highest.get(topic, min_isr))
-    return highest
+    return dict(sorted((topic, min_isr) for topic, min_isr in told if min_isr is not None))  # The last of each stays.
 
 
 def answered_kinds(header: Header) -> dict[str, bytes | None]:
     """The kinds that were answered with this poll, and the digests of those answers."""
     digests, outcomes = dict(header["enrichment_digests"] or ()), dict(header["enriched"] or ())
-    return {kind: digests.get(kind) for kind, outcome in outcomes.items() if outcome == ANSWERED}
+    return {kind: digests.get(kind) for kind, outcome in outcomes.items() if outcome == "ok"}
 
 
 def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:
@@ -87,9 +77,9 @@ def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool
             state = {name: in_order(said[name]) for name in ("elr", "last_known_elr")}
             return (row["topic"], said["partition"]), state, False
         case "groups":
-            # A group's state is one value, told or not as a whole: a classic group that was another type has no epoch
-            # any more.
-            is_told = not (said.get("error") or "").startswith(FAILED)
+            # One value, told or not as a whole: a classic group that was another type has no epoch any more. An error
+            # that begins so: it could not be described this time.
+            is_told = not (said.get("error") or "").startswith("failed")
             return (said["group_id"],), {name: said[name] if is_told else None for name in _GROUP_STATE}, is_told
         case _:
             # "No rack" is a state; Metadata v0 not saying is none.

@@ -10,16 +10,14 @@ Key = tuple[Any, ...]
 
 
 class Intervals:
-    """The rows of one interval table of one cluster: those that are open, by key, and those that a round changed.
+    """The rows of one interval table of one cluster: those that are `open`, by key, and those that a round changed.
 
     `cluster` holds the columns that say which cluster it is. A key is a tuple of the table's key columns between these
     and first_poll. Rows are never changed, they are replaced.
     """
 
     def __init__(self, table: Table, cluster: Row, live: Iterable[Mapping[str, Any]]) -> None:
-        self._cluster = cluster
-        self._key = table.key[1:-1]
-        names = table.column_names
+        self._cluster, self._key, names = cluster, table.key[1:-1], table.column_names
         self._prev = [(f"prev_{name}", name) for name in names if f"prev_{name}" in names]
         self.open: dict[Key, Mapping[str, Any]] = {tuple(row[name] for name in self._key): row for row in live}
         self._changed: dict[tuple[Key, str], Row] = {}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from jobs.rules import memory
 from schemas.silver import INTERVAL_ENDS
@@ -35,14 +35,14 @@ class Answered(Poll):
 
 @dataclass(frozen=True)
 class Place:
-    """A poll and the one before it in its line of polls; and what rows say that began or ended there."""
+    """A poll and the one before it in its line of polls; and the columns of when of rows that began or ended there."""
 
     poll: Poll
     before: Poll | None
 
     @cached_property
     def began(self) -> Row:
-        """The columns of when of a row that begins here."""
+        """Of a row that begins here."""
         return {
             "first_poll": self.poll.id,
             "valid_from": self.poll.at,
@@ -54,7 +54,7 @@ class Place:
 
     @cached_property
     def ended(self) -> Row:
-        """The columns of when of a row that has ended by this poll. Nothing can at the first poll of a line."""
+        """Of a row that has ended by this poll. Nothing can at the first poll of a line."""
         if self.before is None:
             raise ValueError(f"nothing can have ended by the first poll {self.poll.id}")
         return {
@@ -99,19 +99,14 @@ class State:
 
     @property
     def reread_from(self) -> str | None:
-        """The first poll that the next round needs again from bronze; None when nothing waits.
-
-        The poll before it in its batch is `last`, or it is a key frame: so no earlier poll is needed to understand it.
-        """
+        """The first poll that the next round needs again from bronze: it follows `last`, or is a key frame."""
         return self.waiting[0] if self.waiting else None
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""
-        plain: Row = memory.to_json(self)
-        return plain
+        return cast("Row", memory.to_json(self))
 
     @staticmethod
     def from_json(plain: Mapping[str, Any]) -> "State":
         """The state that `to_json` was called on."""
-        state: State = memory.from_json(State, plain)
-        return state
+        return cast("State", memory.from_json(State, plain))

@@ -1,4 +1,4 @@
-"""When a topic is there, when it is believed to be gone, and why.
+"""What answers say of topics, and so when a topic is there, when it is believed to be gone, and why.
 
 A topic absent from two accepted polls ends, as of the first of them: `gone` (inferred: deleted), `unauthorized` (error
 29), or `not_polled` (the filter no longer covers it). One whose name comes back with another topic id ends at once:
@@ -8,14 +8,93 @@ A topic absent from two accepted polls ends, as of the first of them: `gone` (in
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.rules.silver.answers import GONE, NOT_POLLED, RECREATED, UNAUTHORIZED, Answer, Said, is_another
 from jobs.rules.silver.intervals import Intervals
-from jobs.rules.silver.state import Place
+from jobs.rules.silver.state import Header, Place, Row
 from metadata_source.options import whole_name
+
+TRUSTED_EPOCHS_VERSION = 9
+"""Metadata versions below do not carry leader epochs that can be trusted (KAFKA-9212)."""
+
+UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED = 3, 29
+GONE, UNAUTHORIZED, NOT_POLLED, RECREATED = "gone", "unauthorized", "not_polled", "recreated"
+
+
+@dataclass(frozen=True)
+class Said:
+    """One topic as an answer shows it.
+
+    `absence`: why it counts as missing (gone | unauthorized), None when it is there. `state`: its columns, None where
+    the answer does not tell. `partitions`: their states by number.
+    """
+
+    absence: str | None = None
+    state: Row = field(default_factory=dict)
+    partitions: Mapping[int, Row] = field(default_factory=dict)
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Topics as an answer shows them. One that it does not name is as before or, in a key frame, absent."""
+
+    is_key_frame: bool = False
+    topics: Mapping[str, Said] = field(default_factory=dict)
+
+    def then(self, later: "Answer") -> "Answer":
+        """This answer and a later one of the same batch as one."""
+        return later if later.is_key_frame else Answer(self.is_key_frame, {**self.topics, **later.topics})
+
+
+def answer_of(header: Header, rows: Iterable[Mapping[str, Any]]) -> Answer:
+    """The answer of a good poll. `rows`: of bronze, about topics; a large topic has several."""
+    chunks = defaultdict(list)
+    for row in rows:
+        chunks[row["topic"]].append(row)
+    trusted = (header["api_version"] or 0) >= TRUSTED_EPOCHS_VERSION
+    return Answer(bool(header["is_key_frame"]), {topic: _said(each, trusted) for topic, each in chunks.items()})
+
+
+def _said(chunks: list[Mapping[str, Any]], epochs_are_trusted: bool) -> Said:
+    row = chunks[0]
+    error_code, count, topic_id, digest = row["error_code"], row["partition_count"], row["topic_id"], row["digest"]
+    if not row["present"] or error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        return Said(GONE)
+    if error_code == TOPIC_AUTHORIZATION_FAILED:
+        return Said(UNAUTHORIZED)
+    state = {"topic_id": topic_id, "error_code": error_code, "is_internal": row["is_internal"]}
+    # An error in place of partitions tells no count.
+    state["partition_count"] = count if error_code == 0 or count else None
+    partitions = {
+        each["partition"]: {
+            "topic_id": topic_id,
+            "error_code": each["error_code"],
+            "leader": each["leader"],
+            "leader_epoch": each["leader_epoch"] if epochs_are_trusted else None,
+            "replicas": each["replicas"],
+            "isr": in_order(each["isr"]),
+            "offline_replicas": in_order(each["offline_replicas"]),
+        }
+        for chunk in chunks
+        for each in chunk["partitions"] or ()
+    }
+    # Digests of two versions of the algorithm count as different.
+    return Said(None, state, partitions, digest and f"{row['digest_version']}:{digest.hex()}")
+
+
+def in_order(numbers: list[int] | None) -> list[int] | None:
+    """A set as silver keeps it; None where it is not told."""
+    return None if numbers is None else sorted(numbers)
+
+
+def is_another(topic: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Whether a name stands for another topic than before; an id that is not told is taken for the same."""
+    return None not in (topic["topic_id"], known["topic_id"]) and topic["topic_id"] != known["topic_id"]
 
 
 def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:

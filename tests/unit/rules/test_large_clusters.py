@@ -8,14 +8,13 @@ import pyarrow as pa
 import pytest
 
 from jobs.rules import takes
-from jobs.rules.gold.balance import leader_balance
-from jobs.rules.gold.isr_shrink import BROKER_INCIDENTS, ISR_CHANGES, ISR_EPISODES
-from jobs.rules.gold.needed import needed
+from jobs.rules.gold.isr_shrink import BROKER_INCIDENTS, ISR_CHANGES, ISR_EPISODES, needed
+from jobs.rules.gold.leaders import leader_balance
 from jobs.rules.gold.news import TIMES, Poll
 from jobs.rules.silver import State, fold
 from jobs.rules.silver.cluster import poll_of
+from jobs.rules.silver.compare import first_rows
 from jobs.rules.silver.enrichments import min_isr_of_changed
-from jobs.rules.silver.first import first_rows
 from jobs.rules.silver.state import Place
 from jobs.rules.takes import take
 from tests.support.bronze_rows import bronze_rows
