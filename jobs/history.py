@@ -28,7 +28,7 @@ from jobs.common.stage import arrow_schema, as_stored, folded, frame_of, packed,
 from jobs.rules import round as rules
 from jobs.rules.coordinators import LOG_TOPIC
 from jobs.rules.gold.causes import LOOK_AHEAD, LOOK_AHEAD_POLLS
-from jobs.rules.gold.needed import needed
+from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.acceptance import claims

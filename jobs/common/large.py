@@ -3,7 +3,7 @@
 From digests it follows of which topics something new may be said. Where these have many partitions they are compared in
 slots, by hash of the topic (jobs/rules/silver/compare.py). What differs is folded by cluster like that of any other.
 The first answer of a cluster is not
-compared: its partitions become rows as they are (jobs/rules/silver/first.py).
+compared: its partitions become rows as they are (jobs/rules/silver/compare.py).
 """
 
 import zlib
@@ -29,9 +29,8 @@ from jobs.common.stage import (
 )
 from jobs.rules import takes
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import Part, narrow, to_look_at
+from jobs.rules.silver.compare import Part, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
-from jobs.rules.silver.first import first_rows
 from jobs.rules.silver.state import Place, Row, State
 from jobs.rules.takes import Take
 from schemas.bronze import METADATA_POLLS
