@@ -61,8 +61,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
     from local_cluster.ivy import kafka_jars
-    from tests.worker import worker_python
+    from tests.support.shared import share_in
+    from tests.worker import SMALL_JVM, worker_python
 
+    share_in(tmp_path_factory)
     os.environ["PYSPARK_PYTHON"] = worker_python()
 
     own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
@@ -77,9 +79,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.driver.memory": "6g",
         # Delta remembers the logs of tables, and with each the plans that read it; every test makes tables.
         "spark.driver.extraJavaOptions": (
-            f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
-            f"-Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+            f"{SMALL_JVM} -Xms2g -Xmn1200m -Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
         ),
+        # No file of check sums beside each of a log: for each that it makes or renames, Hadoop starts processes.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "2",

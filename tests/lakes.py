@@ -1,7 +1,6 @@
-"""Lakes for tests: their tables are made once, and copied. Making one takes Spark longer than many a test."""
+"""Lakes for tests: their tables are made once in a run, and copied. Making one takes Spark longer than many a test."""
 
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -16,22 +15,21 @@ from jobs.history import History
 from schemas import bronze
 from schemas.lake import TABLES, Lake, ensure_tables
 from schemas.table import Table
+from tests.support.shared import made_once
 
 
 def new_lake(spark: SparkSession, folder: Path, tables: Iterable[Table] = TABLES) -> Lake:
     """A lake in `folder` with these tables, empty."""
     lake = Lake(root=str(folder))
-    empty = Lake(root=_empty(spark).name)
+    empty = Lake(root=str(_empty(spark)))
     for table in tables:
         shutil.copytree(empty.path(table), lake.path(table))
     return lake
 
 
 @cache
-def _empty(spark: SparkSession) -> tempfile.TemporaryDirectory[str]:
-    folder = tempfile.TemporaryDirectory(prefix="empty-lake-")
-    ensure_tables(spark, Lake(root=folder.name), TABLES)
-    return folder
+def _empty(spark: SparkSession) -> Path:
+    return made_once("empty-lake", lambda folder: ensure_tables(spark, Lake(root=str(folder)), TABLES))
 
 
 def keep(spark: SparkSession, lake: Lake, rows: Iterable[Mapping[str, Any]]) -> None:
