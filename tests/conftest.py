@@ -19,9 +19,9 @@ settings.load_profile("short")
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("test_pipeline.py", "test_history.py", "test_truth.py", "test_rebalance_history.py", "test_groups_truth.py"),
-    *("test_large.py", "test_readme.py", "test_upkeep.py", "test_notebooks.py", "test_validate.py"),
-    *("test_local_cluster.py", "test_group_log.py", "test_datasource.py"),
+    *("test_history.py", "test_pipeline.py", "test_rebalance_history.py", "test_truth.py", "test_notebooks.py"),
+    *("test_groups_truth.py", "test_upkeep.py", "test_readme.py", "test_large.py", "test_local_cluster.py"),
+    *("test_validate.py", "test_group_log.py", "test_datasource.py"),
 )
 """Files that take minutes, those that wait for Kafka and those that compute in turn. They are begun first, or one
 process would be left with one when the other has nothing to do.

@@ -111,7 +111,7 @@ def check_lake(spark: SparkSession, lake: Lake, scratch: Path, dropped: DataFram
     polls.write.format("delta").mode("append").save(afresh.path(bronze.METADATA_POLLS))
     make_history(spark, afresh)
     for table in MADE:
-        assert rows_of(spark, lake, table) == rows_of(spark, afresh, table), table.full_name
+        assert rows_of(lake, table) == rows_of(afresh, table), table.full_name
     steps = lake.read(spark, internal.ROUNDS)
     assert steps.groupBy("round", "step").count().where("count > 1").isEmpty()
     planned, done = (

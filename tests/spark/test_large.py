@@ -19,11 +19,11 @@ from schemas.internal import STATE
 from schemas.lake import Lake
 from schemas.silver import PARTITION_SNAPSHOTS
 from schemas.table import PART
-from tests.lakes import new_lake
+from tests.lakes import new_lake, rows_of
+from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, RandomCluster
 from tests.support.kills import KilledError, killed_at
-from tests.support.stored import rows_of
 
 POLLS = 24
 SEEDS = {"a": 1, "b": 2, "c": 3}
@@ -43,7 +43,7 @@ def small(
     lake = new_lake(spark, tmp_path_factory.mktemp("small"))
     bring(spark, lake, histories, 0, POLLS)
     History(spark, config(lake)).catch_up(whole=True)
-    return tables(spark, lake)
+    return tables(lake)
 
 
 def bring(spark: SparkSession, lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
@@ -65,15 +65,13 @@ def config(lake: Lake) -> Config:
     return Config(lake, "", {}, {}, None)  # type: ignore[arg-type]
 
 
-def tables(spark: SparkSession, lake: Lake) -> dict[str, list[str]]:
+def tables(lake: Lake) -> dict[str, list[str]]:
     """Each row of each table of history as text, without what differs from run to run."""
-    found = {}
-    for of_history in HISTORIES.values():
-        for table in of_history:
-            names = [name for name in table.column_names if name not in OF_A_RUN]
-            rows = lake.read(spark, table).select(*names).collect()
-            found[table.full_name] = sorted(repr(sorted(row.asDict(recursive=True).items())) for row in rows)
-    return found
+    return {
+        table.full_name: rows_of(lake, table, without=OF_A_RUN)
+        for of_history in HISTORIES.values()
+        for table in of_history
+    }
 
 
 def check_same(made: Mapping[str, Sequence[Any]], wanted: Mapping[str, Sequence[Any]]) -> None:
@@ -105,7 +103,7 @@ def test_large_clusters_have_the_history_of_small_ones(
         bring(spark, lake, histories, since, until)
         while is_killed_before_done(spark, lake):
             pass
-        cuts.append({row["cluster"]: row["parts"] for row in rows_of(lake, STATE) if row["history"] == "silver"})
+        cuts.append({row["cluster"]: row["parts"] for row in stored.rows_of(lake, STATE) if row["history"] == "silver"})
         # Plans are compiled at first; later it would cost more than it tells.
         monkeypatch.setattr(session, "COMPILED_FROM", 10**9)
     at_first, later = cuts
@@ -113,7 +111,7 @@ def test_large_clusters_have_the_history_of_small_ones(
     assert all(later[cluster] > parts for cluster, parts in at_first.items()), "later each is in more parts than before"
     check_parts(spark, lake)
     History(spark, config(lake)).catch_up(whole=True)
-    check_same(tables(spark, lake), small)
+    check_same(tables(lake), small)
 
 
 def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
