@@ -8,14 +8,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run_in_new_shell(command: str) -> str:
-    """What a command prints that is run in the repository's root with the environment activated; it must succeed."""
+def run_in_new_shell(command: str, **variables: str) -> str:
+    """What a command prints that is run in the repository's root with the environment activated; it must succeed.
+
+    `variables`: of the environment, beside those of a shell that was opened just now.
+    """
     activate = Path(sys.executable).with_name("activate")
-    # What a shell has that was opened just now: the tests' own PYSPARK_PYTHON would hide a command that lacks it.
+    # The tests' own PYSPARK_PYTHON would hide a command that lacks it.
     login = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     done = subprocess.run(
         ["bash", "-c", f". {activate} && {command}"],
-        env=login,
+        env=login | variables,
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -19,9 +19,9 @@ settings.load_profile("short")
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("test_pipeline.py", "test_history.py", "test_truth.py", "test_rebalance_history.py", "test_groups_truth.py"),
-    *("test_large.py", "test_readme.py", "test_upkeep.py", "test_notebooks.py", "test_validate.py"),
-    *("test_local_cluster.py", "test_group_log.py", "test_datasource.py"),
+    *("test_history.py", "test_pipeline.py", "test_rebalance_history.py", "test_truth.py", "test_notebooks.py"),
+    *("test_groups_truth.py", "test_upkeep.py", "test_readme.py", "test_large.py", "test_local_cluster.py"),
+    *("test_validate.py", "test_group_log.py", "test_datasource.py"),
 )
 """Files that take minutes, those that wait for Kafka and those that compute in turn. They are begun first, or one
 process would be left with one when the other has nothing to do.
@@ -61,9 +61,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
     from local_cluster.ivy import kafka_jars
-    from tests.worker import worker_python
+    from tests.support.shared import share_in
+    from tests.worker import SMALL_JVM, worker_python
     from truth.session import default_settings
 
+    share_in(tmp_path_factory)
     os.environ["PYSPARK_PYTHON"] = worker_python()
 
     own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
@@ -79,8 +81,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         # log the plans that read it.
         "spark.driver.memory": "6g",
         "spark.driver.extraJavaOptions": (
-            f"{settings['spark.driver.extraJavaOptions']} -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+            f"{SMALL_JVM} -Xms2g -Xmn1200m -Duser.timezone=UTC -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
         ),
+        # No file of check sums beside each of a log: for each that it makes or renames, Hadoop starts processes.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # Tables of tests are smaller than any of a job: fewer tasks are enough.
         "spark.sql.shuffle.partitions": "2",

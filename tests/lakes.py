@@ -1,8 +1,8 @@
-"""Lakes for tests: their tables are made once, and copied. Making one takes Spark longer than many a test."""
+"""Lakes for tests: their tables are made once in a run, and copied. Making one takes Spark longer than many a test."""
 
+import json
 import shutil
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -16,22 +16,22 @@ from jobs.history import History
 from schemas import bronze
 from schemas.lake import TABLES, Lake, ensure_tables
 from schemas.table import Table
+from tests.support import stored
+from tests.support.shared import made_once
 
 
 def new_lake(spark: SparkSession, folder: Path, tables: Iterable[Table] = TABLES) -> Lake:
     """A lake in `folder` with these tables, empty."""
     lake = Lake(root=str(folder))
-    empty = Lake(root=_empty(spark).name)
+    empty = Lake(root=str(_empty(spark)))
     for table in tables:
         shutil.copytree(empty.path(table), lake.path(table))
     return lake
 
 
 @cache
-def _empty(spark: SparkSession) -> tempfile.TemporaryDirectory[str]:
-    folder = tempfile.TemporaryDirectory(prefix="empty-lake-")
-    ensure_tables(spark, Lake(root=folder.name), TABLES)
-    return folder
+def _empty(spark: SparkSession) -> Path:
+    return made_once("empty-lake", lambda folder: ensure_tables(spark, Lake(root=str(folder)), TABLES))
 
 
 def keep(spark: SparkSession, lake: Lake, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -51,13 +51,7 @@ def utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
-def rows_of(spark: SparkSession, lake: Lake, table: Table) -> list[str]:
-    """Every row as text that can be compared, maps in the order of their keys; without when it was written."""
-    names = [name for name in table.column_names if name != "updated_at"]
-    rows = lake.read(spark, table).select(*names).collect()
-    return sorted(
-        repr(
-            {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in row.asDict().items()}
-        )
-        for row in rows
-    )
+def rows_of(lake: Lake, table: Table, *, without: Collection[str] = ("updated_at",)) -> list[str]:
+    """Every row as text that can be compared, without columns that differ from run to run."""
+    rows = ({name: value for name, value in row.items() if name not in without} for row in stored.rows_of(lake, table))
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)

@@ -1,9 +1,18 @@
-"""The Python that Spark's workers run in tests."""
+"""What Spark runs in tests: its JVM's options, and the Python of its workers."""
 
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+
+SMALL_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
+    # Spark's classes need not be verified: that takes a fifth of a start.
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:MetaspaceSize=256m "
+    # What lives is copied with each collection: room for garbage makes them few.
+    "-XX:NewRatio=1"
+)
+"""For a Spark that shares two cores with others, however long it lives."""
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="worker-python-")
 

@@ -396,7 +396,7 @@ class Stream:
         commits = self.folder / "checkpoint" / "commits"
         last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
         (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
         shutil.rmtree(self.folder / "rows" / f"batch={last}")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.lakes import new_lake
 from truth.groups.run import run
 from truth.groups.script import CONSUMER, COOPERATIVE, Kind
 
@@ -22,6 +23,7 @@ SEED = 281
     ],
 )
 def test_history_agrees_with_what_happened(spark: SparkSession, tmp_path: Path, kinds: list[Kind]) -> None:
+    new_lake(spark, tmp_path / "lake")
     scores = run(spark, kinds, tmp_path, seed=SEED, say=print).scores()
     for group, score in scores.items():
         print(group, score)

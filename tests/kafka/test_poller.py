@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
-import psutil
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
@@ -17,6 +16,7 @@ from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
+from tests.support.handles import come_to, settled
 
 METADATA = 3
 TOPIC = "poller-test"
@@ -154,14 +154,13 @@ def test_polls_leave_no_file_open(cluster):
             assert [each.poll().error_kind for _ in failing] == [None] * len(failing)
 
     polls()
-    process = psutil.Process()
     gc.collect()
     gc.disable()
     try:
-        before = process.num_fds(), process.num_threads()
+        before = settled()
         for _ in range(5):
             polls()
-        assert (process.num_fds(), process.num_threads()) == before
+        assert come_to(before) == before
     finally:
         gc.enable()
 

@@ -9,6 +9,7 @@ import yaml
 from local_cluster import LocalCluster
 from schemas.lake import Lake, attach
 from tests.commands import run_in_new_shell
+from tests.worker import SMALL_JVM
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -38,7 +39,8 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
 def run(command: str, folder: Path) -> str:
     """What the README's command that looks so prints, with the configuration in `folder`."""
     (found,) = re.findall(rf"^\$ ({command})$", README, re.MULTILINE)
-    return run_in_new_shell(found.replace("clusters.yaml", str(folder / "clusters.yaml")))
+    # Options that change nothing but how long Java takes.
+    return run_in_new_shell(found.replace("clusters.yaml", str(folder / "clusters.yaml")), JDK_JAVA_OPTIONS=SMALL_JVM)
 
 
 def test_queries_run(spark, lake: Lake, capsys) -> None:

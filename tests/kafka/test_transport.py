@@ -16,6 +16,7 @@ from metadata_source.errors import PollError
 from metadata_source.options import Cluster, parse
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.transport import Connection
+from tests.support.handles import come_to, settled
 
 METADATA = 3
 
@@ -80,17 +81,12 @@ def test_raw_bytes_go_out_and_come_back(cluster, version):
 def test_nothing_is_left_behind(cluster):
     servers = options(cluster.bootstrap_servers)
     connect(servers).close()
-    process = psutil.Process()
-    before = process.num_fds(), process.num_threads()
+    before = settled()
     for _ in range(5):
         connect(servers).close()
         with pytest.raises(PollError):
             connect(options("127.0.0.1:1"))
-    # A thread that has done its work takes a moment to end.
-    deadline = time.monotonic() + 5
-    while process.num_threads() > before[1] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert (process.num_fds(), process.num_threads()) == before
+    assert come_to(before) == before
 
 
 @pytest.mark.parametrize(
@@ -246,18 +242,20 @@ def garbled(body: bytes) -> Callable[[socket.socket], None]:
         (garbled(b"\0\0\x02\0\3\0"), "protocol", "Unable to decode response"),
         (garbled(b"\0\0\0" + bytes(5)), "protocol", "'NoneType' object is not iterable"),
         (lambda _: None, "unreachable", "the broker closed the connection"),
-        (lambda _: time.sleep(1.2), "timeout", "no answer in time"),
+        (lambda _: time.sleep(2.5), "timeout", "no answer in time"),
     ],
     ids=["flood", "http", "negative", "short", "cut off", "cut shorter", "no versions", "hang up", "silence"],
 )
 def test_what_is_no_broker_is_refused_in_bounded_time_and_memory(behaviour, kind, said):
     process = psutil.Process()
     before = process.memory_info().rss
+    # Who refuses does not wait for its time to be up, however slow the machine is.
+    given, bound = (1, 2) if kind == "timeout" else (10, 9)
     with peer(behaviour) as address:
         begin = time.monotonic()
         with pytest.raises(PollError) as caught:
-            connect(options(address), seconds=1)
-        assert time.monotonic() - begin < (1.5 if kind == "timeout" else 0.9)
+            connect(options(address), seconds=given)
+        assert time.monotonic() - begin < bound
     assert (caught.value.kind, said in caught.value.problem) == (kind, True), caught.value
     assert process.memory_info().rss - before < 50 << 20
 

@@ -45,7 +45,7 @@ OTHER = Thresholds(flaps=1, flap_window=timedelta(hours=1))
 
 @pytest.fixture(scope="module")
 def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake with polls that are not history yet: of three rounds of four polls, each of which changes many tables."""
+    """A lake with polls that are not history yet: of two rounds of six polls, each of which changes many tables."""
     clusters = RandomCluster("c0", 2, kinds=["configs"]), RandomCluster("c1", 9, kinds=["configs"])
     return with_polls(
         spark, tmp_path_factory.mktemp("polled"), {cluster.alias: cluster.answers(POLLS) for cluster in clusters}
@@ -58,6 +58,14 @@ def whole(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFa
     lake = copied(polled, tmp_path_factory.mktemp("whole"))
     made(spark, lake)
     assert version(lake, STATE) == 1
+    return lake
+
+
+@pytest.fixture(scope="module")
+def half(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake in which the first half of it was made, in one round."""
+    lake = copied(polled, tmp_path_factory.mktemp("half"))
+    assert history_of(spark, lake, polls_per_round=6).round(LATER)
     return lake
 
 
@@ -189,7 +197,7 @@ def test_killed_anywhere_a_round_is_finished_by_the_next_run(
     lake = copied(polled, tmp_path)
 
     def finish() -> History:
-        return history_of(spark, lake, polls_per_round=4, thresholds=OTHER)
+        return history_of(spark, lake, polls_per_round=6, thresholds=OTHER)
 
     def check_finished(rounds: int) -> None:
         done = {f"round {row['round']}" for row in rows_of(lake, STATE)}
@@ -197,35 +205,29 @@ def test_killed_anywhere_a_round_is_finished_by_the_next_run(
         for table in TABLES:
             assert set(rounds_of(lake, table)) <= done, table.full_name
 
-    history = history_of(spark, lake, polls_per_round=4)
+    history = history_of(spark, lake, polls_per_round=6)
     for before in (True, False):
         with killed_at("plan", before=before), pytest.raises(KilledError):
             history.round(LATER)
+    with killed_after(4), pytest.raises(KilledError):
+        finish()
+    with killed_at("done", before=True), pytest.raises(KilledError):
+        finish()
     history = finish()
     check_finished(1)
 
-    history, before = history_of(spark, lake, polls_per_round=4), versions(lake)
+    history, before = history_of(spark, lake, polls_per_round=6), versions(lake)
     with killed_after(1), pytest.raises(KilledError):
         history.round(LATER)
-    for commits in (3, 5, 7):
+    for commits in (2, 3, 5, 6, 7, 8):
         with killed_after(commits), pytest.raises(KilledError):
             finish()
         if commits == 3:
             optimize(spark, lake, *written_since(before, lake))
-    finish()
+    with killed_at("done", before=False), pytest.raises(KilledError):
+        finish()
     check_finished(2)
     overtaken(history, lake)
-
-    history = history_of(spark, lake, polls_per_round=4)
-    with killed_after(2), pytest.raises(KilledError):
-        history.round(LATER)
-    for commits in (4, 6, 8):
-        with killed_after(commits), pytest.raises(KilledError):
-            finish()
-    for before in (True, False):
-        with killed_at("done", before=before), pytest.raises(KilledError):
-            finish()
-    check_finished(3)
     assert not finish().round(LATER), "the round of the one that was overtaken is nobody's"
     for table in TABLES:
         of_table = rounds_of(lake, table)
@@ -256,13 +258,12 @@ def overtaken(history: History, lake: Lake) -> None:
 
 
 def test_a_cluster_is_computed_anew_from_what_is_kept(
-    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
+    spark: SparkSession, half: Lake, whole: Lake, tmp_path: Path
 ) -> None:
     """Also after a kill in the middle, while there are polls that are not history yet; of others nothing changes, and
     what bronze has lost is not given away.
     """
-    lake = copied(polled, tmp_path)
-    assert history_of(spark, lake, polls_per_round=6).round(LATER)
+    lake = copied(half, tmp_path)
     alias, *_ = sorted({cluster for _, cluster in history_of(spark, lake)._states})
     for table in (silver.PARTITION_SNAPSHOTS, gold.LEADER_CHANGES):
         spark.sql(f"UPDATE {lake.identifier(table)} SET leader = 77 WHERE cluster = '{alias}'")
@@ -341,17 +342,15 @@ def test_histories_apart_are_those_made_together(
 
 
 def test_a_merge_writes_the_same(
-    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, half: Lake, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit, "can_replace", lambda _: False)
-    lake = copied(polled, tmp_path)
-    history = history_of(spark, lake, polls_per_round=6)
-    assert history.round(LATER)
-    before = versions(lake)
+    lake = copied(half, tmp_path)
+    history, before = history_of(spark, lake), versions(lake)
     with killed_after(4), pytest.raises(KilledError):
         history.round(LATER)
     optimize(spark, lake, *written_since(before, lake))
-    made(spark, lake, polls_per_round=6)
+    made(spark, lake)
     assert_same(lake, whole)
 
 

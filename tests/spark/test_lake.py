@@ -23,14 +23,13 @@ from metadata_source.records import POLLS, BatchRecords, Planned
 from schemas import bronze, silver
 from schemas.lake import TABLES, VIEWS, Lake, LakeError, attach, check_tables, ensure_tables, read_view
 from schemas.table import VERSION_PROPERTY, Column
+from tests.lakes import new_lake
 from tests.metadata_messages import cluster
 
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    lake = Lake(root=str(tmp_path_factory.mktemp("lake")))
-    ensure_tables(spark, lake, TABLES)
-    return lake
+    return new_lake(spark, tmp_path_factory.mktemp("lake"))
 
 
 def test_the_tables_are_as_defined(spark: SparkSession, lake: Lake) -> None:
@@ -199,8 +198,7 @@ def test_a_run_that_was_killed_while_it_made_a_table_is_no_hindrance(spark: Spar
 
 
 def test_a_table_that_another_job_is_making_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
-    lake, other = Lake(root=str(tmp_path / "lake")), Lake(root=str(tmp_path / "other"))
-    ensure_tables(spark, other, [silver.BROKER_SNAPSHOTS])
+    lake, other = Lake(root=str(tmp_path / "lake")), new_lake(spark, tmp_path / "other", [silver.BROKER_SNAPSHOTS])
     log = Path(lake.path(silver.BROKER_SNAPSHOTS)) / "_delta_log"
     log.mkdir(parents=True)
     commit = Path(other.path(silver.BROKER_SNAPSHOTS), "_delta_log", f"{0:020}.json").read_text()
@@ -222,9 +220,11 @@ def test_a_pipeline_writes_nothing_to_a_lake_with_a_foreign_table(
     assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == ["silver/topic_snapshots"]
 
 
-@pytest.mark.usefixtures("spark")
-def test_what_only_java_can_tell_is_one_line_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_only_java_can_tell_is_one_line_too(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert 'No FileSystem for scheme "nosuch"' in job_says(tmp_path, capsys, "nosuch://bucket/lake")
+    new_lake(spark, tmp_path / "lake")
     assert "/proc/checkpoints" in job_says(tmp_path, capsys, str(tmp_path / "lake"), checkpoints="/proc/checkpoints")
 
 

@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from schemas import bronze, internal
-from schemas.lake import Lake, attach, ensure_tables
+from schemas.lake import Lake, attach
 from schemas.table import Table
+from tests.lakes import new_lake
 
 QUERIES = Path(__file__).resolve().parents[2] / "schemas" / "queries"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -61,8 +62,7 @@ def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, A
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    lake = Lake(root=str(tmp_path_factory.mktemp("queries")))
-    ensure_tables(spark, lake, (bronze.METADATA_POLLS, internal.STATE))
+    lake = new_lake(spark, tmp_path_factory.mktemp("queries"), (bronze.METADATA_POLLS, internal.STATE))
     polls = [
         header("fine", 0, 4000, "timeout"),  # before :since
         header("fine", 1, 90),

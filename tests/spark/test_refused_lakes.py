@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from jobs import rebalance_history, validate
 from jobs.common.config import Config, load
 from schemas import bronze, silver
-from schemas.lake import Lake, LakeError, ensure_tables
+from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY
+from tests.lakes import new_lake
 
 JOBS: dict[str, Callable[[SparkSession, Config], object]] = {
     "rebalance_history": lambda spark, config: rebalance_history.run(spark, config, True),
@@ -28,7 +29,7 @@ def config_of(folder: Path) -> Config:
 @pytest.fixture(scope="module")
 def with_silver(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Config:
     config = config_of(tmp_path_factory.mktemp("with_silver"))
-    ensure_tables(spark, config.lake, (*bronze.TABLES, *silver.TABLES))
+    new_lake(spark, Path(str(config.lake)), (*bronze.TABLES, *silver.TABLES))
     return config
 
 

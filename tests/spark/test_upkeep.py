@@ -187,7 +187,7 @@ def test_upkeep_between_rounds_changes_nothing_that_counts(spark: SparkSession, 
     append(spark, whole, histories, slice(16, 24))
     make_history(spark, whole)
     for table in MADE:
-        assert rows_of(spark, lake, table) == rows_of(spark, whole, table), table.full_name
+        assert rows_of(lake, table) == rows_of(whole, table), table.full_name
 
 
 def gap(n: int) -> dict[str, Any]:
