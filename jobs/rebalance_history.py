@@ -297,7 +297,7 @@ class RebalanceHistory(Maker):
         if news.versions is not None and not news.waits:
             memory = json.dumps({"version": news.versions[1]})
             states[JOB, _LOG] = {"history": JOB, "cluster": _LOG, "round": number, "memory": memory}
-        return states
+        return {key: row | {"round": number} if row["round"] is None else row for key, row in states.items()}
 
     def _unnoted(self) -> list[Row]:
         """The states that say more than those of the last round."""

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.common import rounds
 from jobs.common.commit import append_rows, replace_rows
 from jobs.common.config import Config, Thresholds
 from jobs.common.rounds import OvertakenError
@@ -476,7 +477,11 @@ def test_polls_give_way_to_the_log_and_a_run_to_one_that_takes_over(
     assert {row["rebalance_id"] for row in rows_of(spark, lake, "gold.rebalance_members")} <= known
 
 
-def test_a_round_without_news_commits_nothing(spark: SparkSession, whole: Lake, tmp_path: Path) -> None:
+def test_a_round_without_news_commits_nothing(
+    spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a minute it notes how far the log was read, up to rows of a cluster whose id nobody knows."""
+    monkeypatch.setattr(rounds, "ALL_STATES_EVERY", 1)
     lake = a_copy(whole, tmp_path / "lake")
     history = history_of(spark, lake)
     before = spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version
@@ -486,6 +491,12 @@ def test_a_round_without_news_commits_nothing(spark: SparkSession, whole: Lake, 
     append(spark, lake, bronze.GROUP_LOG, of_cluster("alpha", quiet))
     assert not history.round(datetime.now(UTC))
     assert spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version == before
+    read_to = version(lake, bronze.GROUP_LOG)
+    append(spark, lake, bronze.GROUP_LOG, [row | {"cluster_id": None} for row in of_cluster("stranger", quiet)])
     history.catch_up(whole=True)
-    (state,) = (row for row in newest_states(lake) if (row["history"], row["cluster"]) == (JOB, "alpha"))
-    assert json.loads(state["memory"])["places"]["1"] == [0, 510], "after a minute it is noted how far the log was read"
+    noted = {row["cluster"]: json.loads(row["memory"]) for row in newest_states(lake) if row["history"] == JOB}
+    assert noted["alpha"]["places"]["1"] == [0, 510]
+    assert noted[""] == {"version": read_to}
+    assert {row["round"] for row in stored.rows_of(lake, internal.STATE) if row["history"] == JOB} == {
+        row["round"] for row in newest_states(lake) if row["history"] == JOB
+    }, "old states are replaced"
