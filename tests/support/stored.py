@@ -72,8 +72,10 @@ def _rows(folder: Path, table: Table, file: str, partition: dict[str, str | None
             read = read.set_column(place, column.name, micros)
     types = {column.name: column.type for column in table.columns}
     kept = {name: _value(value, types[name]) for name, value in partition.items() if name in table.column_names}
-    names = [name for name in table.column_names if name not in kept]
-    return [row | kept for row in read.select(names).to_pylist(maps_as_pydicts="strict")]
+    # A file may leave out columns that are null.
+    empty = dict.fromkeys(table.column_names)
+    names = [name for name in table.column_names if name not in kept and name in read.column_names]
+    return [empty | row | kept for row in read.select(names).to_pylist(maps_as_pydicts="strict")]
 
 
 def _value(text: str | None, type_: str) -> Any:
