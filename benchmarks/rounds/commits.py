@@ -26,8 +26,21 @@ class Commit:
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
         """Return these columns of its files' rows; none where its files are gone."""
-        tables = [pq.read_table(file, columns=list(columns), partitioning=None) for file in self.files if file.exists()]
+        tables = [
+            _in_utc(pq.read_table(file, columns=list(columns), partitioning=None))
+            for file in self.files
+            if file.exists()
+        ]
         return pa.concat_tables(tables) if tables else pa.table({name: [] for name in columns})
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """Rows with their times in UTC, whose zone Spark's files (INT96) do not name."""
+    schema = pa.schema(
+        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
+        for field in rows.schema
+    )
+    return rows.cast(schema)
 
 
 def commits(table: Path, after: int = -1) -> Iterator[Commit]:
