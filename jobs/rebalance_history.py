@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Take:
-    """What a round takes of a cluster: its new rows of the log, and of polls of groups those after `since` (None: all)
+    """The part of a cluster that a round takes: new rows of its log, and polls of groups after `since` (None: all)
     up to `until`.
 
     `until` is None where nothing is taken of polls. `log_partitions`: how many the log has, as far as polls know.
@@ -94,7 +94,7 @@ class News:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the fold of all groups in a round is given. `read_to`: by alias and partition, the offset up to which the
+    """The settings of all folds of a round. `read_to`: by alias and partition, the offset up to which the
     log was read.
     """
 
@@ -257,7 +257,7 @@ class RebalanceHistory(Maker):
         self._write(step, made, live, self._after(step.round, news))
 
     def _folded(self, news: News, plan: Mapping[str, Any], live: LiveRows) -> dict[Table, pa.Table]:
-        """What the fold makes of the news of each cluster's groups, by parts, by table."""
+        """The rows that the fold makes of the news of each cluster's groups, by table."""
         keys = [f"{cluster}/{part}" for cluster, of_cluster in news.parts.items() for part in of_cluster]
         parts = {part for of_cluster in news.parts.values() for part in of_cluster}
         brought = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from schemas.table import Table
 
     Change = Callable[[MadeUpCluster, int], object]
-    """What is done to a cluster before a poll, whose place in its batch is told."""
+    """Changes a cluster before the poll at this place of its batch."""
 
 WARM_UP: Final = 2
 CLUSTERS_A_FILE: Final = 64
