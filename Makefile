@@ -7,7 +7,7 @@ export PYTHONPATH :=
 
 .PHONY: setup demo try test unit lint format bench soak truth clean
 
-setup: .venv/.ready .jars/delta
+setup: .venv/.ready .jars/delta .jars/spark.jsa
 
 .venv/.ready: pyproject.toml constraints.txt tools/check_machine.py
 	@$(PYTHON) tools/check_machine.py
@@ -19,10 +19,13 @@ setup: .venv/.ready .jars/delta
 	$(BIN)/python -m tools.delta_jars
 	@touch $@
 
-demo: setup
+.jars/spark.jsa: .jars/delta conf/spark-defaults.conf tools/class_archive.py tools/first_run.py
+	$(BIN)/python -m tools.class_archive
+
+demo: .venv/.ready .jars/delta
 	$(BIN)/python -m demo
 
-try: setup
+try: .venv/.ready
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
 	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
 
@@ -30,15 +33,15 @@ try: setup
 test: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
 
-unit: setup
+unit: .venv/.ready
 	$(BIN)/python -m pytest --numprocesses 2 tests/unit
 
-lint: setup
+lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: setup
+format: .venv/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -5,8 +5,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from truth.session import default_settings
+
 SMALL_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
+    f"{default_settings()['spark.driver.extraJavaOptions']} "
     # Spark's classes need not be verified: that takes a fifth of a start.
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:MetaspaceSize=256m "
     # What lives is copied with each collection: room for garbage makes them few.

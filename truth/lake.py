@@ -1,9 +1,9 @@
-"""What a lake says, brought out of Spark."""
+"""What a lake says of the cluster that the truth is known of, brought out of Spark."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas import bronze, silver
@@ -12,6 +12,9 @@ from schemas.table import Table
 from truth.chaos import Entry
 from truth.compare_events import IsrChange, LeaderChange
 from truth.observed import Poll, Seen, SeenBroker, polls_of
+
+ALIAS: Final = "local"
+"""Of the cluster in the configuration."""
 
 Row = TypeVar("Row", Seen, SeenBroker, LeaderChange, IsrChange)
 
@@ -32,14 +35,14 @@ _POLL_COLUMNS = (
 
 
 def polls(spark: SparkSession, lake: Lake, journal: Sequence[Entry]) -> list[Poll]:
-    """The good polls of the lake's one cluster."""
-    rows = lake.read(spark, bronze.METADATA_POLLS).where(F.col("record").isin("poll", "topic")).select(*_POLL_COLUMNS)
+    """The good polls of the cluster."""
+    rows = _read(spark, lake, bronze.METADATA_POLLS).where(F.col("record").isin("poll", "topic")).select(*_POLL_COLUMNS)
     return polls_of(rows.toArrow().to_pylist(), journal)
 
 
 def failed_polls(spark: SparkSession, lake: Lake) -> int:
     """How many polls got no answer."""
-    return lake.read(spark, bronze.METADATA_POLLS).where("outcome = 'failed'").count()
+    return _read(spark, lake, bronze.METADATA_POLLS).where("outcome = 'failed'").count()
 
 
 def states(spark: SparkSession, lake: Lake) -> list[Seen]:
@@ -54,8 +57,12 @@ def brokers(spark: SparkSession, lake: Lake) -> list[SeenBroker]:
 
 def rows_of(spark: SparkSession, lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:
     """Rows of a table as records of a kind, which has some of its columns."""
-    rows = lake.read(spark, table).where(where).select(*kind.__dataclass_fields__).toArrow().to_pylist()
+    rows = _read(spark, lake, table).where(where).select(*kind.__dataclass_fields__).toArrow().to_pylist()
     return [
         kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
         for row in rows
     ]
+
+
+def _read(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
+    return lake.read(spark, table).where(F.col("cluster") == ALIAS)

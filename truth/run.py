@@ -17,10 +17,10 @@ from local_cluster import LocalCluster
 from schemas.lake import TABLES, ensure_tables
 from truth.administration import Administration
 from truth.chaos import PROPERTIES, Entry, plan, play, topics
+from truth.lake import ALIAS
 from truth.log import WHOLE_LOG, Truth, TruthError, read_truth
 from truth.traffic import Traffic
 
-ALIAS = "local"
 _BATCH_SECONDS = 10
 """Polls of one lake are committed about this often: a commit a second would be all that a small machine does."""
 _COMMIT_SECONDS = 120.0

@@ -1,21 +1,20 @@
 """The pipeline as a user runs it: spark-submit against the local cluster, killed and started again."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
+from signal import SIGKILL, SIGTERM, Signals
+from threading import Thread
 
 import pytest
-import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,74 +26,24 @@ from jobs.common.upkeep import expire_bronze, keep_up
 from local_cluster import LocalCluster
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
-from schemas.table import Table
 from tests.lakes import make_history, new_lake, rows_of
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import good_answer
-from tests.worker import SMALL_JVM, worker_python
+from tests.support.pipelines import Pipeline, config_file, running, stopped, wait_for
+from truth.administration import Administration
+from truth.chaos import PROPERTIES as FAULTS
+from truth.chaos import plan, play, topics
+from truth.groups import play as of_groups
+from truth.groups.compare import Score, compare
+from truth.groups.run import read_history
+from truth.groups.script import CONSUMER, RANGE, write
+from truth.log import WHOLE_LOG, read_truth
+from truth.report import Verdict, judge
+from truth.run import NEWEST, Run
+from truth.traffic import Traffic
 
-ROOT = Path(__file__).resolve().parents[2]
-TOPICS = ("orders", "payments", "clicks")
 MADE = (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
-
-
-@pytest.fixture(scope="module")
-def topics(cluster: LocalCluster) -> Iterator[None]:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    for made in admin.create_topics([NewTopic(name, 4, 3) for name in TOPICS]).values():
-        made.result(30)
-    yield
-    for gone in admin.delete_topics(list(TOPICS)).values():
-        gone.result(30)
-
-
-def config_file(folder: Path, cluster: LocalCluster, **poll: object) -> Path:
-    file = folder / "config.yaml"
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "lake": str(folder / "lake"),
-                "clusters": {"local": {"kafka.bootstrap.servers": cluster.bootstrap_servers}},
-                "poll": {"pollInterval": "1s", "requestTimeout": "3s", **poll},
-                "validation": {"docs": str(folder / "docs")},
-            }
-        )
-    )
-    return file
-
-
-def command(job: str, config: Path, *flags: str) -> list[str]:
-    """As the README says, with a heap that suits the test machine."""
-    submit = Path(sys.executable).with_name("spark-submit")
-    settings = ["--properties-file", "conf/spark-defaults.conf", "--master", "local[3]", "--driver-memory", "1g"]
-    settings += ["--driver-java-options", f"{SMALL_JVM} -Duser.timezone=UTC"]
-    return [str(submit), *settings, f"jobs/{job}.py", "--config", str(config), *flags]
-
-
-def environment() -> dict[str, str]:
-    scripts = str(Path(sys.executable).parent)
-    return {
-        **os.environ,
-        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-        "PYSPARK_PYTHON": worker_python(),
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
-
-
-@contextmanager
-def running(job: str, config: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A job in a process group of its own, which is killed whole in the end."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command(job, config), cwd=ROOT, env=environment(), stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def check_lake(spark: SparkSession, lake: Lake, scratch: Path, dropped: DataFrame | None = None) -> None:
@@ -119,79 +68,6 @@ def check_lake(spark: SparkSession, lake: Lake, scratch: Path, dropped: DataFram
     done = {row["history"]: row["round"] for row in sorted(stored.newest_states(lake), key=itemgetter("round"))}
     for row in steps.where("step = 'planned'").collect():
         assert any(done.get(history, 0) >= row.round for history in row.histories), f"round {row.round} is not done"
-
-
-def wait_for(condition: object, seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.5)
-
-
-def commits(lake: Path, table: Table) -> int:
-    return len(list((lake / table.schema / table.name / "_delta_log").glob("*.json")))
-
-
-def wait_for_batches(more: int, process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Wait until their table is there, and so many more batches of polls are committed; or the process has ended."""
-    until = max(1, commits(folder / "lake", bronze.METADATA_POLLS)) + more
-    wait_for(
-        lambda: commits(folder / "lake", bronze.METADATA_POLLS) >= until or process.poll() is not None, 300, "polls"
-    )
-
-
-@contextmanager
-def stopped(cluster: LocalCluster, broker: int) -> Iterator[None]:
-    cluster.stop(broker)
-    try:
-        yield
-    finally:
-        cluster.start(broker)
-
-
-def killed_at_random_moments(
-    spark: SparkSession,
-    cluster: LocalCluster,
-    folder: Path,
-    *,
-    kills: int,
-    seed: int,
-    beside: Callable[[], None] = lambda: None,
-) -> None:
-    """The first time while tables are made or the first poll is; then while a broker is down, or is back again.
-
-    `beside`: what is done to the lake, with a broker down, while the pipeline runs.
-    """
-    chance = random.Random(seed)
-    config = config_file(folder, cluster, pollsPerBatch=4)
-    for i in range(kills):
-        log = folder / f"run-{i}.log"
-        with running("pipeline", config, log) as process:
-            if i == 0:
-                wait_for_batches(0, process, folder)
-                assert process.poll() is None, log.read_text()[-3000:]
-                time.sleep(chance.uniform(0, 10))
-                continue
-            wait_for_batches(2, process, folder)
-            assert process.poll() is None, log.read_text()[-3000:]
-            with stopped(cluster, chance.choice(sorted(cluster.nodes))):
-                beside()
-                # Of a batch that was polled since then, however slow the machine is.
-                wait_for_batches(2, process, folder)
-                time.sleep(chance.uniform(0, 12))
-                assert process.poll() is None, log.read_text()[-3000:]
-                assert "Traceback" not in log.read_text()
-                if i % 2:
-                    os.killpg(process.pid, signal.SIGKILL)
-            time.sleep(0 if i % 2 else chance.uniform(0, 8))
-    # README's command does the same with spark-submit: tests/kafka/test_readme.py.
-    assert pipeline.main(["--config", str(config), "--once"]) == 0
-
-
-def check_brokers_stopped(spark: SparkSession, lake: Lake) -> None:
-    """The brokers that stopped are in the history, or the runs proved nothing."""
-    assert lake.read(spark, silver.BROKER_SNAPSHOTS).where("end_reason = 'gone'").count() >= 1
-    assert not lake.read(spark, gold.LEADER_CHANGES).isEmpty()
 
 
 FIRST_DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -247,50 +123,160 @@ class Upkeep:
         return self.lake.read(self.spark, internal.STATE)
 
 
-@pytest.mark.usefixtures("topics")
-def test_a_pipeline_killed_twice_and_kept_up_loses_nothing(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
-) -> None:
-    upkeep = Upkeep(spark, tmp_path, days=1)
-    killed_at_random_moments(spark, cluster, tmp_path, kills=2, seed=11, beside=upkeep)
-    check_lake(spark, upkeep.lake, tmp_path / "afresh", upkeep.past)
-    check_brokers_stopped(spark, upkeep.lake)
+# --- one run of everything, judged by the truth ---
+
+SEED = 281
+"""Its plans have something of everything: tests/unit/test_truth_chaos.py, tests/unit/test_truth_groups.py."""
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How history of one run agrees with the controllers' own log, and with what members of groups said."""
+
+    verdict: Verdict
+    groups: dict[str, Score]
+
+
+def interrupted(pipeline: Pipeline, by: Signals, after: int) -> Callable[[str], None]:
+    """Prints what is said. With the n-th saying the pipeline is ended, and runs again."""
+    said = count(1)
+
+    def again() -> None:
+        pipeline.end(by)
+        pipeline.start()
+
+    def say(what: str) -> None:
+        print(what)
+        if next(said) == after:
+            # The script has its own clock.
+            Thread(target=again).start()
+
+    return say
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """A pipeline with all that it can do, beside faults and then beside groups, killed once and terminated once; all
+    tables are tended meanwhile.
+    """
+    folder = tmp_path_factory.mktemp("everything")
+    properties = FAULTS | of_groups.PROPERTIES | WHOLE_LOG
+    with LocalCluster(NEWEST.brokers, controllers=1, racks=NEWEST.racks, properties=properties) as cluster:
+        file = config_file(
+            folder,
+            cluster,
+            poll={"pollsPerBatch": 5, "enrich": "configs, reassignments, elr, quorum, groups"},
+            groupLog={},
+        )
+        brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
+        administration, begun_with = Administration(cluster), topics(SEED, brokers)
+        administration.create_topics(begun_with)
+        upkeep = Upkeep(spark, folder, days=1)
+        with running(file) as pipelined, ThreadPoolExecutor(1) as beside:
+            with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]):
+                administration.await_settled(brokers)
+                pipelined.wait_for_batches(1)
+                steps = plan(SEED, brokers, SECONDS)
+                kept_up = beside.submit(upkeep)
+                journal = play(cluster, administration, steps, interrupted(pipelined, SIGKILL, len(steps) // 2))
+            scripts = [write(SEED, kind) for kind in (RANGE, CONSUMER)]
+            played = of_groups.play(cluster, scripts, interrupted(pipelined, SIGTERM, 12))
+            kept_up.result()
+            pipelined.wait_for_batches(1)
+            pipelined.end(SIGTERM)
+        assert pipeline.main(["--config", str(file), "--once"]) == 0
+        truth = read_truth(cluster)
+    config = load(str(file))
+    check_lake(spark, config.lake, folder / "afresh", upkeep.past)
+    verdict = judge(spark, Run(NEWEST, {1: config}, journal, truth), 1)
+    history = read_history(spark, config.lake)
+    return Judged(verdict, {group: compare(each, history, played.moves) for group, each in played.happened.items()})
+
+
+def test_history_agrees_with_the_log(judged: Judged) -> None:
+    verdict = judged.verdict
+    print(verdict)
+    assert verdict.faults == []
+    # Polls that found nothing, or a log in which nothing happened, would agree too.
+    assert verdict.states.claims > 1000
+    assert verdict.epochs.transitions > 50
+    assert verdict.events["ISR, by silver"].expected > 50
+    assert verdict.events[gold.LEADER_CHANGES.full_name].decided > 20
+    assert verdict.events[gold.ISR_CHANGES.full_name].decided > 20
+
+
+def test_rebalances_agree_with_what_members_said(judged: Judged) -> None:
+    for group, score in judged.groups.items():
+        print(group, score)
+    assert [f"{group}, {fault}" for group, score in judged.groups.items() for fault in score.faults] == []
+    # A history of nothing, or nothing that happened, would agree too.
+    assert len(judged.groups) == 2
+    for score in judged.groups.values():
+        assert score.steps > 15
+        assert score.rebalances > 15
+        assert score.members > 40
+        assert score.events >= 2
+
+
+# --- long runs ---
+
+TOPICS = ("orders", "payments", "clicks")
+
+
+@pytest.fixture
+def orders(cluster: LocalCluster) -> Iterator[None]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for made in admin.create_topics([NewTopic(name, 4, 3) for name in TOPICS]).values():
+        made.result(30)
+    yield
+    for gone in admin.delete_topics(list(TOPICS)).values():
+        gone.result(30)
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("topics")
+@pytest.mark.usefixtures("orders")
 @pytest.mark.timeout(3600)
 def test_a_pipeline_killed_twenty_times_loses_nothing(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    killed_at_random_moments(spark, cluster, tmp_path, kills=20, seed=12)
+    chance, config = random.Random(12), config_file(tmp_path, cluster, poll={"pollsPerBatch": 4})
+    with running(config) as pipelined:
+        pipelined.wait_for_batches(0)
+        time.sleep(chance.uniform(0, 10))
+        for i in range(20):
+            pipelined.end(SIGKILL if i % 2 else SIGTERM)
+            pipelined.start()
+            pipelined.wait_for_batches(2)
+            with stopped(cluster, chance.choice(sorted(cluster.nodes))):
+                # Of a batch that was polled since then, however slow the machine is.
+                pipelined.wait_for_batches(2)
+                time.sleep(chance.uniform(0, 12))
+    assert pipeline.main(["--config", str(config), "--once"]) == 0
     lake = Lake(root=str(tmp_path / "lake"))
     check_lake(spark, lake, tmp_path / "afresh")
-    check_brokers_stopped(spark, lake)
-
-
-def polled_beside_upkeep(spark: SparkSession, cluster: LocalCluster, folder: Path, days: int, pause_s: float) -> None:
-    """A pipeline polls while all tables are tended and brokers stop, again and again."""
-    file, log = config_file(folder, cluster, pollsPerBatch=5), folder / "pipeline.log"
-    new_lake(spark, folder / "lake")
-    upkeep = Upkeep(spark, folder, days)
-    with running("pipeline", file, log) as process:
-        wait_for_batches(3, process, folder)
-        for day in range(days):
-            until = time.monotonic() + pause_s
-            with nullcontext() if day % 2 else stopped(cluster, sorted(cluster.nodes)[day % 3]):
-                upkeep()
-            time.sleep(max(0, until - time.monotonic()))
-            assert process.poll() is None, log.read_text()[-3000:]
-    assert "Traceback" not in log.read_text()
-    assert pipeline.main(["--config", str(file), "--once"]) == 0
-    check_lake(spark, upkeep.lake, folder / "afresh", upkeep.past)
+    # The brokers that stopped are in the history, or the runs proved nothing.
+    assert lake.read(spark, silver.BROKER_SNAPSHOTS).where("end_reason = 'gone'").count() >= 1
+    assert not lake.read(spark, gold.LEADER_CHANGES).isEmpty()
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("topics")
+@pytest.mark.usefixtures("orders")
 @pytest.mark.timeout(3600)
 def test_polling_goes_on_beside_upkeep_for_ten_minutes(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    polled_beside_upkeep(spark, cluster, tmp_path, days=10, pause_s=60)
+    config = config_file(tmp_path, cluster, poll={"pollsPerBatch": 5})
+    new_lake(spark, tmp_path / "lake")
+    upkeep = Upkeep(spark, tmp_path, days=10)
+    with running(config) as pipelined:
+        pipelined.wait_for_batches(3)
+        for day in range(10):
+            until = time.monotonic() + 60
+            with nullcontext() if day % 2 else stopped(cluster, sorted(cluster.nodes)[day % 3]):
+                upkeep()
+            time.sleep(max(0, until - time.monotonic()))
+            pipelined.check_running()
+    assert pipeline.main(["--config", str(config), "--once"]) == 0
+    check_lake(spark, upkeep.lake, tmp_path / "afresh", upkeep.past)

@@ -1,0 +1,125 @@
+"""Jobs as users run them, with spark-submit in processes of their own, and what is seen of them from outside."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import yaml
+
+from local_cluster import LocalCluster
+from schemas import bronze
+from schemas.table import Table
+from tests.worker import SMALL_JVM, worker_python
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def config_file(folder: Path, cluster: LocalCluster, *, poll: dict[str, object], **more: object) -> Path:
+    """Write a configuration with a lake in `folder`. `more`: other keys of the file."""
+    content = {
+        "lake": str(folder / "lake"),
+        "clusters": {"local": {"kafka.bootstrap.servers": cluster.bootstrap_servers}},
+        "poll": {"pollInterval": "1s", "requestTimeout": "3s", **poll},
+        "validation": {"docs": str(folder / "docs")},
+    }
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(content | more))
+    return file
+
+
+def command(job: str, config: Path, *flags: str) -> list[str]:
+    """As the README says, with a heap that suits the test machine."""
+    submit = Path(sys.executable).with_name("spark-submit")
+    settings = ["--properties-file", "conf/spark-defaults.conf", "--master", "local[3]", "--driver-memory", "1g"]
+    settings += ["--driver-java-options", SMALL_JVM]
+    return [str(submit), *settings, f"jobs/{job}.py", "--config", str(config), *flags]
+
+
+def environment() -> dict[str, str]:
+    scripts = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PYSPARK_PYTHON": worker_python(),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+class Pipeline:
+    """A pipeline that runs, in a process group of its own. It may be ended and run again."""
+
+    def __init__(self, config: Path) -> None:
+        self._config, self._log, self._process = config, config.with_name("pipeline.log"), None
+
+    def start(self) -> None:
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command("pipeline", self._config),
+                cwd=ROOT,
+                env=environment(),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def end(self, by: signal.Signals) -> None:
+        """End the whole process group."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, by)
+            self._process.wait()
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def check_running(self) -> None:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log()[-3000:]
+        assert "Traceback" not in self.log()
+
+    def wait_for_batches(self, more: int) -> None:
+        """Wait until their table is there, and so many more batches of polls are committed."""
+        lake = self._config.with_name("lake")
+        until = max(1, commits(lake, bronze.METADATA_POLLS)) + more
+
+        def are_there() -> bool:
+            self.check_running()
+            return commits(lake, bronze.METADATA_POLLS) >= until
+
+        wait_for(are_there, 300, "polls")
+
+
+@contextmanager
+def running(config: Path) -> Iterator[Pipeline]:
+    """A pipeline, which is killed whole in the end."""
+    pipeline = Pipeline(config)
+    pipeline.start()
+    try:
+        yield pipeline
+    finally:
+        pipeline.end(signal.SIGKILL)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.5)
+
+
+def commits(lake: Path, table: Table) -> int:
+    return len(list((lake / table.schema / table.name / "_delta_log").glob("*.json")))
+
+
+@contextmanager
+def stopped(cluster: LocalCluster, broker: int) -> Iterator[None]:
+    cluster.stop(broker)
+    try:
+        yield
+    finally:
+        cluster.start(broker)
