@@ -281,7 +281,7 @@ def compare_isr_changes(rows: Sequence[IsrChange], watch: Watch, truth: Truth, *
         else:
             turns = stretches.get((row.key, row.broker_id), [])
             _judge_isr_change(row, turns, watch.tolerance, score)
-            _judge_cause(row, turns, truth, (watch.tolerance, look_ahead), score)
+            _judge_cause(row, turns, truth, (watch, look_ahead), score)
     return score
 
 
@@ -326,14 +326,16 @@ def _judge_cause(
     row: IsrChange,
     turns: Sequence[Stretch],
     truth: Truth,
-    bounds: tuple[timedelta, timedelta],
+    looked: tuple[Watch, timedelta],
     score: EventScore,
 ) -> None:
-    """The log decides whether it was removed, and whether it went, unless it did about when the look-ahead ended.
+    """The log decides whether it was removed, and whether it went, unless it did about when the look-ahead ended, or
+    while nobody polled.
 
     Where it did both, both are true.
     """
-    tolerance, look_ahead = bounds
+    watch, look_ahead = looked
+    tolerance = watch.tolerance
     held = [turn for turn in _events(row, turns) if _within(row, turn.since, tolerance)]
     if row.change != LEFT or row.cause is None or len(held) != 1:
         return
@@ -342,7 +344,8 @@ def _judge_cause(
     width = row.began_before - row.began_after
     went = broker_goes(truth, row.broker_id, row.began_after, row.began_before + look_ahead - width)
     might_have = broker_goes(truth, row.broker_id, row.began_after - width, row.began_before + look_ahead + width)
-    if removed or went == might_have:
+    unseen = might_have and watch.has_gap(row.began_before, row.began_before + look_ahead + width)
+    if removed or (went == might_have and not unseen):
         score.decided += 1
         true = [cause for cause, is_true in ((REASSIGNMENT, removed), (BROKER_DOWN, went)) if is_true]
         if row.cause not in (true or STAYED):

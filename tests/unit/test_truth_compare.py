@@ -332,6 +332,15 @@ def test_the_right_causes_agree(truth, watch, rows):
     assert (score.faults, score.decided) == ([], 3)
 
 
+def test_no_cause_is_wrong_that_shows_while_nobody_polls(truth):
+    polls = [*POLLS[:4], *POLLS[10:]]
+    watch = Watch.over(polls, TOLERANCE)
+    changes = isr_changes(history(truth, polls), watch)
+    changes[0] = replace(changes[0], cause="lagging")
+    score = compare_isr_changes(changes, watch, truth, look_ahead=LOOK_AHEAD)
+    assert (score.misjudged, score.decided) == ([], 0)
+
+
 def test_an_isr_change_that_is_not_there_is_missed(truth, watch, rows):
     changes: list[IsrChange] = isr_changes(rows, watch)
     for index in range(len(changes)):
