@@ -85,11 +85,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     scratch, settings = tmp_path_factory.mktemp("spark"), default_settings()
     settings |= {
         "spark.pyspark.python": worker_python(),
-        # All test files share the session, for so long that C2 pays for itself. Every test makes tables: Delta remembers
-        # the logs of each, and with each log the plans that read it.
+        # All test files share the session, for so long that C2 pays for itself. Every test makes tables: Delta
+        # remembers the logs of each, and with each log the plans that read it.
         "spark.driver.memory": "6g",
         "spark.driver.extraJavaOptions": (
-            f"{SMALL_JVM} -XX:TieredStopAtLevel=4 -Xms2g -Xmn1200m -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+            f"{SMALL_JVM} -XX:TieredStopAtLevel=4 -Xms2g -Xmn1200m "
+            f"-Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
         ),
         # No file of check sums beside each of a log: for each that it makes or renames, Hadoop starts processes.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
