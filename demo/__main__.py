@@ -41,9 +41,6 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
     # As in an activated environment: spark-submit takes the first python3 on the PATH.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # Spark's JVMs live a minute or two here: the second compiler costs more than it brings. (Without it the JVM would
-    # give compiled code 48 MB, which Spark fills.)
-    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
     started = time.monotonic()
 
     def say(what: str) -> None:

@@ -5,7 +5,6 @@ T] [--broker ID] [--group G]
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +19,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in ("since", "until", "cluster", "topic", "broker", "group"):
         if (value := getattr(arguments, name)) is not None:
             parameters[name] = value
-    # The JVM lives a minute: its second compiler costs more than it brings. (Without it there would be 48 MB for
-    # compiled code, which Spark fills.)
-    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m")
     arguments.to.mkdir(parents=True, exist_ok=True)
     try:
         with kernel() as manager:

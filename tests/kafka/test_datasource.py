@@ -25,7 +25,7 @@ from metadata_source.datasource import _DECODERS, _read_on_schedule, _read_once,
 from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
-from tests.worker import worker_python
+from tests.worker import SMALL_JVM, worker_python
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "datasource-test"
@@ -445,7 +445,7 @@ spark.stop()
         timeout=180,
         cwd=ROOT,
         # As if it were installed on the server: classes go there by name.
-        env=environment | {"PYSPARK_PYTHON": worker_python(), "PYTHONPATH": str(ROOT)},
+        env=environment | {"PYSPARK_PYTHON": worker_python(), "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": SMALL_JVM},
         check=False,
     )
     assert done.stdout.endswith("connected\n"), done.stderr[:3000]
