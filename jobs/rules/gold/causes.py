@@ -22,6 +22,9 @@ MERGED_WITHIN = timedelta(seconds=60)
 _INSTANT = timedelta(microseconds=1)
 _INCIDENT = NOT_ENDED | {"partitions": 0, "partitions_out": 0, "causes": [], "worst_level": LEVELS[0], "is_live": True}
 
+LEFT, INITIALLY_OUT = "left", "initially_out"
+"""How absences begin."""
+
 # Signs.
 GONE = "gone"  # The broker was not listed.
 OFFLINE = "offline"  # It was among the partition's offline replicas.
@@ -35,9 +38,10 @@ def due_at(began_before: datetime, interval_ms: int | None) -> datetime:
     return began_before + max(LOOK_AHEAD, timedelta(milliseconds=LOOK_AHEAD_POLLS * (interval_ms or 0)))
 
 
-def give_sign(absence: Row, sign: str) -> None:
-    """Note in an absence what a poll showed."""
-    absence["signs"] = sorted({*absence["signs"], sign})
+def give_sign(absence: Row, sign: str, at: datetime) -> None:
+    """Note in an absence what a poll that was answered `at` showed, unless its cause is known or due by then."""
+    if absence["cause"] is None and at <= absence["cause_due_at"]:
+        absence["signs"] = sorted({*absence["signs"], sign})
 
 
 def cause(absence: Row) -> str:
@@ -52,52 +56,39 @@ def cause(absence: Row) -> str:
     return "leader_stalled" if is_alone and signs >= {TOGETHER, BACK} else "lagging"
 
 
+def is_replica(absence: Row) -> bool:
+    """Whether the broker is a replica still. One that a reassignment took off the list is lacking nowhere."""
+    return absence["broker_id"] in absence["replicas"]
+
+
 @dataclass
 class Broker:
-    """A broker between two polls, with its absences as a replica.
+    """A broker with its absences and its incidents, the oldest first.
 
-    `undecided`: absences of which polls may still give signs. `incidents`: the oldest first. `counted`: the partitions
-    that the last incident counts, each with the first of its absences.
+    `counted`: the partitions that the last incident counts, each with the first of its absences.
     """
 
-    undecided: list[Row] = field(default_factory=list)
+    absences: list[Row] = field(default_factory=list)
     incidents: list[Row] = field(default_factory=list)
     counted: dict[Any, Row] = field(default_factory=dict)
 
     def load(self, absence: Row) -> None:
-        """Take in an absence, the oldest first, after the incidents."""
-        if absence["cause"] is None:
-            self.undecided.append(absence)
-        if self.incidents and absence["poll"] >= self.incidents[-1]["poll"]:
+        """Take in an absence that the incidents count already."""
+        self.absences.append(absence)
+        if is_replica(absence) and self.incidents and absence["poll"] >= self.incidents[-1]["poll"]:
             self.counted.setdefault(_partition(absence), absence)
 
-    def give_sign(self, sign: str, at: datetime) -> None:
-        """Note what a poll that was answered `at` showed of the broker."""
-        self.decide(at)
-        for absence in self.undecided:
-            give_sign(absence, sign)
-
-    def decide(self, at: datetime) -> None:
-        """Decide the causes of absences whose look-ahead was over before `at`."""
-        for absence in self.undecided:
-            if absence["cause_due_at"] < at:
-                absence["cause"] = cause(absence)
-                incident = self._incident(absence)
-                incident["causes"] = sorted({*incident["causes"], absence["cause"]})
-        self.undecided = [absence for absence in self.undecided if absence["cause"] is None]
-
-    def leave(self, absence: Row) -> list[Row]:
-        """Add an absence that begins to the last incident, or to one that begins and is returned."""
-        begun = []
-        if not self.incidents or not _may_continue(self.incidents[-1], absence["began_before"]):
-            begun, self.counted = [_incident(absence)], {}
-            self.incidents += begun
-        incident = self.incidents[-1]
-        incident["partitions"] += _partition(absence) not in self.counted
-        incident["partitions_out"] += 1
-        incident |= {"last_out_before": absence["began_before"], **NOT_ENDED}
+    def leave(self, absence: Row) -> None:
+        """Add an absence that begins, and count it in the last incident, or in one that begins with it."""
+        if is_replica(absence):
+            if not self.incidents or not _may_continue(self.incidents[-1], absence["began_before"]):
+                self.incidents.append(_incident(absence))
+                self.counted = {}
+            incident = self.incidents[-1]
+            incident["partitions"] += _partition(absence) not in self.counted
+            incident["partitions_out"] += 1
+            incident |= {"last_out_before": absence["began_before"], **NOT_ENDED}
         self.load(absence)
-        return begun
 
     def come_back(self, absence: Row) -> None:
         """Take an absence that ended off the last incident: with the last of them it ends."""
@@ -106,22 +97,27 @@ class Broker:
         if incident["partitions_out"] == 0:
             end(incident, Bounds(absence["ended_poll"], absence["ended_after"], absence["ended_before"]))
 
-    def is_counted_by(self, absence: Row, at: datetime) -> bool:
-        """Whether an incident that may continue after `at` counts a partition by this absence."""
-        return self.counted.get(_partition(absence)) is absence and _may_continue(self.incidents[-1], at)
-
-    def keep(self, at: datetime) -> Iterator[datetime]:
-        """Say which incidents are live at a time; tells when that, or a cause, has to be looked at again."""
-        waiting = [self._incident(absence)["id"] for absence in self.undecided]
-        yield from (absence["cause_due_at"] + _INSTANT for absence in self.undecided)
+    def keep(self, at: datetime, flap_window: timedelta) -> Iterator[datetime]:
+        """Decide the causes that are due at a time, and which rows are live; tells when to look at them again."""
         for incident in self.incidents:
-            may_continue = _may_continue(incident, at)
-            incident["is_live"] = may_continue or incident["id"] in waiting
-            if may_continue and incident["ended_before"] is not None:
+            incident["is_live"] = _may_continue(incident, at)
+            if incident["is_live"] and incident["ended_before"] is not None:
                 yield incident["ended_before"] + MERGED_WITHIN
-
-    def _incident(self, absence: Row) -> Row:
-        return next(each for each in reversed(self.incidents) if each["poll"] <= absence["poll"])
+        for absence in self.absences:
+            if absence["cause"] is None:
+                incident = next(each for each in reversed(self.incidents) if each["poll"] <= absence["poll"])
+                if absence["cause_due_at"] < at:
+                    absence["cause"] = cause(absence)
+                    incident["causes"] = sorted({*incident["causes"], absence["cause"]})
+                else:
+                    incident["is_live"] = True
+                    yield absence["cause_due_at"] + _INSTANT
+            is_counted = self.counted.get(_partition(absence)) is absence and _may_continue(self.incidents[-1], at)
+            absence["is_live"] = absence["ended_poll"] is None or absence["cause"] is None or is_counted
+            flaps_until = absence["began_before"] + flap_window
+            if not absence["is_live"] and absence["change"] == LEFT and at < flaps_until:
+                absence["is_live"] = True
+                yield flaps_until
 
 
 def _may_continue(incident: Row, at: datetime) -> bool:

@@ -9,28 +9,23 @@ Levels do not exclude each other. They are looked at where a state of the partit
 topic changes; another finalized level alone changes nothing before then.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, event
-from jobs.rules.gold.causes import BACK, OFFLINE, due_at, give_sign
+from jobs.rules.gold.causes import BACK, INITIALLY_OUT, LEFT, OFFLINE, due_at, give_sign, is_replica
 from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER
-from jobs.rules.gold.news import Row
-
-LEFT, INITIALLY_OUT, REJOINED, JOINED = "left", "initially_out", "rejoined", "joined"
-REMOVED, REASSIGNMENT, UNKNOWN = "removed", "reassignment", "unknown"
+from jobs.rules.gold.news import Known, Row, place
 
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15
 """Feature level of metadata.version 3.7-IV0: from there on min ISR counts only as far as replicas exist (KIP-966)."""
 
-OF_MIN_ISR = ("at_min_isr", "under_min_isr")
+_OF_MIN_ISR = ("at_min_isr", "under_min_isr")
 _OF_STATE = ("leader", "prev_leader", "isr", "prev_isr", "replicas")
-_CHANGE = (
-    dict.fromkeys(("cause", "cause_due_at", "signs", "is_flapping", "end_reason")) | NOT_ENDED | {"is_live": False}
-)
-_AT_LEVEL = NOT_ENDED | {"end_reason": None, "brokers_out": [], "min_isr": None, "is_live": True}
+_CHANGE = NOT_ENDED | dict.fromkeys(("cause", "cause_due_at", "signs", "is_flapping", "end_reason"))
+_EPISODE = NOT_ENDED | {"end_reason": None, "brokers_out": [], "min_isr": None, "is_live": True}
 
 
 class Thresholds(Protocol):
@@ -38,11 +33,6 @@ class Thresholds(Protocol):
 
     flaps: int
     flap_window: timedelta
-
-
-def is_replica(absence: Row) -> bool:
-    """Whether the broker is a replica still. One that a reassignment took off the list is lacking nowhere."""
-    return absence["broker_id"] in absence["replicas"]
 
 
 def effective_min_isr(setting: int | None, replicas: int, metadata_version: int | None) -> int | None:
@@ -62,7 +52,7 @@ def levels(state: Row, min_isr: int | None, *, is_any_out: bool) -> dict[str, bo
     """Whether a partition is at each level; None where the effective min ISR decides, and is not known."""
     has_leader = state["leader"] != NO_LEADER or state["error_code"] == LISTENER_NOT_FOUND
     at, under = (None, None) if min_isr is None else (len(state["isr"]) == min_isr, len(state["isr"]) < min_isr)
-    of_min_isr = {"at_min_isr": at, "under_min_isr": under} if has_leader else dict.fromkeys(OF_MIN_ISR, False)
+    of_min_isr = {"at_min_isr": at, "under_min_isr": under} if has_leader else dict.fromkeys(_OF_MIN_ISR, False)
     return {"under_replicated": is_any_out, "offline": not has_leader, **of_min_isr}
 
 
@@ -93,67 +83,67 @@ class Partition:
         return ended
 
     def follow(
-        self, state: Row, racks: Mapping[int, str | None], adding: Collection[int], thresholds: Thresholds
+        self, state: Row, known: Known, racks: Mapping[int, str | None], thresholds: Thresholds
     ) -> tuple[list[Row], list[Row], list[Row]]:
         """The changes by a row of silver that began: brokers that came, absences that ended, and that began.
 
-        `racks`: by broker, as listed. `adding`: replicas that a reassignment adds: who is not in sync while a partition
-        is first seen may never have been.
+        `racks`: by broker, as listed.
         """
         self.state, bounds, is_first, out = state, Bounds.of_begin(state), state["prev_isr"] is None, self.out()
         isr, replicas = set(state["isr"]), set(state["replicas"])
-        prev_isr = replicas - set(adding) if is_first else set(state["prev_isr"])
+        # A replica that a reassignment adds, not in sync while the partition is first seen, may never have been.
+        prev_isr = replicas - set(known.adding.get(place(state), ())) if is_first else set(state["prev_isr"])
         ended = [absence for broker, absence in out.items() if broker in isr or broker not in replicas]
         for absence in ended:
-            end(absence, bounds, end_reason=REJOINED if absence["broker_id"] in isr else REMOVED)
+            end(absence, bounds, end_reason="rejoined" if absence["broker_id"] in isr else "removed")
         joined = [] if is_first else sorted(isr - prev_isr)
-        came = [_change(state, broker, REJOINED if broker in out else JOINED, racks) for broker in joined]
+        came = [_change(state, broker, "rejoined" if broker in out else "joined", racks) for broker in joined]
         left = [_change(state, each, INITIALLY_OUT if is_first else LEFT, racks) for each in sorted(prev_isr - isr)]
         self.absences += left
         for absence in left:
             absence |= {"cause_due_at": due_at(bounds.before, state["interval_ms"]), "signs": []}
             if not is_first:
-                absence["is_flapping"] = self._is_flapping(absence, thresholds)
+                of_broker = [row for row in self.absences if row["broker_id"] == absence["broker_id"]]
+                times = [row["began_before"] for row in of_broker if row["change"] == LEFT]
+                since = bounds.before - thresholds.flap_window
+                absence["is_flapping"] = sum(time > since for time in times) >= thresholds.flaps
             if not is_replica(absence):
-                end(absence, bounds, cause=REASSIGNMENT, end_reason=REMOVED)
+                end(absence, bounds, cause="reassignment", end_reason="removed")
         for absence in self.absences:
-            if absence["cause"] is None and state["valid_from"] <= absence["cause_due_at"]:
-                if absence["broker_id"] in (state["offline_replicas"] or ()):
-                    give_sign(absence, OFFLINE)
-                if absence["broker_id"] in isr:
-                    give_sign(absence, BACK)
+            if absence["broker_id"] in (state["offline_replicas"] or ()):
+                give_sign(absence, OFFLINE, bounds.before)
+            if absence["broker_id"] in isr:
+                give_sign(absence, BACK, bounds.before)
         return came, ended, left
 
-    def _is_flapping(self, absence: Row, thresholds: Thresholds) -> bool:
-        """Whether the broker leaves too often with its last absence."""
-        since = absence["began_before"] - thresholds.flap_window
-        of_broker = (row for row in self.absences if row["broker_id"] == absence["broker_id"] and row["change"] == LEFT)
-        return len([row for row in of_broker if row["began_before"] > since]) >= thresholds.flaps
+    def follow_levels(self, known: Known, bounds: Bounds, settings: Bounds | None = None) -> list[Row]:
+        """Begin, continue and end episodes by the state, new or not; returns those that begin.
 
-    def follow_levels(self, state: Row, bounds: Bounds, settings: Bounds | None, min_isr: int | None) -> list[Row]:
-        """Begin, continue and end episodes by a state, new or not; returns those that begin.
-
-        `settings`: when these changed, where the same poll showed it. `min_isr`: the effective one.
+        `settings`: when these changed, where the same poll showed it.
         """
-        out, begun = sorted(self.out()), []
-        for level, is_at in levels(state, min_isr, is_any_out=bool(out)).items():
-            since = bounds.merged(settings) if level in OF_MIN_ISR else bounds
+        if self.state is None:
+            return []
+        size, out, begun = len(self.state["isr"]), sorted(self.out()), []
+        setting = known.min_isr.get(self.state["topic"])
+        min_isr = effective_min_isr(setting, len(self.state["replicas"]), known.levels.metadata_version)
+        for level, is_at in levels(self.state, min_isr, is_any_out=bool(out)).items():
+            since = bounds.merged(settings) if level in _OF_MIN_ISR else bounds
             episode = self.episodes.get(level)
             if is_at and episode is None:
-                episode = {**event(state, since, level), **_AT_LEVEL, "level": level, "smallest_isr": len(state["isr"])}
+                episode = {**event(self.state, since, level), **_EPISODE, "level": level, "smallest_isr": size}
                 self.episodes[level] = episode
                 begun.append(episode)
             if is_at and episode:
                 episode["brokers_out"] = sorted({*episode["brokers_out"], *out})
-                episode["smallest_isr"] = min(episode["smallest_isr"], len(state["isr"]))
-                if level in OF_MIN_ISR and min_isr is not None:
+                episode["smallest_isr"] = min(episode["smallest_isr"], size)
+                if level in _OF_MIN_ISR and min_isr is not None:
                     episode["min_isr"] = max(min_isr, episode["min_isr"] or 0)
             elif episode:
-                end(self.episodes.pop(level), since, end_reason=UNKNOWN if is_at is None else None, is_live=False)
+                end(self.episodes.pop(level), since, end_reason="unknown" if is_at is None else None, is_live=False)
         return begun
 
 
 def _change(state: Row, broker: int, change: str, racks: Mapping[int, str | None]) -> Row:
     first = event(state, Bounds.of_begin(state), broker, change)
     of_broker = {"broker_id": broker, "rack": racks.get(broker), "change": change}
-    return {**first, **of_broker, **{name: state[name] for name in _OF_STATE}, **_CHANGE}
+    return {**first, **of_broker, **{name: state[name] for name in _OF_STATE}, **_CHANGE, "is_live": False}

@@ -18,10 +18,10 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.rules.gold import causes
 from jobs.rules.gold.bounds import Bounds
+from jobs.rules.gold.causes import FAILED, GONE, LEFT, TOGETHER, Broker, give_sign, is_replica
 from jobs.rules.gold.elections import failed_leaders
-from jobs.rules.gold.isr import LEFT, Partition, Thresholds, effective_min_isr, is_replica
+from jobs.rules.gold.isr import Partition, Thresholds
 from jobs.rules.gold.news import BROKERS, PARTITIONS, REASSIGNMENTS, SETTINGS, Folded, Known, Memory, News, Poll, Row
 from jobs.rules.memory import to_json
 from schemas.gold import ISR_TABLES, LEVELS
@@ -54,28 +54,28 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, t
             cluster.partition(row).state = row
     for poll in news.polls():
         cluster.step(poll)
-    deadline = cluster.keep(news.settled_at)
-    return Folded(to_json(cluster.known), cluster.changed_rows(), deadline)
+    return cluster.folded(news.settled_at)
 
 
 class _Cluster:
-    """A cluster between two polls: its partitions by topic and number, its brokers, and all rows by table."""
+    """A cluster between two polls: its partitions by topic and number, and its brokers."""
 
     def __init__(self, known: Known, thresholds: Thresholds, live: Mapping[str, Sequence[Row]]) -> None:
-        self.known, self._thresholds = known, thresholds
+        self._known, self._thresholds = known, thresholds
         self._partitions: defaultdict[str, defaultdict[int, Partition]] = defaultdict(lambda: defaultdict(Partition))
-        self._brokers: defaultdict[int, causes.Broker] = defaultdict(causes.Broker)
-        given = {table: sorted(live.get(table, ()), key=itemgetter("poll")) for table in TABLES}
-        self._given = {row["id"]: row for of_table in given.values() for row in of_table}
-        self._rows = {table: [row.copy() for row in of_table] for table, of_table in given.items()}
-        for row in self._rows[BROKER_INCIDENTS]:
+        self._brokers: defaultdict[int, Broker] = defaultdict(Broker)
+        self._came: list[Row] = []
+        self._given = {row["id"]: row for table in TABLES for row in live.get(table, ())}
+        changes, self._episodes, incidents = (
+            [row.copy() for row in sorted(live.get(table, ()), key=itemgetter("poll"))] for table in TABLES
+        )
+        for row in incidents:
             self._brokers[row["broker_id"]].incidents.append(row)
-        for row in self._rows[ISR_EPISODES]:
+        for row in self._episodes:
             self.partition(row).episodes[row["level"]] = row
-        for row in self._rows[ISR_CHANGES]:
+        for row in changes:
             self.partition(row).absences.append(row)
-            if is_replica(row):
-                self._brokers[row["broker_id"]].load(row)
+            self._brokers[row["broker_id"]].load(row)
 
     def partition(self, row: Row) -> Partition:
         """The partition that a row is about."""
@@ -83,22 +83,22 @@ class _Cluster:
 
     def step(self, poll: Poll) -> None:
         """Follow the next poll that told something new."""
-        self.known.levels = self.known.levels.at(poll)
-        self.known.follow(poll, BROKERS, SETTINGS, REASSIGNMENTS)
+        self._known.levels = self._known.levels.at(poll)
+        self._known.follow(poll, BROKERS, SETTINGS, REASSIGNMENTS)
         # A broker that left is listed by this poll or was by the one before.
-        racks = {row["broker_id"]: row["rack"] for row in poll.over[BROKERS]} | self.known.racks
-        settings = _settings_changed(poll)
+        racks = {row["broker_id"]: row["rack"] for row in poll.over[BROKERS]} | self._known.racks
+        settings = {row["topic"]: Bounds.of_end(row) for row in poll.over[SETTINGS] if row["end_reason"]}
+        settings |= {row["topic"]: Bounds.of_begin(row) for row in poll.began[SETTINGS]}
         left: list[Row] = []
         for row in poll.over[PARTITIONS]:
             self._come_back(self.partition(row).end(row) if row["end_reason"] else ())
         for row in poll.began[PARTITIONS]:
-            adding = self.known.adding.get((row["topic"], row["partition"]), ())
-            came, ended, out = self.partition(row).follow(row, racks, adding, self._thresholds)
-            self._rows[ISR_CHANGES] += came + out
+            came, ended, out = self.partition(row).follow(row, self._known, racks, self._thresholds)
+            self._came += came
             self._come_back(ended)
-            for absence in filter(is_replica, out):
-                self._rows[BROKER_INCIDENTS] += self._brokers[absence["broker_id"]].leave(absence)
-                left.append(absence)
+            for absence in out:
+                self._brokers[absence["broker_id"]].leave(absence)
+            left += filter(is_replica, out)
             self._follow_levels(self.partition(row), Bounds.of_begin(row), settings.get(row["topic"]))
         for topic, bounds in settings.items():
             for partition in self._partitions[topic].values():
@@ -110,56 +110,34 @@ class _Cluster:
             self._brokers[absence["broker_id"]].come_back(absence)
 
     def _follow_levels(self, partition: Partition, bounds: Bounds, settings: Bounds | None = None) -> None:
-        if (state := partition.state) is None:
-            return
-        setting, level = self.known.min_isr.get(state["topic"]), self.known.levels.metadata_version
-        min_isr = effective_min_isr(setting, len(state["replicas"]), level)
-        self._rows[ISR_EPISODES] += partition.follow_levels(state, bounds, settings, min_isr)
+        self._episodes += partition.follow_levels(self._known, bounds, settings)
         for broker in partition.out() if partition.episodes else ():
             incident = self._brokers[broker].incidents[-1]
             incident["worst_level"] = max(incident["worst_level"], *partition.episodes, key=LEVELS.index)
 
     def _give_signs(self, poll: Poll, left: Sequence[Row]) -> None:
         """Give absences, those that begin with a poll and earlier ones, the signs that the poll shows of brokers."""
-        for row in poll.over[BROKERS]:
-            if row["end_reason"]:
-                self._brokers[row["broker_id"]].give_sign(causes.GONE, poll.at)
-        for broker in failed_leaders(poll.began[PARTITIONS], self.known.levels):
-            self._brokers[broker].give_sign(causes.FAILED, poll.at)
+        signs = [(row["broker_id"], GONE) for row in poll.over[BROKERS] if row["end_reason"]]
+        signs += [(broker, FAILED) for broker in failed_leaders(poll.began[PARTITIONS], self._known.levels)]
+        for broker, sign in signs:
+            for absence in self._brokers[broker].absences:
+                give_sign(absence, sign, poll.at)
         followers = {(row["leader"], row["broker_id"]) for row in left if row["change"] == LEFT}
         led = Counter(leader for leader, _ in followers)
         for row in left:
-            if row["broker_id"] not in self.known.racks:
-                causes.give_sign(row, causes.GONE)
+            if row["broker_id"] not in self._known.racks:
+                give_sign(row, GONE, poll.at)
             if led[row["leader"]] > 1:
-                causes.give_sign(row, causes.TOGETHER)
+                give_sign(row, TOGETHER, poll.at)
 
-    def keep(self, settled_at: datetime) -> datetime | None:
-        """Decide the causes that are due, and which rows are live; returns when that has to be looked at again."""
-        deadlines: list[datetime] = []
-        for broker in self._brokers.values():
-            broker.decide(settled_at)
-            deadlines += broker.keep(settled_at)
-        for row in self._rows[ISR_CHANGES]:
-            if row["signs"] is None:  # A broker came.
-                continue
-            is_open = row["ended_poll"] is None or row["cause"] is None
-            row["is_live"] = is_open or self._brokers[row["broker_id"]].is_counted_by(row, settled_at)
-            flaps_until = row["began_before"] + self._thresholds.flap_window
-            if not row["is_live"] and row["change"] == LEFT and settled_at < flaps_until:
-                row["is_live"] = True
-                deadlines.append(flaps_until)
-        return min(deadlines, default=None)
-
-    def changed_rows(self) -> dict[str, list[Row]]:
-        """The rows that are new or changed, by table."""
-        return {table: [row for row in rows if row != self._given.get(row["id"])] for table, rows in self._rows.items()}
-
-
-def _settings_changed(poll: Poll) -> dict[str, Bounds]:
-    """The topics whose settings changed with a poll, and when."""
-    changed = [(row["topic"], Bounds.of_end(row)) for row in poll.over[SETTINGS] if row["end_reason"]]
-    found: dict[str, Bounds] = {}
-    for topic, bounds in changed + [(row["topic"], Bounds.of_begin(row)) for row in poll.began[SETTINGS]]:
-        found[topic] = bounds.merged(found.get(topic))
-    return found
+    def folded(self, settled_at: datetime) -> Folded:
+        """The result, with the causes that are due, and which rows are live."""
+        brokers, window = self._brokers.values(), self._thresholds.flap_window
+        deadlines = [at for broker in brokers for at in broker.keep(settled_at, window)]
+        rows = {
+            ISR_CHANGES: [*self._came, *(row for broker in brokers for row in broker.absences)],
+            ISR_EPISODES: self._episodes,
+            BROKER_INCIDENTS: [row for broker in brokers for row in broker.incidents],
+        }
+        changed = {table: [row for row in each if row != self._given.get(row["id"])] for table, each in rows.items()}
+        return Folded(to_json(self._known), changed, min(deadlines, default=None))
