@@ -5,11 +5,11 @@ the numbers of a broker change.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jobs.rules.gold import elections
 from jobs.rules.gold.bounds import Bounds, at_least_ms, event, ms
-from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER, has_moved, hides_leader, raised_by
+from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER, has_moved, hides_leader, preferred, raised_by
 from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, TIMES, Folded, Known, Levels, Memory, News, Poll, Row, place
 from jobs.rules.memory import to_json
 from schemas.gold import LEADER_TABLES
@@ -135,37 +135,33 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
     current = {row["broker_id"]: row for row in live}
     changed: dict[tuple[int, str], Row] = {}
     for poll in polls:
-        for broker, steps in _steps(poll).items():
-            if not any(steps.values()):
+        steps: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        signed = [*((1, row) for row in poll.began[PARTITIONS]), *((-1, row) for row in poll.over[PARTITIONS])]
+        for sign, row in signed:
+            for broker, name in _counted(row):
+                steps[broker][name] += sign * row.get(TIMES, 1)
+        for broker, step in steps.items():
+            if not any(step.values()):
                 continue
-            before = current.get(broker)
+            some_row, before = signed[0][1], current.get(broker)
             if before is not None:
                 changed[broker, before["poll"]] = before | {"superseded_poll": poll.poll_id, "valid_to": poll.at}
-            counts = {name: (before[name] if before else 0) + steps[name] for name in _COUNTS}
-            changed[broker, poll.poll_id] = current[broker] = _balance(poll, broker, counts)
+            counts = {name: (before[name] if before else 0) + step[name] for name in _COUNTS}
+            imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
+            of_broker = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
+            begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}
+            current[broker] = {**of_broker, **begun, **counts, "imbalance": imbalance}
+            changed[broker, poll.poll_id] = current[broker]
     return list(changed.values())
 
 
-def _balance(poll: Poll, broker: int, counts: Row) -> Row:
-    some_row = (poll.began[PARTITIONS] or poll.over[PARTITIONS])[0]
-    imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
-    of_broker = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
-    begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}
-    return {**of_broker, **begun, **counts, "imbalance": imbalance}
-
-
-def _steps(poll: Poll) -> Mapping[int, Counter[str]]:
-    """By how much the numbers of each broker rise, or fall, with a poll."""
-    steps: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for sign, rows in ((1, poll.began[PARTITIONS]), (-1, poll.over[PARTITIONS])):
-        for row in rows:
-            step = sign * row.get(TIMES, 1)
-            leader, first = row["leader"], elections.preferred(row["replicas"])
-            if leader != NO_LEADER:
-                steps[leader]["leads"] += step
-            if first is not None:
-                steps[first]["preferred_for"] += step
-                # Of a leader that hides behind a missing listener nothing is known.
-                if leader != first and row["error_code"] != LISTENER_NOT_FOUND:
-                    steps[first]["led_elsewhere"] += step
-    return steps
+def _counted(row: Row) -> Iterator[tuple[int, str]]:
+    """The brokers, and which of their numbers, that count a partition in this state."""
+    leader, first = row["leader"], preferred(row["replicas"])
+    if leader != NO_LEADER:
+        yield leader, "leads"
+    if first is not None:
+        yield first, "preferred_for"
+        # Of a leader that hides behind a missing listener nothing is known.
+        if leader != first and row["error_code"] != LISTENER_NOT_FOUND:
+            yield first, "led_elsewhere"

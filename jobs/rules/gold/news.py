@@ -76,17 +76,15 @@ class News:
 
     def polls(self) -> list[Poll]:
         """The polls by which something began or was over, in order."""
-        every = [(table, row) for table, rows in self.rows.items() for row in rows]
-        began = [(table, row) for table, row in every if row["first_poll"] > (self.done_poll or "")]
-        over = [(table, row) for table, row in every if row["superseded_poll"] is not None]
-        at = {row["first_poll"]: row["valid_from"] for _, row in began}
-        at |= {row["superseded_poll"]: row["valid_to"] for _, row in over}
-        found = {poll_id: Poll(poll_id, at[poll_id]) for poll_id in sorted(at)}
-        for table, row in began:
-            found[row["first_poll"]].began[table].append(row)
-        for table, row in over:
-            found[row["superseded_poll"]].over[table].append(row)
-        return list(found.values())
+        found: dict[str, Poll] = {}
+        for table, rows in self.rows.items():
+            for row in rows:
+                first, last = row["first_poll"], row["superseded_poll"]
+                if first > (self.done_poll or ""):
+                    found.setdefault(first, Poll(first, row["valid_from"])).began[table].append(row)
+                if last is not None:
+                    found.setdefault(last, Poll(last, row["valid_to"])).over[table].append(row)
+        return [found[poll_id] for poll_id in sorted(found)]
 
 
 def as_of(row: Row, poll_id: str) -> Row:
