@@ -14,7 +14,7 @@ def to_json(value: Any) -> Any:
     """
     if is_dataclass(value):
         kind: Any = type(value)
-        told = ((name, getattr(value, name), default) for name, default in _defaults(kind).items())
+        told = ((name, getattr(value, name), default) for name, (_, default) in _fields(kind).items())
         return {name: to_json(item) for name, item, default in told if item != default}
     match value:
         case bytes():
@@ -35,8 +35,8 @@ def from_json(kind: Any, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(kind, type) and is_dataclass(kind):
-        types = _types(kind)
-        return kind(**{name: from_json(types[name], item) for name, item in value.items()})
+        types = _fields(kind)
+        return kind(**{name: from_json(types[name][0], item) for name, item in value.items()})
     if kind is bytes:
         return bytes.fromhex(value)
     if kind is datetime:
@@ -52,12 +52,10 @@ def from_json(kind: Any, value: Any) -> Any:
 
 
 @cache
-def _types(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-@cache
-def _defaults(kind: Any) -> dict[str, Any]:
+def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
+    """The type of each field of a dataclass, and its default."""
+    types = get_type_hints(kind)
     return {
-        each.name: each.default if each.default_factory is MISSING else each.default_factory() for each in fields(kind)
+        each.name: (types[each.name], each.default if each.default_factory is MISSING else each.default_factory())
+        for each in fields(kind)
     }

@@ -53,11 +53,6 @@ def was_leaderless(row: Row) -> bool:
     return bool(row["prev_leader"] == NO_LEADER and row["prev_error_code"] != LISTENER_NOT_FOUND)
 
 
-def is_elected(row: Row) -> bool:
-    """Whether another broker leads than in the state before."""
-    return row["leader"] not in (NO_LEADER, row["prev_leader"])
-
-
 def is_preferred(row: Row) -> bool:
     """Whether the leader is the preferred replica, or was before a reassignment that came between the polls."""
     return row["leader"] in (preferred(row["replicas"]), preferred(row["prev_replicas"]))
@@ -104,6 +99,5 @@ def _came_back(row: Row) -> bool:
     """Whether the preferred replica, which only a broker that failed is not for long, lost the partition and got it
     back: it leads as before, two or more epochs later.
     """
-    leader = row["leader"]
-    as_before = leader == row["prev_leader"] == preferred(row["replicas"]) == preferred(row["prev_replicas"])
-    return as_before and (raised_by(row) or 0) >= 2
+    leaders = {row["leader"], row["prev_leader"], preferred(row["replicas"]), preferred(row["prev_replicas"])}
+    return len(leaders) == 1 and (raised_by(row) or 0) >= 2

@@ -113,7 +113,7 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
     """
     if row["error_code"] == LISTENER_NOT_FOUND:
         return None
-    if not elections.is_elected(row) or row["leader"] in row["prev_isr"]:
+    if row["leader"] in (NO_LEADER, row["prev_leader"], *row["prev_isr"]):
         return "no"
     if levels.elr_version == 0:
         return "proven" if elections.was_leaderless(row) and raised_by(row) == 1 else "suspected"
@@ -126,7 +126,7 @@ def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
     """Whether the election was of the last known leader, kept with the ELR (KIP-966); None without that enrichment."""
     if elr is None:
         return None
-    from_none = elections.is_elected(row) and row["prev_leader"] == NO_LEADER and not hides_leader(row)
+    from_none = row["leader"] != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
     return from_none and row["leader"] in elr["last_known_elr"] and row["leader"] not in elr["elr"]
 
 

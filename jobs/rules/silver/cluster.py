@@ -3,7 +3,7 @@
 Pure: the same polls give the same rows however they are cut into rounds.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -44,15 +44,15 @@ def fold(
     left out of `live` and `said` if every answer says of it what the last accepted one said, and so may a partition of
     a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it.
     """
-    state = state or State()
+    state = replace(state or State())
     if not headers:
         return Folded(state, {}, [])
     records: defaultdict[str, Records] = defaultdict(lambda: defaultdict(list))
     for row in said:
         records[row["poll_id"]][row["record"]].append(row)
-    taken, to_judge = _take(state, headers)
-    taken = replace(taken, cluster_id=state.cluster_id or claimed_id)
-    cluster = _Cluster(taken, headers[0]["cluster"], live)
+    to_judge = _take(state, headers)
+    state.cluster_id, state.topic_digests = state.cluster_id or claimed_id, dict(state.topic_digests)
+    cluster = _Cluster(state, headers[0]["cluster"], live)
     for header in to_judge:
         cluster.judge(header, records[header["poll_id"]])
     return cluster.folded()
@@ -70,7 +70,7 @@ def records_to_read(
     accepted = {TOPIC: state.digest, **{kind: answered.digest for kind, answered in state.enriched.items()}}
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
-    for header in _take(state, headers)[1]:
+    for header in _take(replace(state), headers):
         if outcome(header, state.cluster_id or claimed_id) == ANSWERED:
             told = {TOPIC: header["digest"], **enrichments.answered_kinds(header)}
             differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
@@ -88,24 +88,21 @@ def poll_of(header: Header, last: Poll | None) -> Poll:
     return Poll(header["poll_id"], at, sent_at, header["interval_ms"] or 0)
 
 
-def _take(state: State, headers: Iterable[Header]) -> tuple[State, list[Header]]:
-    """The state with these polls counted as taken, and those of them to judge.
+def _take(state: State, headers: Iterable[Header]) -> list[Header]:
+    """Count polls as taken, and return those to judge: new ones that are not late, and those that wait.
 
-    A poll is new if no round has taken it, and late if it is of an older stream than one that was seen. Polls that wait
-    are judged again.
+    A poll is new if no round has taken it, and late if it is of an older stream than one that was seen.
     """
-    seen, late, due, to_judge = dict(state.seen), state.late_polls, [state.last_poll_at], []
+    seen, newest, to_judge = state.seen, max(state.seen, default=""), []
     for header in headers:
-        is_new = header["n"] > state.seen.get(header["stream"], -1)
-        is_late = is_new and bool(state.seen) and header["stream"] < max(state.seen)
+        is_new, is_late = header["n"] > seen.get(header["stream"], -1), header["stream"] < newest
         if is_new:
-            seen[header["stream"]] = header["n"]
-            late += is_late
-            due.append(header["scheduled_at"])
+            state.seen = {**state.seen, header["stream"]: header["n"]}
+            state.late_polls += is_late
+            state.last_poll_at = max(filter(None, (state.last_poll_at, header["scheduled_at"])), default=None)
         if header["poll_id"] in state.waiting or (is_new and not is_late):
             to_judge.append(header)
-    last_poll_at = max((at for at in due if at is not None), default=None)
-    return replace(state, seen=seen, late_polls=late, last_poll_at=last_poll_at), to_judge
+    return to_judge
 
 
 class _Cluster:
@@ -118,9 +115,8 @@ class _Cluster:
             table: Intervals(table, self._columns, live.get(table.full_name, ())) for table in silver.SNAPSHOTS
         }
         topics, partitions = self._tables[silver.TOPIC_SNAPSHOTS], self._tables[silver.PARTITION_SNAPSHOTS]
-        self._lives = TopicLives(topics, partitions, state.missing, state.topic_digests)
-        self._counts = Counter({FAILED: state.failed_polls, REFUSED: state.refused_polls})
-        self._error_kinds = set(state.error_kinds)
+        self._lives = TopicLives(topics, partitions, state)
+        self._stale_polls = 0  # Since the last accepted one.
         self._waiting: list[tuple[Header, Answer | None, Records]] = []  # A stale answer, and all polls after it.
         self._shown = Answer()  # The answers that wait, as one.
         self._gaps: list[Row] = []
@@ -152,16 +148,8 @@ class _Cluster:
         """The result of the polls that were judged."""
         rows = {table.full_name: of_table.changed for table, of_table in self._tables.items()}
         rows[silver.POLL_GAPS.full_name] = self._gaps
-        state = replace(
-            self._state,
-            missing=self._lives.missing,
-            topic_digests=self._lives.digests,
-            failed_polls=self._counts[FAILED],
-            refused_polls=self._counts[REFUSED],
-            error_kinds=tuple(sorted(self._error_kinds)),
-            waiting=tuple(header["poll_id"] for header, _, _ in self._waiting),
-        )
-        return Folded(state, {table: changed for table, changed in rows.items() if changed}, self._accepted)
+        self._state.waiting = tuple(header["poll_id"] for header, _, _ in self._waiting)
+        return Folded(self._state, {table: changed for table, changed in rows.items() if changed}, self._accepted)
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again."""
@@ -177,14 +165,17 @@ class _Cluster:
 
     def _count(self, header: Header) -> None:
         """Remember a poll that is not accepted for the gap that it may be part of."""
-        kind = outcome(header, self._state.cluster_id)
-        self._counts[STALE if kind == ANSWERED else kind] += 1
+        state = self._state
+        kind = outcome(header, state.cluster_id)
+        self._stale_polls += kind == ANSWERED
+        state.refused_polls += kind == REFUSED
         if kind == FAILED:
-            self._error_kinds.add(str(header["error_kind"]))
+            state.failed_polls += 1
+            state.error_kinds = tuple(sorted({*state.error_kinds, str(header["error_kind"])}))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
         """Make an answer part of history: levels, brokers, topics, then enrichments."""
-        last, before, enriched = self._state.last, self._state.before, dict(self._state.enriched)
+        state, last = self._state, self._state.last
         poll, topic_filter = poll_of(header, last), header["topic_filter"]
         now = Place(poll, last)
         self._look_for_gap(poll, last)
@@ -192,16 +183,16 @@ class _Cluster:
             levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
             self._tables[silver.CLUSTER_SNAPSHOTS].show((), levels, now)
             enrichments.take("brokers", [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
-        self._lives.take(answer, topic_filter, now, Place(last, before) if last else None)
+        self._lives.take(answer, topic_filter, now, Place(last, state.before) if last else None)
         for kind, digest in enrichments.answered_kinds(header).items():
-            earlier = enriched.get(kind)
+            earlier = state.enriched.get(kind)
             if earlier is None or digest is None or digest != earlier.digest:
                 known = self._tables[silver.ENRICHMENTS[kind]]
                 enrichments.take(kind, records.get(kind, ()), topic_filter, Place(poll, earlier), known)
-            enriched[kind] = Answered(**vars(poll), digest=digest)
-        self._state = replace(self._state, last=poll, before=last, digest=header["digest"], enriched=enriched)
-        self._counts.clear()
-        self._error_kinds.clear()
+            state.enriched = {**state.enriched, kind: Answered(**vars(poll), digest=digest)}
+        state.last, state.before, state.digest = poll, last, header["digest"]
+        state.failed_polls = state.refused_polls = self._stale_polls = 0
+        state.error_kinds = ()
         self._accepted.append(poll)
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
@@ -209,7 +200,8 @@ class _Cluster:
         interval_ms = max(poll.interval_ms, before.interval_ms if before else 0)
         if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
             return
-        counts = {kind: self._counts[kind] for kind in (FAILED, REFUSED, STALE)}
+        state = self._state
+        counts = {FAILED: state.failed_polls, REFUSED: state.refused_polls, STALE: self._stale_polls}
         row = {
             **self._columns,
             "after_poll": before.id,
@@ -218,7 +210,7 @@ class _Cluster:
             "gap_end": poll.at,
             "interval_ms": interval_ms,
             **{f"{kind}_polls": count for kind, count in counts.items()},
-            "error_kinds": sorted(self._error_kinds),
+            "error_kinds": list(state.error_kinds),
             "reason": next((kind for kind, count in counts.items() if count), "not_polled"),
         }
         self._gaps.append(row)

@@ -66,9 +66,9 @@ class Place:
         }
 
 
-@dataclass(frozen=True)
+@dataclass
 class State:
-    """How far the polls of one cluster have become history.
+    """How far the polls of one cluster have become history. Only a fold changes one, of its own.
 
     `last` and `before` are the last two accepted polls. `missing` are the topics that `last` did not show though the
     one before did, with the reason that they end for unless the next one shows them. `digest` is the header's at
@@ -82,7 +82,7 @@ class State:
     before: Poll | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     digest: bytes | None = None
-    topic_digests: Mapping[str, str] = field(default_factory=dict)
+    topic_digests: dict[str, str] = field(default_factory=dict)
     enriched: Mapping[str, Answered] = field(default_factory=dict)
     failed_polls: int = 0
     refused_polls: int = 0
@@ -96,11 +96,6 @@ class State:
     def settled(self) -> Poll | None:
         """Nothing up to this poll will change any more."""
         return self.before if self.missing else self.last
-
-    @property
-    def reread_from(self) -> str | None:
-        """The first poll that the next round needs again from bronze: it follows `last`, or is a key frame."""
-        return self.waiting[0] if self.waiting else None
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""

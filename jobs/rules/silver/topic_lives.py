@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.rules.silver.intervals import Intervals
-from jobs.rules.silver.state import Header, Place, Row
+from jobs.rules.silver.state import Header, Place, Row, State
 from metadata_source.options import whole_name
 
 TRUSTED_EPOCHS_VERSION = 9
@@ -110,13 +110,10 @@ def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
 
 
 class TopicLives:
-    """The topics of one cluster and their partitions; `missing` and `digests` as in State."""
+    """The topics of one cluster and their partitions; its state keeps which are missing, and the digests."""
 
-    def __init__(
-        self, topics: Intervals, partitions: Intervals, missing: Mapping[str, str], digests: Mapping[str, str]
-    ) -> None:
-        self.topics, self.partitions = topics, partitions
-        self.missing, self.digests = missing, dict(digests)
+    def __init__(self, topics: Intervals, partitions: Intervals, state: State) -> None:
+        self.topics, self.partitions, self._state = topics, partitions, state
         self._numbers: defaultdict[str, set[int]] = defaultdict(set)
         for topic, partition in partitions.open:
             self._numbers[topic].add(partition)
@@ -125,18 +122,18 @@ class TopicLives:
         """Bring the topics up to an accepted answer. `earlier`: the place of the accepted poll before it, if any."""
         absent = self._absent(answer, topic_filter)
         for topic, reason in absent.items():
-            self.digests.pop(topic, None)
-            if topic in self.missing and earlier is not None:
+            self._state.topic_digests.pop(topic, None)
+            if topic in self._state.missing and earlier is not None:
                 self._end(topic, reason, earlier)
         for topic, said in answer.topics.items():
             if said.absence is None:
                 self._show(topic, said, now, earlier)
-        self.missing = {topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open}
+        self._state.missing = {topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open}
 
     def _absent(self, answer: Answer, topic_filter: str | None) -> dict[str, str]:
         """The open topics that the answer does not show, and why."""
         said, known = answer.topics, self.topics.open
-        unnamed = dict.fromkeys((topic for (topic,) in known), GONE) if answer.is_key_frame else self.missing
+        unnamed = dict.fromkeys((topic for (topic,) in known), GONE) if answer.is_key_frame else self._state.missing
         absent = {topic: reason for topic, reason in unnamed.items() if topic not in said}
         absent |= {topic: of.absence for topic, of in said.items() if of.absence and (topic,) in known}
         asked = asked_for(topic_filter, absent)
@@ -148,7 +145,7 @@ class TopicLives:
     def _show(self, topic: str, said: Said, now: Place, earlier: Place | None) -> None:
         known = self.topics.open.get((topic,))
         if known is not None and is_another(said.state, known):
-            self._end(topic, RECREATED, earlier if earlier is not None and topic in self.missing else now)
+            self._end(topic, RECREATED, earlier if earlier is not None and topic in self._state.missing else now)
         self.topics.show((topic,), said.state, now)
         if said.state["error_code"] == 0:
             count = said.state["partition_count"] or 0
@@ -156,9 +153,9 @@ class TopicLives:
         self._numbers[topic].update(said.partitions)
         for number, state in said.partitions.items():
             self.partitions.show((topic, number), state, now)
-        self.digests.pop(topic, None)
+        self._state.topic_digests.pop(topic, None)
         if said.digest is not None:
-            self.digests[topic] = said.digest
+            self._state.topic_digests[topic] = said.digest
 
     def _end(self, topic: str, reason: str, place: Place) -> None:
         self.topics.end((topic,), reason, place)
