@@ -112,6 +112,7 @@ class Broker:
                 else:
                     incident["is_live"] = True
                     yield absence["cause_due_at"] + _INSTANT
+            # An incident counts a partition once, so a later round has to know by which absence.
             is_counted = self.counted.get(_partition(absence)) is absence and _may_continue(self.incidents[-1], at)
             absence["is_live"] = absence["ended_poll"] is None or absence["cause"] is None or is_counted
             flaps_until = absence["began_before"] + flap_window

@@ -1,13 +1,7 @@
 """Who left in-sync replicas, for how long, and how bad it was meanwhile: the fold of one cluster.
 
 It makes rows of gold.isr_changes, gold.isr_episodes and gold.broker_incidents, a poll at a time. A row is live, and
-given to the next fold, while something of it may change or others need it:
-
-- an absence while the broker is out, while its cause is not decided, while it counts for flapping, and while it is the
-  one by which an incident that may continue has counted its partition;
-- an episode while it lasts;
-- an incident while it lasts, while a departure may still belong to it, and while the cause of one of its absences is
-  not decided.
+given to the next fold, while something of it may change or others need it (schemas/gold.py).
 """
 
 from collections import Counter, defaultdict
@@ -23,7 +17,7 @@ from jobs.rules.gold.causes import FAILED, GONE, LEFT, TOGETHER, Broker, give_si
 from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.isr import Partition, Thresholds
 from jobs.rules.gold.news import BROKERS, PARTITIONS, REASSIGNMENTS, SETTINGS, Folded, Known, Memory, News, Poll, Row
-from jobs.rules.memory import to_json
+from jobs.rules.memory import from_json, to_json
 from schemas.gold import ISR_TABLES, LEVELS
 
 ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS = TABLES = tuple(table.full_name for table in ISR_TABLES)
@@ -48,9 +42,9 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, t
     of gold.isr_episodes those of partitions in the news and in their context; of gold.isr_changes these too, those that
     have ended, and those without a cause.
     """
-    cluster = _Cluster(Known.from_memory(memory), thresholds, live)
+    cluster = _Cluster(from_json(Known, memory) or Known(), thresholds, live)
     for row in (*news.rows.get(PARTITIONS, ()), *news.context):
-        if row["first_poll"] <= (news.done_poll or ""):
+        if row["first_poll"] <= news.done_poll:
             cluster.partition(row).state = row
     for poll in news.polls():
         cluster.step(poll)
@@ -78,17 +72,13 @@ class _Cluster:
             self._brokers[row["broker_id"]].load(row)
 
     def partition(self, row: Row) -> Partition:
-        """The partition that a row is about."""
         return self._partitions[row["topic"]][row["partition"]]
 
     def step(self, poll: Poll) -> None:
-        """Follow the next poll that told something new."""
         self._known.levels = self._known.levels.at(poll)
         self._known.follow(poll, BROKERS, SETTINGS, REASSIGNMENTS)
         # A broker that left is listed by this poll or was by the one before.
         racks = {row["broker_id"]: row["rack"] for row in poll.over[BROKERS]} | self._known.racks
-        settings = {row["topic"]: Bounds.of_end(row) for row in poll.over[SETTINGS] if row["end_reason"]}
-        settings |= {row["topic"]: Bounds.of_begin(row) for row in poll.began[SETTINGS]}
         left: list[Row] = []
         for row in poll.over[PARTITIONS]:
             self._come_back(self.partition(row).end(row) if row["end_reason"] else ())
@@ -99,21 +89,25 @@ class _Cluster:
             for absence in out:
                 self._brokers[absence["broker_id"]].leave(absence)
             left += filter(is_replica, out)
-            self._follow_levels(self.partition(row), Bounds.of_begin(row), settings.get(row["topic"]))
-        for topic, bounds in settings.items():
-            for partition in self._partitions[topic].values():
-                self._follow_levels(partition, bounds)
+        self._follow_levels(poll)
         self._give_signs(poll, left)
 
     def _come_back(self, ended: Iterable[Row]) -> None:
         for absence in ended:
             self._brokers[absence["broker_id"]].come_back(absence)
 
-    def _follow_levels(self, partition: Partition, bounds: Bounds, settings: Bounds | None = None) -> None:
-        self._episodes += partition.follow_levels(self._known, bounds, settings)
-        for broker in partition.out() if partition.episodes else ():
-            incident = self._brokers[broker].incidents[-1]
-            incident["worst_level"] = max(incident["worst_level"], *partition.episodes, key=LEVELS.index)
+    def _follow_levels(self, poll: Poll) -> None:
+        """Look at the partitions with a new state, and at those of topics whose settings changed."""
+        settings = {row["topic"]: Bounds.of_end(row) for row in poll.over[SETTINGS] if row["end_reason"]}
+        settings |= {row["topic"]: Bounds.of_begin(row) for row in poll.began[SETTINGS]}
+        began = poll.began[PARTITIONS]
+        changed = [(self.partition(row), Bounds.of_begin(row), settings.get(row["topic"])) for row in began]
+        changed += [(each, of, None) for topic, of in settings.items() for each in self._partitions[topic].values()]
+        for partition, bounds, of_settings in changed:
+            self._episodes += partition.follow_levels(self._known, bounds, of_settings)
+            for broker in partition.out() if partition.episodes else ():
+                incident = self._brokers[broker].incidents[-1]
+                incident["worst_level"] = max(incident["worst_level"], *partition.episodes, key=LEVELS.index)
 
     def _give_signs(self, poll: Poll, left: Sequence[Row]) -> None:
         """Give absences, those that begin with a poll and earlier ones, the signs that the poll shows of brokers."""

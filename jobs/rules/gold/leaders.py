@@ -11,7 +11,7 @@ from jobs.rules.gold import elections
 from jobs.rules.gold.bounds import Bounds, at_least_ms, event, ms
 from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER, has_moved, hides_leader, preferred, raised_by
 from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, TIMES, Folded, Known, Levels, Memory, News, Poll, Row, place
-from jobs.rules.memory import to_json
+from jobs.rules.memory import from_json, to_json
 from schemas.gold import LEADER_TABLES
 
 LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)
@@ -28,7 +28,7 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _
 
     `live`: the current rows of gold.leader_balance, one a broker.
     """
-    known = Known.from_memory(memory)
+    known: Known = from_json(Known, memory) or Known()
     changes: list[Row] = []
     polls = news.polls()
     for poll in polls:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
-from jobs.rules.memory import from_json
 from schemas import silver
 
 Row = dict[str, Any]
@@ -52,11 +51,11 @@ class News:
     """Rows of silver, by table, that began or ended in (done_poll, settled_poll], as they were at settled_poll.
 
     `context`: rows of silver.partition_snapshots that held all the time, of topics whose settings changed.
-    `done_poll`: None when nothing is done yet.
+    `done_poll`: empty while nothing is done.
     """
 
     rows: Mapping[str, Sequence[Row]]
-    done_poll: str | None
+    done_poll: str
     settled_poll: str
     settled_at: datetime
     context: Sequence[Row] = ()
@@ -72,7 +71,7 @@ class News:
         }
         topics = {row["topic"] for row in new.get(SETTINGS, ())}
         held = (row for row in then.get(PARTITIONS, ()) if row["first_poll"] <= done and row["superseded_poll"] is None)
-        return cls(new, done_poll, poll, at, [row for row in held if row["topic"] in topics])
+        return cls(new, done, poll, at, [row for row in held if row["topic"] in topics])
 
     def polls(self) -> list[Poll]:
         """The polls by which something began or was over, in order."""
@@ -80,7 +79,7 @@ class News:
         for table, rows in self.rows.items():
             for row in rows:
                 first, last = row["first_poll"], row["superseded_poll"]
-                if first > (self.done_poll or ""):
+                if first > self.done_poll:
                     found.setdefault(first, Poll(first, row["valid_from"])).began[table].append(row)
                 if last is not None:
                     found.setdefault(last, Poll(last, row["valid_to"])).over[table].append(row)
@@ -125,11 +124,6 @@ class Known:
     min_isr: dict[str, int | None] = field(default_factory=dict)
     adding: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     elr: dict[tuple[str, int], dict[str, list[int]]] = field(default_factory=dict)
-
-    @staticmethod
-    def from_memory(memory: Memory | None) -> "Known":
-        """Read a fold's memory; None is the memory before the first round."""
-        return cast("Known", from_json(Known, memory) or Known())
 
     def follow(self, poll: Poll, *tables: str) -> None:
         """Take in what a poll told in these tables."""

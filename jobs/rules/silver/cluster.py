@@ -145,8 +145,7 @@ class _Cluster:
             self._wait_no_more(are_believed=True)
 
     def folded(self) -> Folded:
-        """The result of the polls that were judged."""
-        rows = {table.full_name: of_table.changed for table, of_table in self._tables.items()}
+        rows = {table.full_name: list(of_table.changed.values()) for table, of_table in self._tables.items()}
         rows[silver.POLL_GAPS.full_name] = self._gaps
         self._state.waiting = tuple(header["poll_id"] for header, _, _ in self._waiting)
         return Folded(self._state, {table: changed for table, changed in rows.items() if changed}, self._accepted)

@@ -30,9 +30,9 @@ def take(kind: str, rows: Iterable[Mapping[str, Any]], topic_filter: str | None,
             listed.add(key)
             known.show(key, state, now, whole=is_whole)
     ended = [key for key in known.open if key not in listed]
-    asked = asked_for(topic_filter, {key[0] for key in ended}) if kind in _BY_TOPIC else set()
+    asked = asked_for(topic_filter, {key[0] for key in ended}) if kind in _BY_TOPIC else None
     for key in ended:
-        known.end(key, NOT_POLLED if kind in _BY_TOPIC and key[0] not in asked else GONE, now)
+        known.end(key, GONE if asked is None or key[0] in asked else NOT_POLLED, now)
 
 
 def min_isr_of_changed(

@@ -10,7 +10,8 @@ Key = tuple[Any, ...]
 
 
 class Intervals:
-    """The rows of one interval table of one cluster: those that are `open`, by key, and those that a round changed.
+    """The rows of one interval table of one cluster: those that are `open`, by key, and those that a round `changed`,
+    by key and first poll.
 
     `cluster` holds the columns that say which cluster it is. A key is a tuple of the table's key columns between these
     and first_poll. Rows are never changed, they are replaced.
@@ -20,12 +21,7 @@ class Intervals:
         self._cluster, self._key, names = cluster, table.key[1:-1], table.column_names
         self._prev = [(f"prev_{name}", name) for name in names if f"prev_{name}" in names]
         self.open: dict[Key, Mapping[str, Any]] = {tuple(row[name] for name in self._key): row for row in live}
-        self._changed: dict[tuple[Key, str], Row] = {}
-
-    @property
-    def changed(self) -> list[Row]:
-        """Rows that are new or have ended."""
-        return list(self._changed.values())
+        self.changed: dict[tuple[Key, str], Row] = {}
 
     def show(self, key: Key, said: Row, place: Place, *, whole: bool = False) -> None:
         """The thing was there in this state. None in it leaves the value before, unless it is told as a `whole`."""
@@ -38,10 +34,10 @@ class Intervals:
             self.end(key, None, place)
         prev = {prev_name: row and row[name] for prev_name, name in self._prev}
         began = {**self._cluster, **dict(zip(self._key, key, strict=True)), **said, **prev, **place.began}
-        self.open[key] = self._changed[key, place.poll.id] = began
+        self.open[key] = self.changed[key, place.poll.id] = began
 
     def end(self, key: Key, reason: str | None, place: Place) -> None:
         """The open state had ended by this poll. `reason`: why the thing ended; None when another state follows."""
         ended = {**self.open.pop(key), **place.ended, "end_reason": reason}
         ended.pop("is_current", None)
-        self._changed[key, ended["first_poll"]] = ended
+        self.changed[key, ended["first_poll"]] = ended

@@ -72,11 +72,9 @@ def _said(chunks: list[Mapping[str, Any]], epochs_are_trusted: bool) -> Said:
     state["partition_count"] = count if error_code == 0 or count else None
     partitions = {
         each["partition"]: {
+            **each,
             "topic_id": topic_id,
-            "error_code": each["error_code"],
-            "leader": each["leader"],
             "leader_epoch": each["leader_epoch"] if epochs_are_trusted else None,
-            "replicas": each["replicas"],
             "isr": in_order(each["isr"]),
             "offline_replicas": in_order(each["offline_replicas"]),
         }
