@@ -75,10 +75,8 @@ class Partition:
     def end(self, row: Row) -> list[Row]:
         """End what lasts, for the partition ended with this row of silver; returns the absences."""
         bounds, ended = Bounds.of_end(row), list(self.out().values())
-        for absence in ended:
-            end(absence, bounds, end_reason=row["end_reason"])
-        for episode in self.episodes.values():
-            end(episode, bounds, end_reason=row["end_reason"], is_live=False)
+        for each in (*ended, *self.episodes.values()):
+            end(each, bounds, end_reason=row["end_reason"], is_live=False)
         self.episodes, self.state = {}, None
         return ended
 

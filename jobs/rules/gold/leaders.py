@@ -17,7 +17,6 @@ from schemas.gold import LEADER_TABLES
 LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)
 
 _SEEN = ("prev_leader", "leader", "prev_leader_epoch", "leader_epoch", "replicas", "prev_isr", "isr")
-_COUNTS = ("leads", "preferred_for", "led_elsewhere")
 
 Elr = Mapping[str, Sequence[int]]
 """Eligible and last known leaders of a partition, by column of silver.partition_elr."""
@@ -134,6 +133,7 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
     """Rows of gold.leader_balance that are new or superseded after `polls`. `live`: the current row of each broker."""
     current = {row["broker_id"]: row for row in live}
     changed: dict[tuple[int, str], Row] = {}
+    names = ("leads", "preferred_for", "led_elsewhere")
     for poll in polls:
         steps: defaultdict[int, Counter[str]] = defaultdict(Counter)
         signed = [*((1, row) for row in poll.began[PARTITIONS]), *((-1, row) for row in poll.over[PARTITIONS])]
@@ -146,7 +146,7 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
             some_row, before = signed[0][1], current.get(broker)
             if before is not None:
                 changed[broker, before["poll"]] = before | {"superseded_poll": poll.poll_id, "valid_to": poll.at}
-            counts = {name: (before[name] if before else 0) + step[name] for name in _COUNTS}
+            counts = {name: (before[name] if before else 0) + step[name] for name in names}
             imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
             of_broker = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
             begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}

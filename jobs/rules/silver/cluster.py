@@ -182,7 +182,7 @@ class _Cluster:
             levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
             self._tables[silver.CLUSTER_SNAPSHOTS].show((), levels, now)
             enrichments.take("brokers", [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
-        self._lives.take(answer, topic_filter, now, Place(last, state.before) if last else None)
+        self._lives.take(answer, topic_filter, now, Place(last, state.before) if last else now)
         for kind, digest in enrichments.answered_kinds(header).items():
             earlier = state.enriched.get(kind)
             if earlier is None or digest is None or digest != earlier.digest:

@@ -63,7 +63,7 @@ def answered_kinds(header: Header) -> dict[str, bytes | None]:
 
 
 def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:
-    """Key and state of one thing that a row of bronze lists, and whether None in the state is told."""
+    """Key and state of one thing that a row of bronze lists, and whether None in the state is an answer."""
     match kind:
         case "configs":
             return (row["topic"],), _settings(said), False

@@ -24,7 +24,7 @@ class Intervals:
         self.changed: dict[tuple[Key, str], Row] = {}
 
     def show(self, key: Key, said: Row, place: Place, *, whole: bool = False) -> None:
-        """The thing was there in this state. None in it leaves the value before, unless it is told as a `whole`."""
+        """The thing was there in this state. None in it leaves the value before, unless the answer tells it `whole`."""
         row = self.open.get(key)
         if row is not None:
             other = {name: value for name, value in said.items() if row[name] != value and (whole or value is not None)}

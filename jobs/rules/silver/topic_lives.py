@@ -91,7 +91,7 @@ def in_order(numbers: list[int] | None) -> list[int] | None:
 
 
 def is_another(topic: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Whether a name stands for another topic than before; an id that is not told is taken for the same."""
+    """Whether a name stands for another topic than before; an unknown id is taken for the same."""
     return None not in (topic["topic_id"], known["topic_id"]) and topic["topic_id"] != known["topic_id"]
 
 
@@ -116,16 +116,16 @@ class TopicLives:
         for topic, partition in partitions.open:
             self._numbers[topic].add(partition)
 
-    def take(self, answer: Answer, topic_filter: str | None, now: Place, earlier: Place | None) -> None:
-        """Bring the topics up to an accepted answer. `earlier`: the place of the accepted poll before it, if any."""
+    def take(self, answer: Answer, topic_filter: str | None, now: Place, earlier: Place) -> None:
+        """Bring the topics up to an accepted answer. `earlier`: the accepted poll since which topics are missing."""
         absent = self._absent(answer, topic_filter)
         for topic, reason in absent.items():
             self._state.topic_digests.pop(topic, None)
-            if topic in self._state.missing and earlier is not None:
+            if topic in self._state.missing:
                 self._end(topic, reason, earlier)
         for topic, said in answer.topics.items():
             if said.absence is None:
-                self._show(topic, said, now, earlier)
+                self._show(topic, said, now, earlier if topic in self._state.missing else now)
         self._state.missing = {topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open}
 
     def _absent(self, answer: Answer, topic_filter: str | None) -> dict[str, str]:
@@ -140,14 +140,13 @@ class TopicLives:
             for topic, reason in absent.items()
         }
 
-    def _show(self, topic: str, said: Said, now: Place, earlier: Place | None) -> None:
+    def _show(self, topic: str, said: Said, now: Place, absent_since: Place) -> None:
         known = self.topics.open.get((topic,))
         if known is not None and is_another(said.state, known):
-            self._end(topic, RECREATED, earlier if earlier is not None and topic in self._state.missing else now)
+            self._end(topic, RECREATED, absent_since)
         self.topics.show((topic,), said.state, now)
         if said.state["error_code"] == 0:
-            count = said.state["partition_count"] or 0
-            self._end_partitions(topic, [number for number in self._numbers[topic] if number >= count], GONE, now)
+            self._end_partitions(topic, said.state["partition_count"] or 0, GONE, now)
         self._numbers[topic].update(said.partitions)
         for number, state in said.partitions.items():
             self.partitions.show((topic, number), state, now)
@@ -157,9 +156,9 @@ class TopicLives:
 
     def _end(self, topic: str, reason: str, place: Place) -> None:
         self.topics.end((topic,), reason, place)
-        self._end_partitions(topic, sorted(self._numbers[topic]), reason, place)
+        self._end_partitions(topic, 0, reason, place)
 
-    def _end_partitions(self, topic: str, numbers: Iterable[int], reason: str, place: Place) -> None:
-        for number in numbers:
+    def _end_partitions(self, topic: str, first: int, reason: str, place: Place) -> None:
+        for number in [number for number in self._numbers[topic] if number >= first]:
             self._numbers[topic].discard(number)
             self.partitions.end((topic, number), reason, place)
