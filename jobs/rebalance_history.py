@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pyspark.sql import functions as F
 from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config, Thresholds
-from jobs.common.group_log import PLACE, VERSIONS_A_ROUND, appended, new_rows
+from jobs.common.group_log import PLACE, VERSIONS_A_ROUND, Places, appended, new_rows
 from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
@@ -52,6 +53,7 @@ _PART_OF_GROUP = f"CAST(crc32(group_id) % {PARTS} AS INT)"
 _LOG = ""
 """In place of an alias: the row of internal.states that says how far bronze.group_log was taken."""
 
+_PLACE = itemgetter(*PLACE)
 Row = dict[str, Any]
 
 
@@ -90,18 +92,6 @@ class News:
     waits: bool = False
     parts: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     rows: list[DataFrame] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The settings of all folds of a round. `read_to`: by alias and partition, the offset up to which the
-    log was read.
-    """
-
-    takes: Mapping[str, Take]
-    read_to: Mapping[str, Mapping[int, int]]
-    limits: Thresholds
-    at: datetime
 
 
 class RebalanceHistory(Maker):
@@ -164,12 +154,8 @@ class RebalanceHistory(Maker):
         """How far silver is with each cluster, by alias; read again where internal.states has more."""
         version = newest_version(self._spark, self._lake, STATE)
         if version != self._silver_version:
-            found = states_of(self._spark, self._lake)
-            self._of_silver = {
-                cluster: row
-                for (history, cluster), row in found.items()
-                if history == SILVER and row["cluster_id"] is not None
-            }
+            found = {cluster: row for (of, cluster), row in states_of(self._spark, self._lake).items() if of == SILVER}
+            self._of_silver = {cluster: row for cluster, row in found.items() if row["cluster_id"] is not None}
             self._silver_version = version
         return self._of_silver
 
@@ -182,32 +168,23 @@ class RebalanceHistory(Maker):
         rows = appended(self._spark, self._lake, first, news.versions[1]).join(F.broadcast(known), "cluster", "left")
         rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
         clusters = {*ids, *(cluster for history, cluster in self._states if history == JOB)}
-        rows = new_rows(rows, {cluster: self._places(cluster) for cluster in clusters}).localCheckpoint()
-        has_group = F.col("is_record") & F.col("group_id").isNotNull()
-        found = (
-            rows.groupBy("cluster", "cluster_id", "log_partition")
-            .agg(
-                F.max(F.struct("era", "goes_on_at")).alias("end"),
-                F.max(F.col("record").isin("lost", "truncated")).alias("gap"),
-                F.collect_set(F.when(has_group, F.expr(_PART_OF_GROUP))).alias("parts"),
-            )
-            .collect()
-        )
-        for row in found:
+        rows = new_rows(rows, {cluster: self._places(cluster) for cluster in clusters})
+        # A gap says something of every group that is kept in its partition; other rows without a group, of none.
+        of_group = F.when(F.col("group_id").isNotNull(), F.array(F.expr(_PART_OF_GROUP)))
+        is_gap = F.col("record").isin("lost", "truncated")
+        rows = rows.withColumn("_parts", of_group.when(is_gap, F.array(*map(F.lit, range(PARTS))))).localCheckpoint()
+        end = F.max(F.struct("era", "goes_on_at")).alias("end")
+        parts = F.flatten(F.collect_set("_parts")).alias("parts")
+        for row in rows.groupBy("cluster", "cluster_id", "log_partition").agg(end, parts).collect():
             if row.cluster_id is None:
                 news.waits = True
                 continue
             news.takes.setdefault(row.cluster, Take(row.cluster_id))
             news.ends.setdefault(row.cluster, {})[row.log_partition] = row.end.era, row.end.goes_on_at
-            # A gap says something of every group that is kept in its partition.
-            news.parts[row.cluster].update(range(PARTS) if row.gap else row.parts)
-        parts = F.when(F.col("is_record"), F.array(F.expr(_PART_OF_GROUP))).otherwise(
-            F.array(*map(F.lit, range(PARTS)))
-        )
-        said = rows.where("cluster_id IS NOT NULL AND record <> 'read' AND (NOT is_record OR group_id IS NOT NULL)")
-        said = said.withColumn(PART, F.explode(parts)).withColumn(_KEY, _key(F.col(PART)))
+            news.parts[row.cluster].update(row.parts)
+        said = rows.where("cluster_id IS NOT NULL").withColumn(PART, F.explode("_parts"))
         columns = F.array(F.struct(*GROUP_LOG.column_names, *PLACE)).alias(column_of(GROUP_LOG))
-        news.rows.append(said.select(_KEY, columns))
+        news.rows.append(said.select(_key(F.col(PART)).alias(_KEY), columns))
 
     def _new_polls(self, of_silver: Mapping[str, Row]) -> dict[str, Take]:
         """The clusters of which groups are polled, and silver has changed since."""
@@ -252,26 +229,17 @@ class RebalanceHistory(Maker):
 
         `planned`: waits until the round is planned. `live`: as it was before the round.
         """
-        made = self._folded(news, plan, live) if any(news.parts.values()) else {}
+        made: dict[Table, pa.Table] = {}
+        if parts := set[int]().union(*news.parts.values()):
+            keys = pa.array(f"{cluster}/{part}" for cluster, of_cluster in news.parts.items() for part in of_cluster)
+            of_parts = live.of(TABLES, parts).items()
+            brought = {table: rows.filter(pc.is_in(_keys(table, rows), keys)) for table, rows in of_parts}
+            packed_live = frame_of(self._spark, packed_in_arrow(brought, _KEY, _keys))
+            limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
+            fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at)
+            made = folded(side_by_side(news.rows), packed_live, TABLES, fold, _KEY)
         step = planned()
         self._write(step, made, live, self._after(step.round, news))
-
-    def _folded(self, news: News, plan: Mapping[str, Any], live: LiveRows) -> dict[Table, pa.Table]:
-        """The rows that the fold makes of the news of each cluster's groups, by table."""
-        keys = [f"{cluster}/{part}" for cluster, of_cluster in news.parts.items() for part in of_cluster]
-        parts = {part for of_cluster in news.parts.values() for part in of_cluster}
-        brought = {
-            table: rows.filter(pc.is_in(_keys(table, rows), pa.array(keys)))
-            for table, rows in live.of(TABLES, parts).items()
-        }
-        held = Plan(
-            news.takes,
-            {cluster: {p: at for p, (_, at) in places.items()} for cluster, places in news.ends.items()},
-            Thresholds.from_json(plan["thresholds"]),
-            datetime.fromisoformat(plan["at"]),
-        )
-        packed_live = frame_of(self._spark, packed_in_arrow(brought, _KEY, _keys))
-        return folded(side_by_side(news.rows), packed_live, TABLES, partial(_fold, held), _KEY)
 
     def _after(self, number: int | None, news: News) -> dict[tuple[str, str], Row]:
         """The rows of internal.states after what is new. `number`: of the round; None where what is new is quiet, and
@@ -322,43 +290,49 @@ run = job_of(RebalanceHistory)
 
 
 def _fold(
-    plan: Plan, key: str, said: Mapping[str, pa.Table], live: Mapping[str, pa.Table]
+    key: str,
+    said: Mapping[str, pa.Table],
+    live: Mapping[str, pa.Table],
+    *,
+    takes: Mapping[str, Take],
+    ends: Mapping[str, Places],
+    limits: Thresholds,
+    at: datetime,
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster's groups in one part; runs on executors."""
     gc.disable()  # It would look through all rows again and again, and there is nothing to find.
     try:
         cluster = key.rpartition("/")[0]
-        take, order = plan.takes[cluster], _place_of
-        records, gaps = _by_group(_rows(said, GROUP_LOG), order)
-        states, _ = _by_group(_rows(said, GROUP_SNAPSHOTS), lambda row: row["first_poll"])
+        take = takes[cluster]
+        records = _by("group_id", sorted(_rows(said, GROUP_LOG), key=_PLACE))
+        gaps = _by("log_partition", records.pop(None, ()))
+        seen = sorted(_rows(said, GROUP_SNAPSHOTS), key=itemgetter("first_poll"))
+        since = take.since or ""
+        states = _by("group_id", (as_of(row, str(take.until)) | {"is_new": row["first_poll"] > since} for row in seen))
         kept = {row["group_id"]: json.loads(row["memory"]) for row in _rows(live, GROUP_STATES)}
-        of_groups = {table.full_name: _by_group(_rows(live, table))[0] for table in groups.TABLES}
+        of_groups = {table.full_name: _by("group_id", _rows(live, table)) for table in groups.TABLES}
+        partitions = _partitions(kept, records)
+        missed = {group_id for group_id, partition in partitions.items() if partition in gaps}
         made: dict[str, list[Row]] = {table.full_name: [] for table in TABLES}
-        for group_id in _touched(records, states, kept, gaps):
-            memory = kept.get(group_id)
-            own = records.get(group_id, [])
-            partition = own[0]["log_partition"] if own else _partition_of(memory)
-            rows = sorted((*own, *(gaps.get(partition, ()) if partition is not None else ())), key=order)
-            told = rules.News(
-                rows,
-                plan.read_to.get(cluster, {}),
-                [_as_taken(row, take) for row in states.get(group_id, ())],
-                take.log_partitions and log_partition(group_id, take.log_partitions),
-            )
+        for group_id in sorted({*records, *states, *missed}):
             group = Group(take.cluster_id, cluster, group_id)
-            brought = {name: of.get(group_id, ()) for name, of in of_groups.items()}
-            folded = rules.fold(group, memory, brought, told, plan.limits)
-            for table, of_table in folded.rows.items():
-                made[table] += [row | {"updated_at": plan.at} for row in of_table]
-            text = json.dumps(folded.memory, separators=(",", ":"))
+            memory, rows = rules.fold(
+                group,
+                kept.get(group_id),
+                {name: of_table.get(group_id, ()) for name, of_table in of_groups.items()},
+                limits,
+                records=sorted((*records.get(group_id, ()), *gaps.get(partitions.get(group_id), ())), key=_PLACE),
+                read_to={p: offset for p, (_, offset) in ends.get(cluster, {}).items()},
+                states=states.get(group_id, ()),
+                log_partition=take.log_partitions and log_partition(group_id, take.log_partitions),
+            )
+            for table, of_table in rows.items():
+                made[table] += [row | {"updated_at": at} for row in of_table]
+            text = json.dumps(memory, separators=(",", ":"))
             made[GROUP_STATES.full_name].append(vars(group) | {"memory": text})
         return made
     finally:
         gc.enable()
-
-
-def _place_of(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in PLACE)
 
 
 def _rows(tables: Mapping[str, pa.Table], table: Table) -> list[Row]:
@@ -366,37 +340,18 @@ def _rows(tables: Mapping[str, pa.Table], table: Table) -> list[Row]:
     return [] if found is None else found.to_pylist(maps_as_pydicts="strict")
 
 
-def _by_group(
-    rows: Iterable[Row], order: Callable[[Row], Any] | None = None
-) -> tuple[dict[str, list[Row]], dict[int, list[Row]]]:
-    """Rows by group; and those of no group, gaps, by partition of the log."""
-    of_groups: dict[str, list[Row]] = {}
-    of_none: dict[int, list[Row]] = {}
-    for row in rows if order is None else sorted(rows, key=order):
-        if row["group_id"] is None:
-            of_none.setdefault(row["log_partition"], []).append(row)
-        else:
-            of_groups.setdefault(row["group_id"], []).append(row)
-    return of_groups, of_none
+def _partitions(kept: Mapping[str, Row], records: Mapping[str, Sequence[Row]]) -> dict[str, int | None]:
+    """The partition of the log that each group's records were read from; None before any."""
+    found = {group_id: memory.get(rules.LOG, {}).get("state", {}) for group_id, memory in kept.items()}
+    of_records = {group_id: rows[0]["log_partition"] for group_id, rows in records.items()}
+    return {group_id: state.get("log_partition") for group_id, state in found.items()} | of_records
 
 
-def _touched(
-    records: Mapping[str, Any], states: Mapping[str, Any], kept: Mapping[str, Row], gaps: Mapping[int, Any]
-) -> list[str]:
-    """The groups with news: those in a partition of which something is missing among them."""
-    missed = [group_id for group_id, memory in kept.items() if _partition_of(memory) in gaps]
-    return sorted({*records, *states, *missed})
-
-
-def _partition_of(memory: Row | None) -> int | None:
-    """The partition of the log that a group's records were read from; None before any."""
-    state = (memory or {}).get(rules.LOG, {}).get("state", {})
-    return state.get("log_partition")  # type: ignore[no-any-return]
-
-
-def _as_taken(row: Row, take: Take) -> Row:
-    """A state of a group as the last poll that is taken knew it."""
-    return as_of(row, str(take.until)) | {"is_new": row["first_poll"] > (take.since or "")}
+def _by(name: str, rows: Iterable[Row]) -> dict[Any, list[Row]]:
+    found = dict[Any, list[Row]]()
+    for row in rows:
+        found.setdefault(row[name], []).append(row)
+    return found
 
 
 def _key(part: Column) -> Column:

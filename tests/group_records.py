@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs.rules.groups.fold import fold
-from jobs.rules.groups.rows import Told
+from jobs.rules.groups.rows import MEMBER_ROWS
 from jobs.rules.groups.state import State, from_json, to_json
 from schemas.bronze import GROUP_LOG_DECODED
 
@@ -254,12 +254,14 @@ def history(log: Log | list[Row], cuts: Iterable[int] = ()) -> History:
     """Fold rows in runs, cut before the numbers given, with the state through JSON as the job keeps it."""
     rows = log.rows if isinstance(log, Log) else log
     edges = [0, *sorted(cuts), len(rows)]
-    state, told = State(), Told()
+    state, told = State(), dict[Any, Row]()
     for begin, end in itertools.pairwise(edges):
         state, more = fold(state, rows[begin:end])
-        state, told = from_json(json.loads(json.dumps(to_json(state)))), told | more
-    members = [{row["member_id"]: row for row in rows} for rows in told.members.values()]
-    return History(state, list(told.rebalances.values()), members, list(told.events.values()))
+        state, told = from_json(json.loads(json.dumps(to_json(state)))), told | more.rows
+    events = [row for row in told.values() if "event" in row]
+    rebalances = [row for row in told.values() if "event" not in row]
+    members = [{each["member_id"]: each for each in row[MEMBER_ROWS]} for row in rebalances]
+    return History(state, rebalances, members, events)
 
 
 def parts(row: Row, side: str) -> dict[str, list[int]] | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobs.common.config import Thresholds
-from jobs.rules.groups.group import Group, News, fold
+from jobs.rules.groups.group import Group, fold
 from schemas import groups
 from schemas.table import Table
 
@@ -35,10 +35,11 @@ class Rounds:
             table.full_name: [row for row in self.of(table) if self._is_live(table, row)] for table in groups.TABLES
         }
         memory = None if self.memory is None else json.loads(self.memory)
-        folded = fold(self.group, memory, live, News(records, read_to, states, log_partition), self._thresholds)
-        self.memory = json.dumps(folded.memory)
+        news = {"records": records, "read_to": read_to, "states": states, "log_partition": log_partition}
+        remembered, rows = fold(self.group, memory, live, self._thresholds, **news)
+        self.memory = json.dumps(remembered)
         for table in groups.TABLES:
-            self._commit(table, folded.rows[table.full_name])
+            self._commit(table, rows[table.full_name])
 
     def of(self, table: Table) -> list[Row]:
         """The rows of a table."""

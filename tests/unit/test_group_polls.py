@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.rules.groups import polls
+from jobs.rules.groups.rows import MEMBER_ROWS
 from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_BEGINS, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
 from tests.group_states import GONE, NAMES, ORDERS, at, classic, consumer, member, poll, states
 from tests.support.group_rounds import Rounds
@@ -26,8 +27,10 @@ class Polled:
 
 def polled(rows: list[Row]) -> Polled:
     _, told = polls.polled(rows)
-    members = [row | {"poll": poll} for (poll,), of_one in told.members.items() for row in of_one]
-    return Polled(list(told.rebalances.values()), members, list(told.events.values()))
+    events = [row for row in told.rows.values() if "event" in row]
+    rebalances = [row for row in told.rows.values() if "event" not in row]
+    members = [member | {"poll": row["poll"]} for row in rebalances for member in row[MEMBER_ROWS]]
+    return Polled(rebalances, members, events)
 
 
 def only(rows: list[Row]) -> Row:

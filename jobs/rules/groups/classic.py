@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobs.rules.groups.compare import by_identity, changes, identity, owners
-from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told, begun, ended, overtaken, skipped
+from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, overtaken, skipped
 from jobs.rules.groups.state import CLASSIC, Member, Moment, Partitions, Row, Standing, State, gathered, numbered
 
 CONSUMER_PROTOCOL = "consumer"
@@ -52,7 +52,7 @@ def _generation(state: State, row: Row, before: Standing | None, after: Standing
     if before is None:
         # The record that is read first may be a restart's repetition: the state's timestamp then still bounds the end.
         at = replace(at, after=rebalance.began.by, leader_epoch=None)
-    return ended(state, rebalance, End(COMPLETED if after.members else EMPTIED, at), told)
+    return ended(state, rebalance, COMPLETED if after.members else EMPTIED, at, told)
 
 
 def _known(state: State, now: Standing) -> State:
@@ -65,7 +65,7 @@ def _phase_closed(state: State, told: Told) -> State:
     if rebalance is None or rebalance.reached is None:
         return state
     reached = Moment(rebalance.reached, rebalance.reached, offset=state.last_offset)
-    return ended(state, rebalance, End(COMPLETED, reached), told)
+    return ended(state, rebalance, COMPLETED, reached, told)
 
 
 def _withheld(before: Standing | None, after: Standing) -> Partitions:

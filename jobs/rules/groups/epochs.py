@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from jobs.rules.groups.rows import COMPLETED, EMPTIED, End, Told, begun, ended, interrupted, overtaken
+from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, interrupted, overtaken
 from jobs.rules.groups.state import CLASSIC, CLIENT, SHARE, STREAMS, Member, Moment, Row, Standing, State, gathered
 
 
@@ -137,7 +137,7 @@ def _end(state: State, row: Row, end_reason: str, told: Told) -> State:
     if state.rebalance is None:
         return state
     rebalance = replace(state.rebalance, ended=True)
-    state = ended(state, rebalance, End(end_reason, Moment.of(row)), told)
+    state = ended(state, rebalance, end_reason, Moment.of(row), told)
     # The rest of a share group's batch may say that an epoch is to follow; and where not every member is known, one may
     # yet show up.
     may_reopen = state.now.group_type == SHARE or not state.known

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from jobs.rules.groups import epochs
 from jobs.rules.groups.classic import classic_group
-from jobs.rules.groups.rows import CONVERTED, DELETED, End, Told, interrupted
+from jobs.rules.groups.rows import CONVERTED, DELETED, Told, interrupted
 from jobs.rules.groups.state import CLASSIC, CONSUMER, SHARE, STREAMS, Gone, Moment, Row, Standing, State, to_micros
 
 STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
@@ -107,10 +107,10 @@ def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
         was = state.now if group_type == CLASSIC else state.began
     else:
         return state
+    if rebalance is not None and rebalance.ended:
+        rebalance = None
     if rebalance is not None:
-        rebalance = None if rebalance.ended else rebalance
-    if rebalance is not None:
-        told.rebalance(rebalance, was, End(DELETED, at))
+        told.rebalance(rebalance, was, DELETED, at)
     told.event("deleted", at, replace(was, group_type=group_type))
     state = replace(state, gone=Gone(at, was, state.known, rebalance), known=True, now=Standing(), rebalance=None)
     return replace(state, last_end=None, converted_from=None, leavers={})
@@ -130,7 +130,7 @@ def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
         return state
     # Both take the place of the deletion that it looked like.
     if gone.rebalance is not None:
-        told.rebalance(gone.rebalance, was, End(CONVERTED, gone.at))
+        told.rebalance(gone.rebalance, was, CONVERTED, gone.at)
     now = Standing(group_type=group_type, generation=was.generation)
     told.event("converted", gone.at, now, prev_group_type=was.group_type)
     return replace(state, known=gone.known, gap=True, now=now, began=was, converted_from=was.group_type, gone=None)

@@ -5,15 +5,16 @@ exact, but has them only once they are over.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import dropwhile
+from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
-from jobs.rules.groups.rows import UNKNOWN, End, Told, end_columns
+from jobs.rules.groups.rows import MEMBER_ROWS, UNKNOWN, Row, Told, end_columns
 from jobs.rules.groups.state import Moment, from_micros, to_micros
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
@@ -21,7 +22,6 @@ from jobs.rules.memory import from_json, to_json
 from schemas import groups
 from schemas.table import PART, Table
 
-Row = dict[str, Any]
 Live = Mapping[str, Sequence[Row]]
 LOG, POLLS = "log", "polls"
 REBALANCES, MEMBERS = groups.REBALANCES_TOLD.full_name, groups.REBALANCE_MEMBERS_TOLD.full_name
@@ -39,30 +39,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class News:
-    """The news of a group.
-
-    `records`: rows of bronze.group_log in the order of their places: the group's own, and what was lost or truncated of
-    its partition. `read_to`: partition of the log -> the offset up to which it has been read. `states`: rows of
-    silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`. `log_partition`:
-    that keeps the group, by its id, where that is known.
-    """
-
-    records: Sequence[Row] = ()
-    read_to: Mapping[int, int] = field(default_factory=dict)
-    states: Sequence[Row] = ()
-    log_partition: int | None = None
-
-
-@dataclass(frozen=True)
-class Folded:
-    """The memory of the group, fit for JSON, and rows by table, without updated_at."""
-
-    memory: Row
-    rows: Mapping[str, list[Row]]
-
-
-@dataclass(frozen=True)
 class Life:
     """One time that the group was there; `ended` is None while it is."""
 
@@ -70,38 +46,47 @@ class Life:
     ended: datetime | None = None
     group_type: str | None = None
 
-    @property
-    def row(self) -> Row:
-        """Its columns of gold.group_lives, as polls know them."""
-        times = {"valid_from": self.began, "valid_to": self.ended, "known_since": self.began}
-        return times | {"group_type": self.group_type}
 
-
-def fold(group: Group, memory: Mapping[str, Any] | None, live: Live, news: News, limits: Any) -> Folded:
-    """The rows that the news of one group make.
+def fold(
+    group: Group,
+    memory: Mapping[str, Any] | None,
+    live: Live,
+    limits: Any,
+    *,
+    records: Iterable[Row] = (),
+    read_to: Mapping[int, int] = MappingProxyType({}),
+    states: Sequence[Row] = (),
+    log_partition: int | None = None,
+) -> tuple[Row, dict[str, list[Row]]]:
+    """The memory of a group after its news, fit for JSON, and the rows that they make, by table, without updated_at.
 
     `memory`: as the last fold of the group returned it, None before the first. `live`: its live rows by table.
     `limits`: thresholds of storms and crash loops. A row takes the place of the live one with its key.
+
+    `records`: rows of bronze.group_log in the order of their places: the group's own, and what was lost or truncated of
+    its partition. `read_to`: partition of the log -> the offset up to which it has been read. `states`: rows of
+    silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`. `log_partition`:
+    that keeps the group, by its id, where that is known.
     """
     kept = memory or {}
     of_log, of_polls = (_Source(group, each, kept.get(each), live, limits) for each in (LOG, POLLS))
     logged_from = kept.get("logged_from")
     # Rows before the group's first record say nothing of it.
-    records = list(dropwhile(lambda row: LOG not in kept and row["record"] != "record", news.records))
+    records = list(dropwhile(lambda row: LOG not in kept and row["record"] != "record", records))
     if records:
         if logged_from is None:
             logged_from = to_micros(of_polls.give_way(records[0]))
-        of_log.take_records(records, news.read_to, from_micros(logged_from))
-    if news.states and logged_from is None:
-        of_polls.take_states(news.states, news.log_partition)
+        of_log.take_records(records, read_to, from_micros(logged_from))
+    if states and logged_from is None:
+        of_polls.take_states(states, log_partition)
     rows = {table.full_name: of_log.rows[table.full_name] + of_polls.rows[table.full_name] for table in groups.TABLES}
-    if news.states:
-        rows[BEGINS] = polls.begins(news.states, next(iter(live.get(BEGINS, ())), None))
+    if states:
+        rows[BEGINS] = polls.begins(states, next(iter(live.get(BEGINS, ())), None))
     remembered = {each.name: each.memory for each in (of_log, of_polls) if each.memory}
     if logged_from is not None:
         remembered["logged_from"] = logged_from
     told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
-    return Folded(remembered, {table.full_name: _changed(table, told, live) for table in groups.TABLES})
+    return remembered, {table.full_name: _changed(table, told, live) for table in groups.TABLES}
 
 
 def _changed(table: Table, told: Live, live: Live) -> list[Row]:
@@ -126,92 +111,102 @@ class _Source:
 
     def __init__(self, group: Group, name: str, memory: Any, live: Live, limits: Any) -> None:
         self.name, self.memory, self.rows = name, dict(memory or {}), defaultdict[str, list[Row]](list)
-        self._group, self._live, self._limits = group, _live_of(name, live), limits
+        self._group, self._limits = group, limits
+        members = defaultdict[str, list[Row]](list)
+        for row in live.get(MEMBERS, ()):
+            members[row["rebalance_id"]].append(row)
+        told = [row for table in (REBALANCES, EVENTS) for row in live.get(table, ()) if row["source"] == name]
+        self._live = {row["id"]: row | {MEMBER_ROWS: members[row["id"]]} for row in told}
 
     def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], logged_from: datetime) -> None:
         """Fold rows of the log. A read may cut a batch in two: its rows are settled once the log was read beyond it."""
         before, last = state.from_json(self.memory.get("state")), records[-1]
         now, told = fold_log(before, records)
-        told = self._with_ids(told)
+        is_whole = last["record"] != "record" or read_to.get(last["log_partition"], 0) > last["offset"] + 1
+        recent = set() if is_whole else {self._id(*key) for key in told.recent}
         # Whether these rows all belong to the batch that the ones before ended with.
         places = ((row["record"], row.get("timestamp"), row["offset"] - n) for n, row in enumerate(records, 1))
-        if all(place == ("record", before.at, before.last_offset) for place in places):
-            told.recent.update(self._live.rebalances, self._live.events)
-        is_whole = last["record"] != "record" or read_to.get(last["log_partition"], 0) > last["offset"] + 1
-        settled, unsettled = _split(self._live | told, set() if is_whole else told.recent)
-        ended, life = _lived(from_json(Life, self.memory.get("life")) if self.memory else Life(logged_from), settled)
+        if not is_whole and all(place == ("record", before.at, before.last_offset) for place in places):
+            recent |= self._live.keys()
+        settled, unsettled = self._split(told, recent)
+        ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else Life(logged_from), settled)
         over, there = _lived(life, unsettled)
         group_type = now.now.group_type
         if there is not None:
             there = replace(there, group_type=group_type or there.group_type)
         elif group_type is not None:
             # No record said that the group was made, so its first one did.
-            gone = max((row["offset"] for row in told.events.values() if row["event"] == "deleted"), default=-1)
+            gone = max((row["offset"] for row in told.rows.values() if row.get("event") == "deleted"), default=-1)
             own = [row for row in records if row["record"] == "record"]
             first = next((row for row in own if row["offset"] > gone), own[0])
             there = Life(first["timestamp"], group_type=group_type)
         self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life)}
         of_lives = {"log_partition": last["log_partition"], "known_since": now.known_since}
-        self._tell(settled, ended, is_live=False, **of_lives)
-        self._tell(unsettled, [*over, there], is_live=True, **of_lives)
+        self._tell(settled, unsettled, ended, [*over, there], **of_lives)
 
     def take_states(self, states: Sequence[Row], log_partition: int | None) -> None:
         """Fold states that polls showed."""
         open_, told = polls.polled(states, from_json(polls.Open, self.memory.get("open")))
-        settled, unsettled = _split(self._live | self._with_ids(told, log_partition=log_partition), set())
+        for row in told.rows.values():
+            row["log_partition"] = log_partition
+        settled, unsettled = self._split(told)
         first = Life(states[0]["valid_from"], group_type=polls.type_of(states[0]))
         ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else first, settled)
         self.memory |= {"open": to_json(open_), "life": to_json(life), "log_partition": log_partition}
-        self._tell(settled, ended, is_live=False, log_partition=log_partition)
-        self._tell(unsettled, [life], is_live=True, log_partition=log_partition)
+        self._tell(settled, unsettled, ended, [life], log_partition=log_partition)
 
     def give_way(self, record: Row) -> datetime:
         """Tell no more: the log has the group from this record on. Returns since when it has it and what was open."""
         # The record may be the end of a rebalance.
         began = (record["classic"] or {}).get("state_timestamp") or record["timestamp"]
-        is_open = {id_: row for id_, row in self._live.rebalances.items() if row["ended_before"] is None}
-        at: datetime = min([record["timestamp"], began, *(row["began_before"] for row in is_open.values())])
+        is_open = [row for row in self._live.values() if _is_open(row)]
+        at: datetime = min([record["timestamp"], began, *(row["began_before"] for row in is_open)])
         if self.memory:
-            for id_, row in is_open.items():
-                end = End(UNKNOWN, Moment(row["began_before"]))
-                self._live.rebalances[id_] = row | end_columns(row["began_after"], row["began_before"], end)
+            for row in is_open:
+                by = row["began_before"]
+                row.update(end_columns(row["began_after"], by, UNKNOWN, Moment(by)))
             life: Life | None = from_json(Life, self.memory["life"])
             ended = [replace(life, ended=max(life.began, at))] if life else []
-            self._tell(self._live, ended, is_live=False, log_partition=self.memory["log_partition"])
-            self._tell(Told(), [], is_live=True)
+            self._tell(self._live.values(), [], ended, [], log_partition=self.memory["log_partition"])
             self.memory = {}
         return at
 
-    def _id(self, *key: Any) -> str:
-        return row_id(self._group.cluster_id, self._group.group_id, *key)
+    def _split(self, told: Told, recent: Collection[str] = ()) -> tuple[list[Row], list[Row]]:
+        """Rows that are settled, and those that may change: `recent` ones by id, and rebalances that are open."""
+        new = (row | {"id": self._id(*key)} for key, row in told.rows.items())
+        rows = (self._live | {row["id"]: row for row in new}).values()
+        settled, unsettled = list[Row](), list[Row]()
+        for row in rows:
+            (unsettled if row["id"] in recent or _is_open(row) else settled).append(row)
+        return settled, unsettled
 
-    def _with_ids(self, told: Told, **columns: Any) -> Told:
-        """By ids in place of keys."""
-        ids = {key: self._id(*key) for key in (*told.rebalances, *told.events)}
-        rebalances, events = (
-            {ids[key]: row | columns | {"id": ids[key]} for key, row in rows.items()}
-            for rows in (told.rebalances, told.events)
-        )
-        members = {ids[key]: rows for key, rows in told.members.items()}
-        return Told(rebalances, members, events, {ids[key] for key in told.recent})
-
-    def _tell(self, told: Told, lives: Sequence[Life | None], *, is_live: bool, **of_lives: Any) -> None:
+    def _tell(
+        self,
+        settled: Collection[Row],
+        unsettled: Collection[Row],
+        ended: Iterable[Life],
+        there: Iterable[Life | None],
+        **of_lives: Any,
+    ) -> None:
         """Put rows into the tables: settled ones first, then those that may change, of which nothing is remembered."""
-        storms, over, longer = stormed(self.memory.get("storms", ()), told, self._limits)
-        if is_live:
-            over += longer
-        else:
-            self.memory["storms"] = storms
-        made = {
-            REBALANCES: told.rebalances.values(),
-            MEMBERS: [row | {"rebalance_id": id_} for id_, rows in told.members.items() for row in rows or [{}]],
-            EVENTS: told.events.values(),
-            # A row without a kind takes the place of storms that were live.
-            STORMS: [self._storm(*each) for each in over] or ([{}] if is_live and not self.rows[STORMS] else []),
-            LIVES: [life.row | of_lives for life in lives if life is not None],
-        }
-        for table, rows in made.items():
-            self.rows[table] += [row | {"source": self.name, "is_live": is_live} for row in rows]
+        self.memory["storms"], over, _ = stormed(self.memory.get("storms", ()), settled, self._limits)
+        _, more, longer = stormed(self.memory["storms"], unsettled, self._limits)
+        parts = (False, settled, ended, over), (True, unsettled, there, more + longer)
+        for is_live, rows, lives, chains in parts:
+            rebalances = [row for row in rows if "event" not in row]
+            made = {
+                REBALANCES: rebalances,
+                MEMBERS: [
+                    each | {"rebalance_id": row["id"]} for row in rebalances for each in row[MEMBER_ROWS] or [{}]
+                ],
+                EVENTS: [row for row in rows if "event" in row],
+                STORMS: [self._storm(*each) for each in chains],
+                LIVES: [_life_row(life) | of_lives for life in lives if life is not None],
+            }
+            for table, of_table in made.items():
+                self.rows[table] += [row | {"source": self.name, "is_live": is_live} for row in of_table]
+        # A row without a kind takes the place of storms that were live.
+        self.rows[STORMS] = self.rows[STORMS] or [{"source": self.name, "is_live": True}]
 
     def _storm(self, who: Who, chain: Chain) -> Row:
         micros = chain.last - chain.began
@@ -224,32 +219,25 @@ class _Source:
             "per_hour": chain.count * 3600 / (micros / 1_000_000) if micros > 0 else None,
         }
 
-
-def _live_of(source: str, live: Live) -> Told:
-    """The live rows that a source told, by ids."""
-    tables = ([row for row in live.get(table, ()) if row["source"] == source] for table in (REBALANCES, EVENTS))
-    rebalances, events = ({row["id"]: row for row in rows} for rows in tables)
-    members = {id_: [row for row in live.get(MEMBERS, ()) if row["rebalance_id"] == id_] for id_ in rebalances}
-    return Told(rebalances, members, events)
+    def _id(self, *key: Any) -> str:
+        return row_id(self._group.cluster_id, self._group.group_id, *key)
 
 
-def _split(told: Told, recent: set[str]) -> tuple[Told, Told]:
-    """Rows that are settled, and those that may change: `recent` ones, and rebalances that are open."""
-    live = recent | {id_ for id_, row in told.rebalances.items() if row["ended_before"] is None}
-    settled, unsettled = Told(), Told()
-    for id_, row in told.rebalances.items():
-        side = unsettled if id_ in live else settled
-        side.rebalances[id_], side.members[id_] = row, told.members[id_]
-    for id_, row in told.events.items():
-        side = unsettled if id_ in live else settled
-        side.events[id_] = row
-    return settled, unsettled
+def _is_open(row: Row) -> bool:
+    return "event" not in row and row["ended_before"] is None
 
 
-def _lived(life: Life | None, told: Told) -> tuple[list[Life], Life | None]:
-    """The lives that these events ended, and the one that they did not."""
+def _life_row(life: Life) -> Row:
+    """A life's columns of gold.group_lives, as polls know them."""
+    times = {"valid_from": life.began, "valid_to": life.ended, "known_since": life.began}
+    return times | {"group_type": life.group_type}
+
+
+def _lived(life: Life | None, rows: Iterable[Row]) -> tuple[list[Life], Life | None]:
+    """The lives that events among these rows ended, and the one that they did not."""
     ended: list[Life] = []
-    for row in sorted(told.events.values(), key=lambda row: (row["began_before"], row["offset"] or 0)):
+    events = (row for row in rows if "event" in row)
+    for row in sorted(events, key=lambda row: (row["began_before"], row["offset"] or 0)):
         if row["event"] == "created" and life is None:
             life = Life(row["began_before"])
         if life is not None and row["event"] in ("created", "converted", "deleted"):

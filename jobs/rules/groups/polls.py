@@ -11,7 +11,7 @@ from typing import Any
 
 from jobs.rules.groups import classic
 from jobs.rules.groups.compare import by_identity
-from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, End, Told, skipped
+from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, Told, skipped
 from jobs.rules.groups.state import CLASSIC, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
@@ -81,7 +81,7 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
     if is_converted:
         told.event("converted", at, group, prev_group_type=type_of(prev))
         if open_ is not None:
-            _tell(open_, told, End(CONVERTED, at))
+            _tell(open_, told, CONVERTED, at)
             open_ = None
     now = _standing(row)
     if now is None:
@@ -101,7 +101,7 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
     open_ = Open(replace(rebalance, topics=rebalance.topics | _topics(row)), now)
     if not is_settled:
         return open_
-    _tell(open_, told, End(COMPLETED if now.members else EMPTIED, at))
+    _tell(open_, told, COMPLETED if now.members else EMPTIED, at)
     return None
 
 
@@ -142,14 +142,14 @@ def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:
         open_ = Open(Rebalance(at, last.at_target, topics=_topics(row)), last)
     if open_ is not None:
         nobody = Standing(group_type=open_.now.group_type, protocol_type=open_.now.protocol_type)
-        _tell(replace(open_, now=nobody), told, End(DELETED, at))
+        _tell(replace(open_, now=nobody), told, DELETED, at)
 
 
-def _tell(open_: Open, told: Told, end: End | None = None) -> None:
+def _tell(open_: Open, told: Told, end_reason: str | None = None, end: Moment | None = None) -> None:
     between = skipped(open_.rebalance.before, open_.now)
     # Epochs that fell were not counted on.
     rebalance = replace(open_.rebalance, skipped_generations=None if (between or 0) < 0 else between)
-    row = told.rebalance(rebalance, open_.now, end)
+    row = told.rebalance(rebalance, open_.now, end_reason, end)
     grew = row["partitions_added"] or row["partitions_lost"]
     if row["reasons"] == ["same_members"] and row["group_type"] != CLASSIC and grew:
         row["reasons"] = ["partitions_changed"]

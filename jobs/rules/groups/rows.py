@@ -3,12 +3,15 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobs.rules.groups.compare import MOVED, Change, Members, by_identity, changes, moves, reasons
 from jobs.rules.groups.state import CLASSIC, CLIENT, Member, Moment, Rebalance, Standing, State, numbered, to_micros
 
 COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
+MEMBER_ROWS = "member_rows"
+"""Not a column of a rebalance: its rows of gold.rebalance_members_told."""
+
 EVENT = ("group_type", "prev_group_type", "generation", "member_id", "prev_member_id", *CLIENT, "detail")
 ENDED = ("ended_after", "ended_before", "duration_ms_min", "duration_ms_max", "ended_leader_epoch", "end_reason")
 MILLISECOND = timedelta(milliseconds=1)
@@ -18,44 +21,35 @@ Key = Any
 """The input of a row's id: a tuple of the record, or the poll, that showed it."""
 
 
-class End(NamedTuple):
-    """How a rebalance ended, and when."""
-
-    end_reason: str
-    at: Moment
-
-
 @dataclass(frozen=True)
 class Told:
-    """Rows by their keys, members by that of their rebalance. A later row replaces the one with its key.
+    """Rows of rebalances, each with its MEMBER_ROWS, and of events, by their keys; a later row replaces an earlier.
 
     `recent`: keys of the rows that the last batch of the log told.
     """
 
-    rebalances: dict[Key, Row] = field(default_factory=dict)
-    members: dict[Key, list[Row]] = field(default_factory=dict)
-    events: dict[Key, Row] = field(default_factory=dict)
+    rows: dict[Key, Row] = field(default_factory=dict)
     recent: set[Key] = field(default_factory=set)
 
-    def __or__(self, later: "Told") -> "Told":
-        return Told(*(rows | vars(later)[name] for name, rows in vars(self).items()))
-
-    def rebalance(self, rebalance: Rebalance, after: Standing, end: End | None = None) -> Row:
-        """Tell a rebalance and its members; returns its row. `after`: the group now, or when it ended."""
+    def rebalance(
+        self, rebalance: Rebalance, after: Standing, end_reason: str | None = None, end: Moment | None = None
+    ) -> Row:
+        """Tell a rebalance and its members; returns its row. `after`: the group now, or at its `end`."""
         began, before = rebalance.began, rebalance.before
         # Offsets go back where the log was truncated, so an offset alone is no key.
         key = (began.log_partition, began.offset, to_micros(began.by)) if began.poll is None else (began.poll,)
         # Nobody passed that was there before, or is there under another id; who restarted passed once.
         there = by_identity(before.members if before else {}) | by_identity(after.members)
         passed = dict(each for who, each in by_identity(rebalance.passed).items() if who not in there)
-        is_reached = end is not None and end.end_reason in (COMPLETED, EMPTIED)
+        is_reached = end_reason in (COMPLETED, EMPTIED)
         # Not decided yet: who gets what a classic group's members gave up, or the target.
         is_open = not is_reached and (after.group_type == CLASSIC or after.target_epoch != after.generation)
         rebalance, after = replace(rebalance, passed=passed), after if is_reached else after.at_target
         went = changes(before.members, after.members) if before else []
-        row = _rebalance_row(rebalance, after, went, end)
+        row = _rebalance_row(rebalance, after, went) | end_columns(began.after, began.by, end_reason, end)
         row |= moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
-        self.rebalances[key], self.members[key] = row, _member_rows(rebalance, after, went)
+        row |= {"last_offset": end and end.offset, MEMBER_ROWS: _member_rows(rebalance, after, went)}
+        self.rows[key] = row
         self.recent.add(key)
         return row
 
@@ -64,7 +58,7 @@ class Told:
         row = dict.fromkeys(EVENT) | _columns(group or Standing(), "group_type", "generation") | columns
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
         key = by_record if at.poll is None else (event, at.poll, row["instance_id"])
-        self.events[key] = row | {"event": event, "offset": at.offset, **_shown_by(at)}
+        self.rows[key] = row | {"event": event, "offset": at.offset, **_shown_by(at)}
         self.recent.add(key)
 
     def restarts(self, at: Moment, before: Members, now: Standing) -> None:
@@ -94,29 +88,29 @@ def overtaken(rebalance: Rebalance, more: int | None) -> Rebalance:
     return replace(rebalance, skipped_generations=None if so_far is None or more is None else so_far + more)
 
 
-def ended(state: State, rebalance: Rebalance, end: End, told: Told) -> State:
+def ended(state: State, rebalance: Rebalance, end_reason: str, end: Moment, told: Told) -> State:
     """The state after a rebalance that ended."""
-    told.rebalance(replace(rebalance, withheld={}), state.now, end)
-    return replace(state, rebalance=None, last_end=max(end.at.by, rebalance.began.by))
+    told.rebalance(replace(rebalance, withheld={}), state.now, end_reason, end)
+    return replace(state, rebalance=None, last_end=max(end.by, rebalance.began.by))
 
 
 def interrupted(state: State, by: datetime, told: Told) -> State:
     """The state where records are missing: nothing is known; a rebalance that was open ended, or not, by then."""
     if state.rebalance is not None and not state.rebalance.ended:
-        told.rebalance(state.rebalance, state.now, End(UNKNOWN, Moment(by, state.at, offset=state.last_offset)))
+        told.rebalance(state.rebalance, state.now, UNKNOWN, Moment(by, state.at, offset=state.last_offset))
     return State(state.log_partition, state.last_offset, state.at, gap=True, truncated=state.truncated)
 
 
-def end_columns(began_after: Any, began_before: Any, end: End | None) -> Row:
+def end_columns(began_after: Any, began_before: Any, end_reason: str | None, end: Moment | None) -> Row:
     """When and how a rebalance ended. A coordinator's clock may step back: nothing ends before it began."""
     if end is None:
         return dict.fromkeys(ENDED)
-    by, after = max(end.at.by, began_before), end.at.after
+    by, after = max(end.by, began_before), end.after
     if after is not None:
-        after = by if after == end.at.by else min(after, by)
+        after = by if after == end.by else min(after, by)
     least = max(0, ((after or began_before) - began_before) // MILLISECOND)
     most = None if began_after is None else (by - began_after) // MILLISECOND
-    return dict(zip(ENDED, (after, by, least, most, end.at.leader_epoch, end.end_reason), strict=True))
+    return dict(zip(ENDED, (after, by, least, most, end.leader_epoch, end_reason), strict=True))
 
 
 def _columns(of: Any, *names: str) -> Row:
@@ -127,16 +121,14 @@ def _shown_by(at: Moment) -> Row:
     return {"log_partition": at.log_partition, "poll": at.poll, "began_after": at.after, "began_before": at.by}
 
 
-def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], end: End | None) -> Row:
+def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change]) -> Row:
     began, before, passed = rebalance.began, rebalance.before, len(rebalance.passed)
     count = Counter(each.name for each in went)
     return {
         **_columns(after, "group_type", "protocol_type", "generation", "assignor", "mode"),
         **_columns(rebalance, "prev_group_type", "skipped_generations", "since_previous_ms"),
         **_shown_by(began),
-        **end_columns(began.after, began.by, end),
         "first_offset": began.offset,
-        "last_offset": end and end.at.offset,
         "phases": rebalance.phases if began.poll is None else None,
         "group_leader": after.leader,
         "members": len(after.members),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.rules.groups.rows import Told
+from jobs.rules.groups.rows import MEMBER_ROWS, Row
 from jobs.rules.groups.state import MICROSECOND, to_micros
 from jobs.rules.memory import from_json, to_json
 
@@ -43,36 +43,31 @@ class Chains:
 Stormed = list[tuple[Who, Chain]]
 
 
-def chained(chains: Chains, times: Iterable[Time], least: int, window: int) -> tuple[Chains, list[Chain]]:
-    """Add begins, in order; returns also the chains that are over. `window`: microseconds."""
-    over: list[Chain] = []
-    for time in times:
-        recent = chains.recent[-(least - 1) :]
-        chain, since = chains.chain, chains.since
-        if len(recent) == least - 1 and time[0] - recent[0][0] < window:
-            if chain is None:
-                chain = Chain(recent[0][1], recent[0][0], time[0], least)
-            else:
-                chain = replace(chain, last=time[0], count=chain.count + since + 1)
-            since = 0
-        elif chain is not None:
-            since += 1
-            if since == least - 1:  # No window holds what comes next and one of the chain.
-                over.append(chain)
-                chain, since = None, 0
-        chains = Chains((*recent, time)[-(least - 1) :], chain, since)
-    return chains, over
+def chained(chains: Chains, time: Time, least: int, window: int) -> tuple[Chains, Chain | None]:
+    """Add the next begin; returns also the chain that is over with it, if any. `window`: microseconds."""
+    recent, chain, since, over = chains.recent[-(least - 1) :], chains.chain, chains.since, None
+    if len(recent) == least - 1 and time[0] - recent[0][0] < window:
+        if chain is None:
+            chain = Chain(recent[0][1], recent[0][0], time[0], least)
+        else:
+            chain = replace(chain, last=time[0], count=chain.count + since + 1)
+        since = 0
+    elif chain is not None:
+        since += 1
+        if since == least - 1:  # No window holds what comes next and one of the chain.
+            over, chain, since = chain, None, 0
+    return Chains((*recent, time)[-(least - 1) :], chain, since), over
 
 
-def stormed(kept: Iterable[Any], told: Told, limits: Any) -> tuple[list[Any], Stormed, Stormed]:
+def stormed(kept: Iterable[Any], rows: Iterable[Row], limits: Any) -> tuple[list[Any], Stormed, Stormed]:
     """The memory after more rebalances, as JSON; the chains that are over; and those that may become longer."""
     chains: dict[Who, Chains] = {tuple(who): from_json(Chains, made) for who, made in kept}
     least = {STORM: limits.storm, CRASH_LOOP: limits.crash_loop}
     window = {STORM: limits.storm_window // MICROSECOND, CRASH_LOOP: limits.crash_loop_window // MICROSECOND}
     over, newest = [], 0
-    for who, time in _begins(told):
-        chains[who], ended = chained(chains.get(who, Chains()), [time], least[who[0]], window[who[0]])
-        over += [(who, chain) for chain in ended]
+    for who, time in _begins(row for row in rows if "event" not in row):
+        chains[who], chain = chained(chains.get(who, Chains()), time, least[who[0]], window[who[0]])
+        over += [(who, chain)] if chain else []
         newest = time[0]
     for who, each in list(chains.items()):
         if each.recent[-1][0] + window[who[0]] <= newest:
@@ -82,13 +77,14 @@ def stormed(kept: Iterable[Any], told: Told, limits: Any) -> tuple[list[Any], St
     return [[who, to_json(each)] for who, each in chains.items()], over, longer
 
 
-def _begins(told: Told) -> Iterator[tuple[Who, Time]]:
+def _begins(rebalances: Iterable[Row]) -> Iterator[tuple[Who, Time]]:
     """The begins of rebalances, and of those in which a client joined, once for all its members, in order."""
-    by_time = sorted(told.rebalances.items(), key=lambda each: (each[1]["began_before"], each[1]["first_offset"] or 0))
-    for id_, row in by_time:
-        time = to_micros(row["began_before"]), id_
+    for row in sorted(rebalances, key=lambda row: (row["began_before"], row["first_offset"] or 0)):
+        time = to_micros(row["began_before"]), row["id"]
         yield (STORM, None, None), time
         # Who joins one that is open may not be a member of it after all.
-        joined = {(each["client_id"], each["client_host"]) for each in told.members[id_] if each["change"] == "joined"}
         if row["ended_before"] is not None:
+            joined = {
+                (each["client_id"], each["client_host"]) for each in row[MEMBER_ROWS] if each["change"] == "joined"
+            }
             yield from (((CRASH_LOOP, *who), time) for who in sorted(each for each in joined if None not in each))
