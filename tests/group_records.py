@@ -260,7 +260,7 @@ def history(log: Log | list[Row], cuts: Iterable[int] = ()) -> History:
         state, told = from_json(json.loads(json.dumps(to_json(state)))), told | more.rows
     events = [row for row in told.values() if "event" in row]
     rebalances = [row for row in told.values() if "event" not in row]
-    members = [{each["member_id"]: each for each in row[MEMBER_ROWS]} for row in rebalances]
+    members = [{each["member_id"]: each for each in row.pop(MEMBER_ROWS)} for row in rebalances]
     return History(state, rebalances, members, events)
 
 
