@@ -34,8 +34,8 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
         # Where records were missed the group is known once all that was seen of it converged.
         before = state.began
 
-    rebalance, began = state.rebalance, state.began
-    if rebalance is None or rebalance.ended:
+    rebalance, began = state.open_rebalance, state.began
+    if rebalance is None:
         rebalance = begun(state, before, after, replace(Moment.of(row), leader_epoch=None))
         state = replace(state, converted_from=None)
     else:
@@ -49,14 +49,14 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
 
 def member_record(state: State, row: Row, told: Told) -> State:
     """A member, as it asked to be, or gone (types 5, 10, 19); it passed, if it came after the rebalance began."""
-    id_, value, before, rebalance = row["member_id"], row["member"], state.now.members, state.rebalance
+    id_, value, before = row["member_id"], row["member"], state.now.members
     others = {each: member for each, member in before.items() if each != id_}
     if row["is_tombstone"] and id_ not in before:
         return state
     if row["is_tombstone"]:
-        if rebalance and not rebalance.ended and rebalance.before and id_ not in rebalance.before.members:
-            rebalance = replace(rebalance, passed=rebalance.passed | {id_: before[id_]})
-        return replace(state, now=state.now.with_members(others), rebalance=rebalance)
+        if (rebalance := state.open_rebalance) and rebalance.before and id_ not in rebalance.before.members:
+            state = replace(state, rebalance=replace(rebalance, passed=rebalance.passed | {id_: before[id_]}))
+        return replace(state, now=state.now.with_members(others))
     asked = {name: value[name] for name in (*CLIENT, "topology_epoch", "assignor")}
     topics = None if value["topics"] is None else sorted(value["topics"])
     state = _with_member(state, row, **asked, topics=topics, pattern=value["regex"] or None)

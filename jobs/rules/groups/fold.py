@@ -32,8 +32,8 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     known = [n for n, row in enumerate(rows, 1) if row["record"] == "truncated" and _span(row) == state.truncated]
     for row in rows[known[-1] if known else 0 :]:
         now = _step(now, row, told)
-    if now is not state and now.rebalance is not None and not now.rebalance.ended:
-        told.rebalance(now.rebalance, now.now)["last_offset"] = now.last_offset
+    if now is not state and now.open_rebalance:
+        told.rebalance(now.open_rebalance, now.now)["last_offset"] = now.last_offset
     return now, told
 
 
@@ -50,8 +50,7 @@ def _step(state: State, row: Row, told: Told) -> State:
     if (row["timestamp"], offset - 1) != (state.at, last):
         # Another batch: records of one change have one time, and lie side by side.
         told.recent.clear()
-        is_over = state.rebalance is not None and state.rebalance.ended and state.known
-        rebalance = None if is_over else state.rebalance
+        rebalance = state.open_rebalance if state.known else state.rebalance
         state = replace(state, began=state.now, fresh=False, gone=None, rebalance=rebalance)
     return replace(_record(state, row, told), last_offset=offset, at=row["timestamp"])
 
@@ -83,9 +82,9 @@ def _record(state: State, row: Row, told: Told) -> State:
     if group_type is None:
         return state
     step = STEPS[group_type][kind]
+    if row["is_tombstone"] and kind in GROUPS:
+        return _gone(state, row, group_type, told)
     if row["is_tombstone"]:
-        if kind in GROUPS:
-            return _gone(state, row, group_type, told)
         return step(state, row, told) if known_type == group_type and step in epochs.WITH_TOMBSTONE else state
     if known_type != group_type:
         state = _converted(state, row, group_type, told)
@@ -99,7 +98,7 @@ def _record(state: State, row: Row, told: Told) -> State:
 
 def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
     """The state at a group's tombstone: it is deleted, unless the batch has it as another type."""
-    at, rebalance = Moment.of(row), state.rebalance
+    at, rebalance = Moment.of(row), state.open_rebalance
     if state.now.group_type is None and not state.known:
         was = Standing(group_type=group_type)
     elif state.now.group_type == group_type:
@@ -107,8 +106,6 @@ def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
         was = state.now if group_type == CLASSIC else state.began
     else:
         return state
-    if rebalance is not None and rebalance.ended:
-        rebalance = None
     if rebalance is not None:
         told.rebalance(rebalance, was, DELETED, at)
     told.event("deleted", at, replace(was, group_type=group_type))
@@ -124,8 +121,8 @@ def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
     gone = state.gone
     if gone is None or gone.standing.group_type == group_type:
         return state
-    was, member = gone.standing, row["member"] or {}
-    speaks_classic = row["classic"]["members"] if group_type == CLASSIC else member.get("protocols")
+    was = gone.standing
+    speaks_classic = row["classic"]["members"] if group_type == CLASSIC else (row["member"] or {}).get("protocols")
     if not (was.members if gone.known else speaks_classic):
         return state
     # Both take the place of the deletion that it looked like.

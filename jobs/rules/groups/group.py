@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import dropwhile
-from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.groups import polls, state
@@ -46,6 +45,12 @@ class Life:
     ended: datetime | None = None
     group_type: str | None = None
 
+    @property
+    def row(self) -> Row:
+        """Its columns of gold.group_lives, as polls know them."""
+        times = {"valid_from": self.began, "valid_to": self.ended, "known_since": self.began}
+        return times | {"group_type": self.group_type}
+
 
 def fold(
     group: Group,
@@ -53,20 +58,18 @@ def fold(
     live: Live,
     limits: Any,
     *,
-    records: Iterable[Row] = (),
-    read_to: Mapping[int, int] = MappingProxyType({}),
-    states: Sequence[Row] = (),
-    log_partition: int | None = None,
+    records: Iterable[Row],
+    read_to: Mapping[int, int],
+    states: Sequence[Row],
+    log_partition: int | None,
 ) -> tuple[Row, dict[str, list[Row]]]:
     """The memory of a group after its news, fit for JSON, and the rows that they make, by table, without updated_at.
 
-    `memory`: as the last fold of the group returned it, None before the first. `live`: its live rows by table.
-    `limits`: thresholds of storms and crash loops. A row takes the place of the live one with its key.
-
-    `records`: rows of bronze.group_log in the order of their places: the group's own, and what was lost or truncated of
-    its partition. `read_to`: partition of the log -> the offset up to which it has been read. `states`: rows of
-    silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`. `log_partition`:
-    that keeps the group, by its id, where that is known.
+    A row takes the place of the live one with its key. `memory`: as the last fold of the group returned it, None before
+    the first. `records`: rows of bronze.group_log in the order of their places: the group's own, and what was lost or
+    truncated of its partition. `read_to`: partition of the log -> the offset up to which it has been read. `states`:
+    rows of silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`.
+    `log_partition`: that keeps the group, by its id, where that is known.
     """
     kept = memory or {}
     of_log, of_polls = (_Source(group, each, kept.get(each), live, limits) for each in (LOG, POLLS))
@@ -175,10 +178,8 @@ class _Source:
         """Rows that are settled, and those that may change: `recent` ones by id, and rebalances that are open."""
         new = (row | {"id": self._id(*key)} for key, row in told.rows.items())
         rows = (self._live | {row["id"]: row for row in new}).values()
-        settled, unsettled = list[Row](), list[Row]()
-        for row in rows:
-            (unsettled if row["id"] in recent or _is_open(row) else settled).append(row)
-        return settled, unsettled
+        live = {row["id"] for row in rows if row["id"] in recent or _is_open(row)}
+        return [row for row in rows if row["id"] not in live], [row for row in rows if row["id"] in live]
 
     def _tell(
         self,
@@ -191,8 +192,8 @@ class _Source:
         """Put rows into the tables: settled ones first, then those that may change, of which nothing is remembered."""
         self.memory["storms"], over, _ = stormed(self.memory.get("storms", ()), settled, self._limits)
         _, more, longer = stormed(self.memory["storms"], unsettled, self._limits)
-        parts = (False, settled, ended, over), (True, unsettled, there, more + longer)
-        for is_live, rows, lives, chains in parts:
+        sides = (False, settled, ended, over), (True, unsettled, there, more + longer)
+        for is_live, rows, lives, chains in sides:
             rebalances = [row for row in rows if "event" not in row]
             made = {
                 REBALANCES: rebalances,
@@ -201,7 +202,7 @@ class _Source:
                 ],
                 EVENTS: [row for row in rows if "event" in row],
                 STORMS: [self._storm(*each) for each in chains],
-                LIVES: [_life_row(life) | of_lives for life in lives if life is not None],
+                LIVES: [life.row | of_lives for life in lives if life is not None],
             }
             for table, of_table in made.items():
                 self.rows[table] += [row | {"source": self.name, "is_live": is_live} for row in of_table]
@@ -225,12 +226,6 @@ class _Source:
 
 def _is_open(row: Row) -> bool:
     return "event" not in row and row["ended_before"] is None
-
-
-def _life_row(life: Life) -> Row:
-    """A life's columns of gold.group_lives, as polls know them."""
-    times = {"valid_from": life.began, "valid_to": life.ended, "known_since": life.began}
-    return times | {"group_type": life.group_type}
 
 
 def _lived(life: Life | None, rows: Iterable[Row]) -> tuple[list[Life], Life | None]:

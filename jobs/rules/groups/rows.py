@@ -96,8 +96,8 @@ def ended(state: State, rebalance: Rebalance, end_reason: str, end: Moment, told
 
 def interrupted(state: State, by: datetime, told: Told) -> State:
     """The state where records are missing: nothing is known; a rebalance that was open ended, or not, by then."""
-    if state.rebalance is not None and not state.rebalance.ended:
-        told.rebalance(state.rebalance, state.now, UNKNOWN, Moment(by, state.at, offset=state.last_offset))
+    if rebalance := state.open_rebalance:
+        told.rebalance(rebalance, state.now, UNKNOWN, Moment(by, state.at, offset=state.last_offset))
     return State(state.log_partition, state.last_offset, state.at, gap=True, truncated=state.truncated)
 
 

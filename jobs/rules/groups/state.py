@@ -202,6 +202,11 @@ class State:
     converted_from: str | None = None
     leavers: dict[str, Member] = field(default_factory=dict)
 
+    @property
+    def open_rebalance(self) -> Rebalance | None:
+        """The rebalance, unless it has ended."""
+        return None if self.rebalance is None or self.rebalance.ended else self.rebalance
+
 
 def to_json(state: State) -> Any:
     """The state as JSON carries it. A group at rest is mostly as it `began`, and is kept once."""
