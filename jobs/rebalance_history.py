@@ -12,7 +12,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
@@ -81,14 +81,13 @@ class Take:
 class News:
     """All that is new: by alias, what of a cluster, and the parts whose groups it is about.
 
-    `versions`: of bronze.group_log, from the first that is not noted on. `ends`: by alias and partition of the log, up
-    to where it was read. `waits`: whether there are rows of a cluster whose id nobody knows yet. `rows`: packed, beside
-    `_KEY`.
+    `versions`: first and last of bronze.group_log that are not noted. `ends`: by alias, up to where the log was read.
+    `waits`: whether there are rows of a cluster whose id nobody knows yet. `rows`: packed, beside `_KEY`.
     """
 
     takes: dict[str, Take] = field(default_factory=dict)
     versions: list[int] | None = None
-    ends: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    ends: dict[str, Places] = field(default_factory=lambda: defaultdict(dict))
     waits: bool = False
     parts: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     rows: list[DataFrame] = field(default_factory=list)
@@ -180,7 +179,7 @@ class RebalanceHistory(Maker):
                 news.waits = True
                 continue
             news.takes.setdefault(row.cluster, Take(row.cluster_id))
-            news.ends.setdefault(row.cluster, {})[row.log_partition] = row.end.era, row.end.goes_on_at
+            news.ends[row.cluster][row.log_partition] = row.end.era, row.end.goes_on_at
             news.parts[row.cluster].update(row.parts)
         said = rows.where("cluster_id IS NOT NULL").withColumn(PART, F.explode("_parts"))
         columns = F.array(F.struct(*GROUP_LOG.column_names, *PLACE)).alias(column_of(GROUP_LOG))
@@ -188,23 +187,18 @@ class RebalanceHistory(Maker):
 
     def _new_polls(self, of_silver: Mapping[str, Row]) -> dict[str, Take]:
         """The clusters of which groups are polled, and silver has changed since."""
-        candidates = []
+        takes = {}
         for cluster, row in of_silver.items():
             done = self._states.get((JOB, cluster), {}).get("done_poll")
             looked = max(done or "", self._looked.get(cluster, ""))
             is_new = looked < (row["done_poll"] or "") and looked < (row["changed_poll"] or "")
             if is_new and "groups" in json.loads(row["memory"]).get("enriched", {}):
-                candidates.append((row, done))
-        if not candidates:
-            return {}
-        logs = self._lake.read(self._spark, COORDINATORS).groupBy("cluster").agg(F.max("log_partition").alias("last"))
-        counts = {row.cluster: row.last + 1 for row in logs.collect()}
-        return {
-            row["cluster"]: Take(
-                row["cluster_id"], since, row["done_poll"], row["done_at"].isoformat(), counts.get(row["cluster"])
-            )
-            for row, since in candidates
-        }
+                takes[cluster] = Take(row["cluster_id"], done, row["done_poll"], row["done_at"].isoformat())
+        if takes:
+            logs = self._lake.read(self._spark, COORDINATORS).where(F.col("cluster").isin(*takes)).groupBy("cluster")
+            for cluster, last in logs.agg(F.max("log_partition")).collect():
+                takes[cluster] = replace(takes[cluster], log_partitions=last + 1)
+        return takes
 
     def _read_polls(self, news: News) -> None:
         """Add the states of groups that began, or ended, in the polls that are taken."""
@@ -251,7 +245,7 @@ class RebalanceHistory(Maker):
                 continue
             before = states.get((JOB, cluster), {})
             until = each.until if number is not None else None
-            places = {str(p): place for p, place in (self._places(cluster) | news.ends.get(cluster, {})).items()}
+            places = self._places(cluster) | news.ends.get(cluster, {})
             states[JOB, cluster] = {
                 "history": JOB,
                 "cluster": cluster,
@@ -273,14 +267,13 @@ class RebalanceHistory(Maker):
 
     def _memory(self, cluster: str) -> Row:
         row = self._states.get((JOB, cluster))
-        found: Row = json.loads(row["memory"]) if row else {}
-        return found
+        return dict(json.loads(row["memory"])) if row else {}
 
     def _last_version(self) -> int:
         """The last version of bronze.group_log that was read; -1 before any."""
         return int(self._memory(_LOG).get("version", -1))
 
-    def _places(self, cluster: str) -> dict[int, tuple[int, int]]:
+    def _places(self, cluster: str) -> Places:
         """How far each partition of a cluster's log was taken."""
         return {int(p): (era, offset) for p, (era, offset) in self._memory(cluster).get("places", {}).items()}
 

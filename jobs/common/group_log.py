@@ -24,7 +24,7 @@ PARTITION = ("cluster", "log_partition")
 PLACE = ("era", "place", "is_record")
 """The order of a partition's rows: a gap comes before the record with which the log continues."""
 
-Places = Mapping[int, tuple[int, int]]
+Places = dict[int, tuple[int, int]]
 """Partition of the log -> era and offset up to which its rows were taken."""
 
 

@@ -29,7 +29,7 @@ def polled(rows: list[Row]) -> Polled:
     _, told = polls.polled(rows)
     events = [row for row in told.rows.values() if "event" in row]
     rebalances = [row for row in told.rows.values() if "event" not in row]
-    members = [member | {"poll": row["poll"]} for row in rebalances for member in row[MEMBER_ROWS]]
+    members = [member | {"poll": row["poll"]} for row in rebalances for member in row.pop(MEMBER_ROWS)]
     return Polled(rebalances, members, events)
 
 

@@ -30,7 +30,7 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     told, now, rows = Told(), state, list(rows)
     # Offsets tell rows apart only from the last truncation on.
     known = [n for n, row in enumerate(rows, 1) if row["record"] == "truncated" and _span(row) == state.truncated]
-    for row in rows[known[-1] if known else 0 :]:
+    for row in rows[max(known, default=0) :]:
         now = _step(now, row, told)
     if now is not state and now.open_rebalance:
         told.rebalance(now.open_rebalance, now.now)["last_offset"] = now.last_offset
@@ -99,12 +99,11 @@ def _record(state: State, row: Row, told: Told) -> State:
 def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
     """The state at a group's tombstone: it is deleted, unless the batch has it as another type."""
     at, rebalance = Moment.of(row), state.open_rebalance
+    # Members of groups that are not classic have tombstones of their own, which come first in the batch.
+    was = state.now if group_type == CLASSIC else state.began
     if state.now.group_type is None and not state.known:
         was = Standing(group_type=group_type)
-    elif state.now.group_type == group_type:
-        # Members of groups that are not classic have tombstones of their own, which come first in the batch.
-        was = state.now if group_type == CLASSIC else state.began
-    else:
+    elif state.now.group_type != group_type:
         return state
     if rebalance is not None:
         told.rebalance(rebalance, was, DELETED, at)

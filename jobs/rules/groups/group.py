@@ -175,7 +175,7 @@ class _Source:
         return at
 
     def _split(self, told: Told, recent: Collection[str] = ()) -> tuple[list[Row], list[Row]]:
-        """Rows that are settled, and those that may change: `recent` ones by id, and rebalances that are open."""
+        """Rows that are settled, and those that may change: those with `recent` ids, and rebalances that are open."""
         new = (row | {"id": self._id(*key)} for key, row in told.rows.items())
         rows = (self._live | {row["id"]: row for row in new}).values()
         live = {row["id"] for row in rows if row["id"] in recent or _is_open(row)}
