@@ -5,18 +5,7 @@ from dataclasses import replace
 
 from jobs.rules.groups.compare import by_identity, changes, identity, owners
 from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, overtaken, skipped
-from jobs.rules.groups.state import (
-    CLASSIC,
-    CLIENT,
-    Member,
-    Moment,
-    Partitions,
-    Row,
-    Standing,
-    State,
-    gathered,
-    numbered,
-)
+from jobs.rules.groups.state import CLASSIC, Member, Moment, Partitions, Row, Standing, State, gathered, numbered
 
 CONSUMER_PROTOCOL = "consumer"
 EAGER, COOPERATIVE = "eager", "cooperative"
@@ -103,7 +92,7 @@ def _member(member: Row, protocol_type: str | None) -> Member:
     has = None if assignment is None else gathered(assignment["partitions"])
     if has is None and protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"]:
         has = {}  # A leader that assigns nothing to a member may send no bytes at all.
-    return Member(**{name: member[name] for name in CLIENT}, topics=topics, has=has)
+    return Member.of(member, topics=topics, has=has)
 
 
 def _mode(protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing) -> str | None:

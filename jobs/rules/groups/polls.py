@@ -12,7 +12,7 @@ from typing import Any
 from jobs.rules.groups import classic
 from jobs.rules.groups.compare import by_identity
 from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, Told, skipped
-from jobs.rules.groups.state import CLASSIC, CLIENT, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
+from jobs.rules.groups.state import CLASSIC, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 GONE = "gone"
@@ -170,9 +170,9 @@ def _standing(row: Row) -> Standing | None:
 def _member(type_: str, topology_epoch: int | None, member: Row) -> Member:
     names = ("active_tasks", "target_active_tasks") if type_ == STREAMS else ("assigned", "target")
     has, to_have = (None if member[name] is None else gathered(member[name]) for name in names)
-    asked = {name: member[name] for name in (*CLIENT, "topics", "epoch")} | {"pattern": member["regex"]}
+    asked = {"topics": member["topics"], "pattern": member["regex"], "topology_epoch": topology_epoch}
     by_id = type_ not in (CLASSIC, STREAMS)
-    return Member(**asked, topology_epoch=topology_epoch, has=has, to_have=to_have, by_id=by_id)
+    return Member.of(member, **asked, has=has, to_have=to_have, by_id=by_id, epoch=member["epoch"])
 
 
 def _topics(row: Row) -> dict[str, str]:

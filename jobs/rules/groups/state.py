@@ -87,6 +87,11 @@ class Member:
     epoch: int | None = None
     state: int | None = None
 
+    @classmethod
+    def of(cls, row: Row, **more: Any) -> "Member":
+        """A member as some source says it."""
+        return cls(**{name: row[name] for name in CLIENT}, **more)
+
 
 @dataclass(frozen=True)
 class Standing:
