@@ -26,20 +26,15 @@ def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) 
             continue
         is_change = row["prev_leader"] != row["leader"] or hides_leader(row)
         if (row["partition"], row["first_poll"]) not in known and is_change:
-            names = ("leader", "leader_epoch", "prev_leader", "prev_leader_epoch")
-            rows.append(_row(row, Bounds.of_begin(row), **{name: row[name] for name in names}, is_move=has_moved(row)))
+            rows.append(_row(row, Bounds.of_begin(row), is_move=has_moved(row)))
         if row["end_reason"] is not None:
             last = {"prev_leader": row["leader"], "prev_leader_epoch": row["leader_epoch"]}
-            rows.append(_row(row, Bounds.of_end(row), leader=None, leader_epoch=None, **last, is_move=False))
+            rows.append(_row(row | last | {"leader": None, "leader_epoch": None}, Bounds.of_end(row), is_move=False))
     return rows
 
 
-def _row(row: Row, bounds: Bounds, **led: Any) -> Row:
-    return {
-        "cluster_id": row["cluster_id"],
-        "cluster": row["cluster"],
-        "log_partition": row["partition"],
-        **bounds.began,
-        **led,
-        "followed_until": due_at(bounds.before, row["interval_ms"]),
-    }
+def _row(row: Row, bounds: Bounds, *, is_move: bool) -> Row:
+    names = ("cluster_id", "cluster", "leader", "leader_epoch", "prev_leader", "prev_leader_epoch")
+    until = due_at(bounds.before, row["interval_ms"])
+    told = {"log_partition": row["partition"], "is_move": is_move, "followed_until": until, **bounds.began}
+    return {name: row[name] for name in names} | told

@@ -176,7 +176,7 @@ class _Source:
 
     def _split(self, told: Told, recent: Collection[str] = ()) -> tuple[list[Row], list[Row]]:
         """Rows that are settled, and those that may change: those with `recent` ids, and rebalances that are open."""
-        new = (row | {"id": self._id(*key)} for key, row in told.rows.items())
+        new = [row | {"id": self._id(*key)} for key, row in told.rows.items()]
         rows = (self._live | {row["id"]: row for row in new}).values()
         live = {row["id"] for row in rows if row["id"] in recent or _is_open(row)}
         return [row for row in rows if row["id"] not in live], [row for row in rows if row["id"] in live]
@@ -194,12 +194,10 @@ class _Source:
         _, more, longer = stormed(self.memory["storms"], unsettled, self._limits)
         sides = (False, settled, ended, over), (True, unsettled, there, more + longer)
         for is_live, rows, lives, chains in sides:
-            rebalances = [row for row in rows if "event" not in row]
+            told = [row for row in rows if "event" not in row]
             made = {
-                REBALANCES: rebalances,
-                MEMBERS: [
-                    each | {"rebalance_id": row["id"]} for row in rebalances for each in row[MEMBER_ROWS] or [{}]
-                ],
+                REBALANCES: told,
+                MEMBERS: [each | {"rebalance_id": row["id"]} for row in told for each in row[MEMBER_ROWS] or [{}]],
                 EVENTS: [row for row in rows if "event" in row],
                 STORMS: [self._storm(*each) for each in chains],
                 LIVES: [life.row | of_lives for life in lives if life is not None],
