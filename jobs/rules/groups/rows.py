@@ -37,7 +37,7 @@ class Told:
         """Tell a rebalance and its members; returns its row. `after`: the group now, or at its `end`."""
         began, before = rebalance.began, rebalance.before
         # Offsets go back where the log was truncated, so an offset alone is no key.
-        key = (began.log_partition, began.offset, to_micros(began.by)) if began.poll is None else (began.poll,)
+        key = (began.poll,) if began.poll else (began.log_partition, began.offset, to_micros(began.by))
         # Nobody passed that was there before, or is there under another id; who restarted passed once.
         there = by_identity(before.members if before else {}) | by_identity(after.members)
         passed = dict(each for who, each in by_identity(rebalance.passed).items() if who not in there)

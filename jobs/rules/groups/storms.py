@@ -69,10 +69,8 @@ def stormed(kept: Iterable[Any], rows: Iterable[Row], limits: Any) -> tuple[list
         chains[who], chain = chained(chains.get(who, Chains()), time, least[who[0]], window[who[0]])
         over += [(who, chain)] if chain else []
         newest = time[0]
-    for who, each in list(chains.items()):
-        if each.recent[-1][0] + window[who[0]] <= newest:
-            del chains[who]
-            over += [(who, each.chain)] if each.chain else []
+    forgotten = [who for who, each in chains.items() if each.recent[-1][0] + window[who[0]] <= newest]
+    over += [(who, chain) for who in forgotten if (chain := chains.pop(who).chain)]
     longer = [(who, each.chain) for who, each in chains.items() if each.chain]
     return [[who, to_json(each)] for who, each in chains.items()], over, longer
 
