@@ -7,7 +7,7 @@ side by side.
 import gc
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial, reduce
 from typing import Any
 
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from jobs.common import large
 from jobs.common.cli import Again, Job
-from jobs.common.commit import Commit, delete_rows, newest_version, version_of
+from jobs.common.commit import Commit, delete_rows
 from jobs.common.config import Config, Thresholds
 from jobs.common.live import PARTS, LiveRows, in_parts, part_of
 from jobs.common.maker import Maker, job_of
@@ -26,17 +26,16 @@ from jobs.common.rounds import Step, states_of
 from jobs.common.session import COMPILED_FROM, session_for
 from jobs.common.stage import arrow_schema, as_stored, folded, frame_of, packed, packed_in_arrow, side_by_side
 from jobs.rules import round as rules
-from jobs.rules.coordinators import LOG_TOPIC
-from jobs.rules.gold.causes import LOOK_AHEAD, LOOK_AHEAD_POLLS
+from jobs.rules.coordinators import LOG_TOPIC, coordinators
 from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.acceptance import claims
-from jobs.rules.silver.compare import Part, narrow
+from jobs.rules.silver.compare import narrow
 from jobs.rules.silver.state import Row, State
 from jobs.rules.takes import Take, is_due, take
 from schemas import gold, silver
-from schemas.bronze import METADATA_POLLS, TOPIC_COLUMNS
+from schemas.bronze import METADATA_POLLS
 from schemas.internal import STATE
 from schemas.lake import LakeError, ensure_lake
 from schemas.table import PART, Table
@@ -50,8 +49,6 @@ HEADER = (
 )
 """The columns of a header that tell whether a poll has news."""
 
-_OF_RECORD = ("poll_id", "record", "topic", "chunk")
-_OF_TOPIC = tuple(column.name for column in TOPIC_COLUMNS)
 _PARTITIONS = silver.PARTITION_SNAPSHOTS
 _TOPICS = (silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.BROKER_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS)
 """The tables that records of topics, and the header beside them, may change."""
@@ -76,14 +73,11 @@ class History(Maker):
         if "again" in step.takes:
             self._forget(step)
         else:
-            self._states = self._states | {
-                (SILVER, cluster): dict.fromkeys(STATE.column_names)
-                | row
-                | {"done_at": datetime.fromisoformat(row["done_at"])}
-                for cluster, row in step.takes["silver"].items()
-            }
+            for cluster, row in step.takes["silver"].items():
+                done_at = datetime.fromisoformat(row["done_at"])
+                self._states[SILVER, cluster] = dict.fromkeys(STATE.column_names) | row | {"done_at": done_at}
             takes = [Take(cluster, **taken) for cluster, taken in step.takes["clusters"].items()]
-            self._make(takes, step.takes, lambda: step, live, step.round)
+            self._make(takes, step.takes, lambda: step, live)
         self._histories = own
 
     def round(self, now: datetime) -> bool:
@@ -94,8 +88,9 @@ class History(Maker):
         plan: dict[str, Any] = {
             "at": now.isoformat(),
             "thresholds": self._config.thresholds.to_json(),
-            "clusters": {each.cluster: _plain(each) for each in takes},
-            "silver": {} if SILVER in self._histories else self._done_silver(takes),
+            "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
+            # Another job may write more of silver while gold is made.
+            "silver": {} if SILVER in self._histories else {each.cluster: self._done_silver(each) for each in takes},
         }
         # A fold writes nothing, so the plan need not be there before it.
         planned = self._writers.submit(self._rounds.plan, plan)
@@ -114,20 +109,17 @@ class History(Maker):
         if not any((history, cluster) in self._states for history in self._histories):
             raise LakeError(f"{self._lake} has no history of a cluster {cluster!r}; see the aliases in internal.state")
         if SILVER in self._histories:
-            self._check_whole(cluster)
+            of_cluster = F.col("cluster") == cluster
+            states = self._lake.read(self._spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
+            first, since = states.agg(F.min("first_poll"), F.min("valid_from").cast("string")).collect()[0]
+            polls = self._lake.read(self._spark, METADATA_POLLS).where(of_cluster & (F.col("record") == "poll"))
+            if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
+                raise LakeError(
+                    f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls of then: computed "
+                    "again, silver would begin later; nothing was changed. Gold can be computed again: isr_shrink, "
+                    "leader_churn"
+                )
         self._forget(self._rounds.plan({"again": cluster}))
-
-    def _check_whole(self, cluster: str) -> None:
-        """Raise LakeError unless bronze has the poll that silver of the cluster begins with."""
-        of_cluster = F.col("cluster") == cluster
-        states = self._lake.read(self._spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
-        first, since = states.agg(F.min("first_poll"), F.min("valid_from").cast("string")).collect()[0]
-        polls = self._lake.read(self._spark, METADATA_POLLS).where(of_cluster & (F.col("record") == "poll"))
-        if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
-            raise LakeError(
-                f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls of then: computed again, "
-                "silver would begin later; nothing was changed. Gold can be computed again: isr_shrink, leader_churn"
-            )
 
     def _forget(self, step: Step) -> None:
         """Take a cluster out of the histories of a step, and say that it is done."""
@@ -135,10 +127,8 @@ class History(Maker):
         for history in sorted(step.histories):
             for table in HISTORIES[history]:
                 delete_rows(self._spark, self._lake, table, F.col("cluster") == cluster)
-        gone = {
-            (history, cluster): {"history": history, "cluster": cluster, "round": step.round}
-            for history in step.histories
-        }
+        keys = [(history, cluster) for history in step.histories]
+        gone = {key: {"history": key[0], "cluster": cluster, "round": step.round} for key in keys}
         self._rounds.done(step, (self._states | gone).values())
         self._states, self._looked = {key: row for key, row in self._states.items() if key not in gone}, {}
         self._headers.pop(cluster, None)
@@ -150,21 +140,17 @@ class History(Maker):
         """Takes of the clusters whose polls have to become history now."""
         for header in self._new_headers():
             self._headers.setdefault(header["cluster"], {})[header["poll_id"]] = header
-        claimed = self._claimed_ids()
+        claimed, cuts, most = self._claimed_ids(), self._cuts(), self._config.polls_per_round
         found = [
-            Take(cluster, row["cluster_id"], {}, (), row["parts"] or 1)
-            for (history, cluster), row in self._states.items()
-            if history == SILVER and self._lacks_gold(cluster)
+            Take(cluster, row["cluster_id"], {}, (), cuts[cluster])
+            for cluster, row in self._of_silver().items()
+            if self._lacks_gold(cluster)
         ]
         for cluster, by_id in self._headers.items():
             if not by_id or self._lacks_gold(cluster):
                 continue
-            state, row = self._silver_state(cluster), self._states.get((SILVER, cluster))
-            headers = [by_id[poll_id] for poll_id in sorted(by_id)]
-            parts = (row["parts"] if row else None) or 1
-            each = take(
-                cluster, state, parts, headers, claimed_id=claimed.get(cluster), most_polls=self._config.polls_per_round
-            )
+            state, headers = self._silver_state(cluster), [by_id[poll_id] for poll_id in sorted(by_id)]
+            each = take(cluster, state, cuts.get(cluster, 1), headers, claimed_id=claimed.get(cluster), most_polls=most)
             deadlines = [told["deadline"] for (_, of), told in self._states.items() if of == cluster]
             if is_due(each, state, headers, deadlines, now):
                 found.append(each)
@@ -178,17 +164,24 @@ class History(Maker):
     def _new_headers(self) -> list[Row]:
         """Headers of polls that no round has taken, or that wait; those that this job has not seen."""
         rows = self._lake.read(self._spark, METADATA_POLLS).where("record = 'poll'")
+        taken: list[tuple[str, str, int]] = []
         if self._looked:
             beyond = " OR ".join(f"(stream = '{stream}' AND n > {n})" for stream, n in self._looked.items())
             rows = rows.where(F.expr(beyond) | ~F.col("stream").isin(list(self._looked)))
-        elif taken := [place for state in self._states.items() for place in _taken_so_far(state)]:
-            so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint, _newest string")
+        elif taken := [(cluster, *place) for cluster in self._of_silver() for place in self._taken_so_far(cluster)]:
+            so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint")
             rows = rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
-            self._looked = {stream: n for _, stream, n, _ in sorted(taken, key=lambda row: row[2])}
         found = rows.select(*HEADER).toArrow().to_pylist(maps_as_pydicts="strict")
-        for header in found:
-            self._looked[header["stream"]] = max(header["n"], self._looked.get(header["stream"], -1))
+        places = [(stream, n) for _, stream, n in taken] + [(header["stream"], header["n"]) for header in found]
+        for stream, n in places:
+            self._looked[stream] = max(n, self._looked.get(stream, -1))
         return [header for header in found if not self._is_past(header)]
+
+    def _taken_so_far(self, cluster: str) -> list[tuple[str, int]]:
+        """Of each stream, the last poll of a cluster that need not be read again."""
+        state = self._silver_state(cluster)
+        again = dict(map(_place_of, reversed(state.waiting)))
+        return [(stream, min(n, again.get(stream, n + 1) - 1)) for stream, n in state.seen.items()]
 
     def _is_past(self, header: Row) -> bool:
         """Whether the poll was taken, or is of an older stream than one that was: polls in that order would not be
@@ -204,83 +197,68 @@ class History(Maker):
         """Takes of gold, where another job makes silver."""
         self._states = states_of(self._spark, self._lake)
         found = []
-        for (history, cluster), row in self._states.items():
-            if history != SILVER or row["done_poll"] is None:
+        for cluster, row in self._of_silver().items():
+            if row["done_poll"] is None:
                 continue
-            told = [self._states.get((each, cluster)) for each in self._histories]
-            is_new = any((row["changed_poll"] or "") > ((each and each["done_poll"]) or "") for each in told)
-            is_due = any(each and each["deadline"] and each["deadline"] < row["done_at"] for each in told)
-            if is_new or is_due:
+            told = [self._states.get((history, cluster), {}).get("deadline") for history in self._histories]
+            is_due = any(deadline and deadline < row["done_at"] for deadline in told)
+            if is_due or self._gold_behind(cluster) is not None:
                 found.append(Take(cluster, row["cluster_id"], {}, (), row["parts"]))
         return found
 
     def _claimed_ids(self) -> dict[str, str]:
         """Alias -> the cluster id that it stands for."""
-        known = [
-            (cluster, row["cluster_id"], "")
-            for (history, cluster), row in self._states.items()
-            if history == SILVER and row["cluster_id"] is not None
-        ]
+        known = [(cluster, row["cluster_id"], "") for cluster, row in self._of_silver().items()]
         answered = [
             (cluster, header["cluster_id"], poll_id)
             for cluster, headers in self._headers.items()
             for poll_id, header in headers.items()
-            if header["outcome"] == "ok" and header["cluster_id"] is not None
+            if header["outcome"] == "ok"
         ]
-        return claims([*known, *answered])
+        return claims(told for told in (*known, *answered) if told[1] is not None)
+
+    def _of_silver(self) -> dict[str, Row]:
+        """The rows of internal.state of silver, by alias."""
+        return {cluster: row for (history, cluster), row in self._states.items() if history == SILVER}
 
     def _silver_state(self, cluster: str) -> State:
-        row = self._states.get((SILVER, cluster))
-        if row is None:
+        if (row := self._states.get((SILVER, cluster))) is None:
             return State()
-        text, state = self._parsed.get(cluster, ("", State()))
-        if text != row["memory"]:
-            text, state = row["memory"], State.from_json(json.loads(row["memory"]))
-            self._parsed[cluster] = text, state
-        return state
+        if self._parsed.get(cluster, ("",))[0] != row["memory"]:
+            self._parsed[cluster] = row["memory"], State.from_json(json.loads(row["memory"]))
+        return self._parsed[cluster][1]
 
-    def _done_silver(self, takes: Iterable[Take]) -> dict[str, Row]:
-        """How far silver was, fit for JSON: another job may write more of it while gold is made."""
+    def _done_silver(self, take: Take) -> Row:
+        """How far silver of a cluster was, fit for JSON."""
+        row = self._states[SILVER, take.cluster]
         names = ("history", "cluster", "cluster_id", "done_poll", "changed_poll", "parts")
-        rows = [self._states[SILVER, each.cluster] for each in takes]
-        return {
-            row["cluster"]: {name: row[name] for name in names} | {"done_at": row["done_at"].isoformat()}
-            for row in rows
-        }
+        return {name: row[name] for name in names} | {"done_at": row["done_at"].isoformat()}
+
+    def _cuts(self) -> dict[str, int]:
+        """Into how many parts the topics of each cluster are cut, where its live rows lie, by alias."""
+        return {cluster: row["parts"] or 1 for cluster, row in self._of_silver().items()}
+
+    def _is_cut_anew(self, take: Take) -> bool:
+        """Whether the topics of a cluster were cut into fewer parts before, where its live rows still lie."""
+        row = self._states.get((SILVER, take.cluster))
+        return row is not None and (row["parts"] or 1) != take.parts
 
     # --- a round ---
 
     def _make(
-        self,
-        takes: Sequence[Take],
-        plan: Mapping[str, Any],
-        planned: Callable[[], Step],
-        live: LiveRows,
-        number: int | None = None,
+        self, takes: Sequence[Take], plan: Mapping[str, Any], planned: Callable[[], Step], live: LiveRows
     ) -> None:
         """Fold what a round takes, commit its tables side by side, and say that it is done.
 
-        `planned`: waits until the round is planned. `live`: as it was before the round, `number` where that was planned
-        by an earlier run.
+        `planned`: waits until the round is planned. `live`: as it was before the round.
         """
-        partitions = None
-        if any(each.is_large for each in takes) and _PARTITIONS in self._tables_read(takes):
-            # By their version, since Delta's frames show later commits when they are read again.
-            written = number and version_of(self._spark, self._lake, _PARTITIONS, number)
-            version = written - 1 if written else newest_version(self._spark, self._lake, _PARTITIONS)
-            compiling = session_for(self._spark, COMPILED_FROM)
-            partitions = self._lake.read_version(compiling, _PARTITIONS, version).where("is_current")
-            live.forget(_PARTITIONS)
-        made, first = self._folded(takes, plan, live, partitions, number)
+        made, others = self._folded(takes, plan, live)
         step = planned()
         states = [row | {"round": step.round} for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()]
-        others = []
-        if partitions is not None:
-            others = self._commit_in_parts(made.pop(_PARTITIONS, None), first, partitions, takes)
         now = self._states | {(row["history"], row["cluster"]): row for row in states}
         self._write(step, made, live, now, others)
 
-    def _behind(self, takes: Sequence[Take], number: int | None) -> tuple[list[DataFrame], Mapping[str, large.Times]]:
+    def _behind(self, takes: Sequence[Take], live: LiveRows) -> tuple[list[DataFrame], Mapping[str, large.Times]]:
         """Rows of silver that gold has not had yet, and partitions of topics whose settings it has not had, packed; for
         how many partitions one of these rows stands, by alias and key.
         """
@@ -289,7 +267,7 @@ class History(Maker):
             return [], {}
         since = F.broadcast(self._spark.createDataFrame(later, "cluster string, _done string"))
         is_later = F.expr("first_poll > _done OR superseded_poll > _done")
-        read = {table: self._read(table, number).join(since, "cluster") for table in silver.SNAPSHOTS}
+        read = {table: live.read(table).join(since, "cluster") for table in silver.SNAPSHOTS}
         partitions = read.pop(silver.PARTITION_SNAPSHOTS)
         behind = [packed(rows.where(is_later), table) for table, rows in read.items()]
         min_isr = F.max(F.greatest("min_insync_replicas", "prev_min_insync_replicas")).alias("_min_isr")
@@ -304,8 +282,8 @@ class History(Maker):
     def _tables_read(self, takes: Iterable[Take]) -> list[Table]:
         """The tables of which live rows are read."""
         tables: list[Table] = []
-        records = {record for each in takes for record in each.records}
         if SILVER in self._histories:
+            records = {record for each in takes for record in each.records}
             # Where settings change, gold looks at the partitions as they are.
             is_read = not records.isdisjoint({"topic", "configs"}) or any(
                 self._silver_state(each.cluster).missing or self._is_cut_anew(each) for each in takes
@@ -318,26 +296,24 @@ class History(Maker):
 
     def _gold_behind(self, cluster: str) -> str | None:
         """Up to which poll gold is done, where silver has rows of later ones; None where it has none."""
-        row = self._states.get((SILVER, cluster))
-        told = [self._states.get((history, cluster)) for history in self._histories if history in GOLD]
-        done = min(((each and each["done_poll"]) or "" for each in told), default="")
-        return done if told and row is not None and (row["changed_poll"] or "") > done else None
+        changed = self._states.get((SILVER, cluster), {}).get("changed_poll") or ""
+        told = [self._states.get((history, cluster), {}) for history in self._histories if history in GOLD]
+        done = min((each.get("done_poll") or "" for each in told), default=changed)
+        return done if changed > done else None
 
     def _folded(
-        self,
-        takes: Sequence[Take],
-        plan: Mapping[str, Any],
-        live: LiveRows,
-        partitions: DataFrame | None,
-        number: int | None,
-    ) -> tuple[dict[Table, pa.Table], DataFrame | None]:
-        """The rows that the fold makes of each cluster, by table; and live rows of partitions that are made without it.
-
-        `partitions`: where there are large clusters, all live rows of partitions.
+        self, takes: Sequence[Take], plan: Mapping[str, Any], live: LiveRows
+    ) -> tuple[dict[Table, pa.Table], list[Commit]]:
+        """The rows that the fold makes of each cluster, by table; and the commit of partitions, where there are
+        large clusters.
         """
+        tables, partitions = self._tables_read(takes), None
+        if any(each.is_large for each in takes) and _PARTITIONS in tables:
+            tables.remove(_PARTITIONS)
+            partitions = live.read(_PARTITIONS, session_for(self._spark, COMPILED_FROM)).where("is_current")
+            live.forget(_PARTITIONS)
         clusters = {each.cluster: each for each in takes}
         aliases = pa.array(clusters)
-        tables = [table for table in self._tables_read(takes) if partitions is None or table is not _PARTITIONS]
         parts = {part_of(each.claimed_id) for each in takes if each.claimed_id is not None}
         brought = {
             table: rows.filter(pc.is_in(rows["cluster"], aliases)) for table, rows in live.of(tables, parts).items()
@@ -346,25 +322,27 @@ class History(Maker):
         brought[STATE] = pa.Table.from_pylist(states, arrow_schema(STATE))
         sides = [frame_of(self._spark, packed_in_arrow(brought, "cluster", lambda _, rows: rows["cluster"]))]
         many = COMPILED_FROM if partitions is not None else sum(map(len, brought.values()))
-        said, first = self._said(session_for(self._spark, many), takes), None
+        said = self._said(session_for(self._spark, many), takes)
         if partitions is not None:
             of_silver = {each.cluster: self._silver_state(each.cluster) for each in takes}
-            narrowed = large.narrowed(said, sides[0], partitions, clusters=takes, states=of_silver, cuts=self._cuts())
-            said, first = narrowed.said, narrowed.first
-            sides = [narrowed.live, packed(narrowed.partitions, _PARTITIONS)]
-        behind, times = self._behind(takes, number)
-        held = Plan(
-            frozenset(self._histories),
-            Thresholds.from_json(plan["thresholds"]),
-            datetime.fromisoformat(plan["at"]),
-        )
+            said, sides[0], seen, first = large.narrowed(
+                said, sides[0], partitions, clusters=takes, states=of_silver, cuts=self._cuts()
+            )
+            sides.append(packed(seen, _PARTITIONS))
+        behind, times = self._behind(takes, live)
+        limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
         written = [*(table for history in self._histories for table in HISTORIES[history]), STATE]
         small = {each.cluster for each in takes if not each.is_large and self._gold_behind(each.cluster) is None}
-        fold = partial(_fold, clusters, held, times=times, narrowed=small)
+        fold = partial(_fold, clusters, Plan(frozenset(self._histories), limits, at), times=times, narrowed=small)
         made = folded(packed(said, METADATA_POLLS), side_by_side([*sides, *behind]), written, fold)
-        if first is not None and len(led := _coordinators(first)):
-            made[silver.COORDINATORS] = pa.concat_tables([led, *filter(None, [made.get(silver.COORDINATORS)])])
-        return made, first
+        if partitions is None:
+            return made, []
+        if first is not None:
+            began = as_stored(first.where(F.col("topic") == LOG_TOPIC), _PARTITIONS).to_pylist()
+            led = pa.Table.from_pylist(coordinators(began, ()), arrow_schema(silver.COORDINATORS))
+            if len(led):
+                made[silver.COORDINATORS] = pa.concat_tables([led, *filter(None, [made.get(silver.COORDINATORS)])])
+        return made, self._commit_in_parts(made.pop(_PARTITIONS, None), first, partitions, takes)
 
     def _said(self, spark: SparkSession, takes: Sequence[Take]) -> DataFrame:
         """The rows of bronze that the round reads."""
@@ -373,7 +351,7 @@ class History(Maker):
         rows = self._lake.read(spark, METADATA_POLLS)
         if not polls:
             return rows.where("false")
-        numbers = [int(poll_id.rpartition("/")[2]) for _, poll_id, _ in polls]
+        numbers = [_place_of(poll_id)[1] for _, poll_id, _ in polls]
         days = sorted({day for each in takes for day in each.days})
         return (
             rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))
@@ -388,12 +366,8 @@ class History(Maker):
         own, too many for one task. `live`: all live rows. `first`: new ones, whose keys no live row has.
         """
         rows = frame_of(self._spark, arrow_schema(_PARTITIONS).empty_table() if changed is None else changed)
-        of_large = {
-            self._states[SILVER, cluster]["cluster_id"]: cut for cluster, cut in self._cuts().items() if cut > 1
-        }
-        part = large.part_of_partitions(
-            of_large | {str(each.claimed_id): each.parts for each in takes if each.is_large}
-        )
+        cuts = {row["cluster_id"]: row["parts"] or 1 for row in self._of_silver().values()}
+        part = large.part_of_partitions(cuts | {str(each.claimed_id): each.parts for each in takes})
         parts = {row[0] for row in rows.select(part).distinct().collect()}
         for each in takes:
             if each.first_poll or self._is_cut_anew(each):
@@ -406,14 +380,6 @@ class History(Maker):
         placed = reduce(DataFrame.unionByName, (each.select(*_PARTITIONS.column_names) for each in whole))
         placed = placed.withColumn(PART, F.when(F.col("valid_to").isNull(), part))
         return [Commit(_PARTITIONS, placed.repartition(PART), in_parts(parts))]
-
-    def _cuts(self) -> dict[str, int]:
-        """Into how many parts the topics of each cluster are cut, where its live rows lie, by alias."""
-        return {cluster: row["parts"] or 1 for (history, cluster), row in self._states.items() if history == SILVER}
-
-    def _is_cut_anew(self, take: Take) -> bool:
-        """Whether the topics of a cluster were cut into fewer parts before, where its live rows still lie."""
-        return self._cuts().get(take.cluster, take.parts) != take.parts
 
 
 def _fold(
@@ -464,14 +430,12 @@ def _narrowed(
         return news, live
     is_topic = pc.equal(said["record"], "topic")
     is_read = pc.and_(pc.equal(said["record"], "poll"), pc.is_in(said["poll_id"], pa.array(read)))
-    headers = said.select(["poll_id", "is_key_frame", "api_version"]).filter(is_read)
-    of_topics = said.select([*_OF_RECORD, *_OF_TOPIC]).filter(is_topic)
     state = State.from_json(json.loads(silver_state["memory"]))
-    part = narrow(state, headers, Part(of_topics, topics, partitions))
-    kept = partitions if "configs" in take.records else part.partitions
+    told, topics, kept = narrow(state, said.filter(is_read), said.filter(is_topic), topics, partitions)
+    kept = partitions if "configs" in take.records else kept
     return (
-        {METADATA_POLLS.full_name: said.filter(pc.invert(is_topic)), "topics": part.said},
-        {**live, silver.TOPIC_SNAPSHOTS.full_name: part.topics, _PARTITIONS.full_name: kept},
+        {METADATA_POLLS.full_name: said.filter(pc.invert(is_topic)), "topics": told},
+        {**live, silver.TOPIC_SNAPSHOTS.full_name: topics, _PARTITIONS.full_name: kept},
     )
 
 
@@ -488,39 +452,14 @@ def _said_rows(said: pa.Table) -> Iterator[Row]:
     for record in said["record"].unique().to_pylist():
         rows = said.filter(pc.equal(said["record"], record))
         if record != "poll":
-            rows = rows.select([*_OF_RECORD, *(_OF_TOPIC if record == "topic" else [record])])
+            rows = rows.select(large.SAID if record == "topic" else [*large.OF_RECORD, record])
         yield from rows.to_pylist(maps_as_pydicts="strict")
 
 
-def _coordinators(first: DataFrame) -> pa.Table:
-    """Rows of silver.coordinators, of partitions that are made without the fold."""
-    is_known = {"poll": "first_poll", "began_after": "prev_sent_at", "began_before": "valid_from"}
-    rows = first.where(F.col("topic") == LOG_TOPIC).withColumnRenamed("partition", "log_partition")
-    rows = rows.withColumns({name: F.col(of) for name, of in is_known.items()} | {"is_move": F.lit(False)})
-    until = F.greatest(F.lit(LOOK_AHEAD // timedelta(milliseconds=1)), LOOK_AHEAD_POLLS * F.col("interval_ms"))
-    rows = rows.withColumn("followed_until", F.timestamp_micros(F.unix_micros("valid_from") + 1000 * until))
-    return as_stored(rows, silver.COORDINATORS)
-
-
-def _taken_so_far(state: tuple[tuple[str, str], Row]) -> list[tuple[str, str, int, str]]:
-    """cluster, stream, the last poll of it that need not be read again, and the newest stream; of a row of
-    internal.state.
-    """
-    (history, cluster), row = state
-    if history != SILVER:
-        return []
-    of = State.from_json(json.loads(row["memory"]))
-    again = {poll_id.rpartition("/")[0]: int(poll_id.rpartition("/")[2]) for poll_id in reversed(of.waiting)}
-    return [(cluster, stream, min(n, again.get(stream, n + 1) - 1), max(of.seen)) for stream, n in of.seen.items()]
-
-
-def _plain(take: Take) -> dict[str, Any]:
-    """A take as JSON has it."""
-    return {
-        name: dict(value) if isinstance(value, Mapping) else value
-        for name, value in vars(take).items()
-        if name != "cluster"
-    }
+def _place_of(poll_id: str) -> tuple[str, int]:
+    """The stream of a poll, and its number there."""
+    stream, _, n = poll_id.rpartition("/")
+    return stream, int(n)
 
 
 # --- jobs ---

@@ -10,22 +10,20 @@ Each commit carries the number of its round (`txnAppId`, `txnVersion`): Delta pa
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from delta import DeltaTable
 from delta import exceptions as delta
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.common.stage import ddl
 from schemas.lake import Lake
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.commit")
-
-_T = TypeVar("_T")
 
 CONFLICTS = (
     delta.ConcurrentWriteException,
@@ -68,14 +66,11 @@ class Commit:
 
     def write(self, lake: Lake, number: int, *, replacing: bool) -> None:
         """Commit to Delta. `number`: of the round; one that the table has had is passed over."""
-        write = _of_round(self.rows, self.table, number)
-        if self.where is None:
-            _retried(lambda: _save(write.mode("append"), lake, self.table))
-        elif replacing:
-            write = write.mode("overwrite").option("replaceWhere", f"{self.table.live} AND {self.where}")
-            _retried(lambda: _save(write, lake, self.table))
+        if self.where is None or replacing:
+            where = self.where and f"{self.table.live} AND {self.where}"
+            _retried(_save, self.rows, lake, self.table, where, _of_round(self.table, number))
         elif version_of(self.rows.sparkSession, lake, self.table, number) is None:
-            _retried(lambda: self._merge(lake, number))
+            _retried(self._merge, lake, number)
 
     def _merge(self, lake: Lake, number: int) -> None:
         """Do what the overwrite does. The condition names the round, as metadata cannot."""
@@ -93,24 +88,6 @@ class Commit:
             f"WHEN NOT MATCHED BY SOURCE AND {replaced} THEN DELETE",
             rows=self.rows,
         )
-
-
-class Writers:
-    """Commits the tables of a job's rounds, side by side."""
-
-    def __init__(self, spark: SparkSession, lake: Lake) -> None:
-        self._lake, self._replacing = lake, can_replace(spark)
-        self._pool = ThreadPoolExecutor(4, "commits")
-
-    def submit(self, work: Callable[..., _T], *args: Any) -> "Future[_T]":
-        """Do something beside what else there is to do."""
-        return self._pool.submit(work, *args)
-
-    def write(self, commits: Iterable[Commit], number: int) -> None:
-        """Make all commits of a round; raises what the first of them raised that failed."""
-        written = [self._pool.submit(each.write, self._lake, number, replacing=self._replacing) for each in commits]
-        for each in written:
-            each.result()
 
 
 def metadata_of(number: int) -> str:
@@ -140,7 +117,7 @@ def append_rows(
     spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]], number: int | None = None
 ) -> None:
     """Append rows that are here already, in one commit. A `number` that the table has had is passed over."""
-    _save(_of_round(frame(spark, table, rows), table, number).mode("append"), lake, table)
+    _save(frame(spark, table, rows), lake, table, None, _of_round(table, number))
 
 
 def replace_rows(
@@ -156,43 +133,45 @@ def replace_rows(
 
     A `number` that such a commit of the table has had is passed over.
     """
-    writer = _of_round(frame(spark, table, rows), table, number, where).mode("overwrite").option("replaceWhere", where)
-    _retried(lambda: _save(writer, lake, table))
+    _retried(_save, frame(spark, table, rows), lake, table, where, _of_round(table, number, where))
 
 
 def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: Column) -> None:
     """Delete the rows that fulfil `where`; done twice, it changes nothing."""
     rows = DeltaTable.forName if lake.root is None else DeltaTable.forPath
     of = lake.identifier(table) if lake.root is None else lake.path(table)
-    _retried(lambda: rows(spark, of).delete(where))
+    _retried(rows(spark, of).delete, where)
 
 
 def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """Rows that are here already, with the columns of a table that writers give values for."""
-    columns = [column for column in table.columns if column.generated_as is None]
-    ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-    return spark.createDataFrame([tuple(row.get(column.name) for column in columns) for row in rows], ddl).coalesce(1)
+    values = [tuple(map(row.get, table.column_names)) for row in rows]
+    return spark.createDataFrame(values, ddl(table)).coalesce(1)
 
 
-def _of_round(rows: DataFrame, table: Table, number: int | None, where: str = "") -> DataFrameWriter:
-    write = rows.write.format("delta")
+def _of_round(table: Table, number: int | None, where: str = "") -> dict[str, str]:
+    """The options by which Delta passes over a commit of a round that it has."""
     if number is None:
-        return write
-    write = write.option("userMetadata", metadata_of(number))
-    return write.option("txnAppId", f"round {table.full_name} {where}".rstrip()).option("txnVersion", str(number))
+        return {}
+    name = f"round {table.full_name} {where}".rstrip()
+    return {"userMetadata": metadata_of(number), "txnAppId": name, "txnVersion": str(number)}
 
 
-def _save(write: DataFrameWriter, lake: Lake, table: Table) -> None:
+def _save(rows: DataFrame, lake: Lake, table: Table, where: str | None, options: Mapping[str, str]) -> None:
+    """Append rows, or put them in the place of those that fulfil `where`."""
+    write = rows.write.format("delta").options(**options).mode("append")
+    if where is not None:
+        write = write.mode("overwrite").option("replaceWhere", where)
     if lake.root is not None:
         write.save(lake.path(table))
     else:
         write.saveAsTable(lake.identifier(table))
 
 
-def _retried(write: Callable[[], None]) -> None:
+def _retried(write: Callable[..., object], *args: object) -> None:
     for tried in range(1, TRIES + 1):
         try:
-            write()
+            write(*args)
         except CONFLICTS as error:
             if tried == TRIES:
                 raise

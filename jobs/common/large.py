@@ -2,12 +2,11 @@
 
 From digests it follows of which topics something new may be said. Where these have many partitions they are compared in
 slots, by hash of the topic (jobs/rules/silver/compare.py). What differs is folded by cluster like that of any other.
-The first answer of a cluster is not
-compared: its partitions become rows as they are (jobs/rules/silver/compare.py).
+The first answer of a cluster is not compared: its partitions become rows as they are.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -16,61 +15,56 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.common.live import PARTS, part_of
+from jobs.common.live import PARTS, in_parts, part_of
 from jobs.common.stage import (
     arrow_schema,
     column_of,
     ddl,
+    packed,
     packed_ddl,
-    side_by_side_in_arrow,
+    packed_in_arrow,
+    side_by_side,
     struct_of,
     tables_of,
     unpacked,
 )
 from jobs.rules import takes
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import Part, first_rows, narrow, to_look_at
+from jobs.rules.silver.compare import first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Place, Row, State
 from jobs.rules.takes import Take
-from schemas.bronze import METADATA_POLLS
+from schemas.bronze import METADATA_POLLS, TOPIC_COLUMNS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_CONFIGS, TOPIC_SNAPSHOTS
-from schemas.table import PART, Table
+from schemas.table import Table
+
+OF_RECORD = ("poll_id", "record", "topic", "chunk")
+SAID = (*OF_RECORD, *(column.name for column in TOPIC_COLUMNS))
+"""The columns of records of topics."""
 
 _HEADER = ("cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at", "interval_ms")
 _DIGESTS = ("cluster", "poll_id", "topic", "chunk", "present", "digest", "digest_version", "partition_count")
-_SAID = (
-    *("poll_id", "record", "topic", "chunk", "partition_count", "present", "topic_id", "error_code", "is_internal"),
-    *("digest", "digest_version", "partitions"),
-)
 _KEY = ("topic", "partition", "first_poll")
 _COMPARED = {
-    METADATA_POLLS: _SAID,
+    METADATA_POLLS: SAID,
     TOPIC_SNAPSHOTS: ("topic", "topic_id", "partition_count"),
     PARTITION_SNAPSHOTS: (
-        *(*_KEY, "topic_id", "error_code", "leader", "leader_epoch"),
-        *("replicas", "isr", "offline_replicas"),
+        *_KEY,
+        "topic_id",
+        "error_code",
+        "leader",
+        "leader_epoch",
+        "replicas",
+        "isr",
+        "offline_replicas",
     ),
 }
 """The columns of rows that are compared."""
 
 _LOOKED_AT, _MIN_ISR, _DIFFERS = "_looked_at", "_min_isr", "_differs"
 
-
 Times = dict[tuple[str, int, str], int]
 """Key of a row of silver.partition_snapshots -> for how many partitions it stands (gold.news.TIMES)."""
-
-
-@dataclass(frozen=True)
-class Narrowed:
-    """The rows that the fold has to see: of bronze, live ones packed, live ones of partitions. `first`: rows that
-    become live without it.
-    """
-
-    said: DataFrame
-    live: DataFrame
-    partitions: DataFrame
-    first: DataFrame | None
 
 
 @dataclass(frozen=True)
@@ -89,10 +83,6 @@ class _Look:
     min_isr: Mapping[str, int]
 
     @property
-    def alias(self) -> str:
-        return self.take.cluster
-
-    @property
     def is_compared(self) -> bool:
         """Whether partitions have to be compared, for there are too many for one task."""
         return not self.take.first_poll and self.partitions > takes.PARTITIONS_A_PART
@@ -103,38 +93,36 @@ def narrowed(
     live: DataFrame,
     partitions: DataFrame,
     *,
-    clusters: Iterable[Take],
+    clusters: Sequence[Take],
     states: Mapping[str, State],
     cuts: Mapping[str, int],
-) -> Narrowed:
-    """The rows that the fold has to see of a round in which there are large clusters.
+) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame | None]:
+    """The rows that the fold has to see of a round in which there are large clusters: of bronze, live ones packed, live
+    ones of partitions. The last are rows of partitions that become live without it.
 
     `live`: packed. `partitions`: all live rows of partitions. `states`: of silver, by alias. `cuts`: into how many
     parts the topics of a cluster are cut where its live rows lie, by alias.
     """
-    clusters = list(clusters)
     large = {each.cluster: each for each in clusters if each.is_large}
     is_large = F.col("cluster").isin(list(large))
     looks = _looks(said.where(is_large), live.where(is_large), large, states)
     topics = F.broadcast(said.sparkSession.createDataFrame(_topics_of(looks)))
-    firsts = [look for look in looks if look.take.first_poll]
-    first = [_first(said, look) for look in firsts]
-    is_first = F.col("cluster").isin([look.alias for look in firsts])
+    firsts = {alias: look for alias, look in looks.items() if look.take.first_poll}
+    first = [_first(said, look) for look in firsts.values()]
+    is_first = F.col("cluster").isin(list(firsts))
 
     is_kept = ~is_large | (F.col("record") != "topic") | is_first | F.col(_LOOKED_AT)
     said = said.join(topics, ["cluster", "topic"], "left").where(is_kept).select(*METADATA_POLLS.column_names)
-    if first:
-        said = said.withColumn("partitions", F.when(~is_first, F.col("partitions")))
+    said = said.withColumn("partitions", F.when(~is_first, F.col("partitions")))
     of_topic = column_of(TOPIC_SNAPSHOTS)
     is_kept = ~is_large | F.col(of_topic).isNull() | F.col(_LOOKED_AT)
     named = live.withColumn("topic", F.col(of_topic)[0]["topic"])
     live = named.join(topics, ["cluster", "topic"], "left").where(is_kept).select(*live.columns)
 
-    lie_in = _parts(clusters, looks, cuts)
     partitions = partitions.where(F.col("cluster").isin([each.cluster for each in clusters]))
-    partitions = partitions.where(F.col(PART).isin(sorted(lie_in))).join(topics, ["cluster", "topic"], "left")
+    partitions = partitions.where(in_parts(_parts(clusters, looks, cuts))).join(topics, ["cluster", "topic"], "left")
     is_needed = F.col(_LOOKED_AT)
-    if compared := {look.alias: look for look in looks if look.is_compared}:
+    if compared := {alias: look for alias, look in looks.items() if look.is_compared}:
         differing = _compared(said, live, partitions.where(_LOOKED_AT), compared).localCheckpoint()
         is_compared = F.col("cluster").isin(list(compared))
         keys = unpacked(differing, PARTITION_SNAPSHOTS, "cluster").select("cluster", *_KEY, F.lit(True).alias(_DIFFERS))
@@ -144,7 +132,7 @@ def narrowed(
             unpacked(differing, METADATA_POLLS, "cluster"), allowMissingColumns=True
         )
     partitions = partitions.where(~is_large | is_needed | (F.size("isr") <= F.col(_MIN_ISR)))
-    return Narrowed(
+    return (
         said.select(*METADATA_POLLS.column_names),
         live,
         partitions.select(*PARTITION_SNAPSHOTS.column_names),
@@ -158,8 +146,7 @@ def summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, Mapping
 
     `rows`: with `_min_isr`, the highest min.insync.replicas of the topic. To gold (jobs/rules/gold/) partitions are the
     same that were first seen by the same poll and are now as they were then, with a leader, all replicas in sync and
-    more than
-    min.insync.replicas of them.
+    more than min.insync.replicas of them.
     """
     is_quiet = F.coalesce(
         F.col("cluster").isin(list(clusters))
@@ -169,13 +156,12 @@ def summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, Mapping
     )
     same = ("cluster", "first_poll", "leader", F.col("replicas")[0], "error_code")
     first = F.min(F.struct("topic", "partition")).alias("_first")
-    found = rows.where(is_quiet).groupBy(*same).agg(first, F.count("*").alias("_times")).collect()
+    found = rows.where(is_quiet).groupBy(*same).agg(first, F.count("*").alias("_times"))
     times: dict[str, Times] = {}
-    for row in found:
-        times.setdefault(row["cluster"], {})[row["_first"]["topic"], row["_first"]["partition"], row["first_poll"]] = (
-            row["_times"]
-        )
-    keys = [(cluster, *key) for cluster, of_cluster in times.items() for key in of_cluster]
+    keys = []
+    for cluster, *key, count in found.select("cluster", "_first.*", "first_poll", "_times").collect():
+        times.setdefault(cluster, {})[tuple(key)] = count
+        keys.append((cluster, *key))
     named = rows.sparkSession.createDataFrame(keys, "cluster string, topic string, partition int, first_poll string")
     named = F.broadcast(named.withColumn("_is_one", F.lit(True)))
     return rows.join(named, ["cluster", *_KEY], "left").where(~is_quiet | F.col("_is_one")), times
@@ -193,29 +179,28 @@ def part_of_partitions(cuts: Mapping[str, int]) -> Column:
     return part
 
 
-def _part_of_topic(cluster_id: str, topic: str, cut: int) -> int:
-    return PARTS + zlib.crc32(f"{cluster_id}/{topic}".encode()) % cut if cut > 1 else part_of(cluster_id)
-
-
-def _parts(clusters: Iterable[Take], looks: Iterable[_Look], cuts: Mapping[str, int]) -> set[int]:
-    """The parts in which the live rows lie that have to be looked at."""
-    looked = {look.alias: look for look in looks}
+def _parts(clusters: Iterable[Take], looks: Mapping[str, _Look], cuts: Mapping[str, int]) -> set[int]:
+    """The parts in which the live rows lie that have to be looked at; those of partitions as in part_of_partitions."""
     parts: set[int] = set()
     for each in clusters:
+        look, cut = looks.get(each.cluster), cuts.get(each.cluster, 1)
         if each.claimed_id is None:
             continue
-        if (look := looked.get(each.cluster)) is None:
+        if look is None:
             parts.add(part_of(each.claimed_id))
-        else:
-            cut = cuts.get(each.cluster, 1)
-            parts |= {_part_of_topic(each.claimed_id, topic, cut) for topic in (*look.topics, *look.min_isr)}
+            continue
+        for topic in (*look.topics, *look.min_isr):
+            of_topic = PARTS + zlib.crc32(f"{each.claimed_id}/{topic}".encode()) % cut
+            parts.add(of_topic if cut > 1 else part_of(each.claimed_id))
     return parts
 
 
 # --- what has to be looked at: by rows that are few, or small ---
 
 
-def _looks(said: DataFrame, live: DataFrame, large: Mapping[str, Take], states: Mapping[str, State]) -> list[_Look]:
+def _looks(
+    said: DataFrame, live: DataFrame, large: Mapping[str, Take], states: Mapping[str, State]
+) -> dict[str, _Look]:
     headers = said.where("record = 'poll'").select(*_HEADER).toArrow()
     rows = said.where("record = 'topic' AND chunk = 0").select(*_DIGESTS).toArrow()
     topics = unpacked(live, TOPIC_SNAPSHOTS).select("cluster", "topic").toArrow()
@@ -224,46 +209,33 @@ def _looks(said: DataFrame, live: DataFrame, large: Mapping[str, Take], states: 
         settings = said.where("record = 'configs'").select("cluster", "poll_id", "topic", "configs").toArrow()
         settings = settings.to_pylist(maps_as_pydicts="strict")
         known = unpacked(live, TOPIC_CONFIGS).toArrow().to_pylist()
-    return [
-        _look(
-            take,
-            states[alias],
-            headers=_of(alias, headers),
-            rows=_of(alias, rows),
-            topics=_of(alias, topics),
-            min_isr=min_isr_of_changed(
-                [poll_id for poll_id, records in take.polls.items() if "configs" in records],
-                [row for row in settings if row["cluster"] == alias],
-                [row for row in known if row["cluster"] == alias],
-            ),
+    looks = {}
+    for alias, take in large.items():
+        read = [poll for poll, records in take.polls.items() if "topic" in records or poll == take.first_poll]
+        of_poll = pc.is_in(headers["poll_id"], pa.array(read, pa.string()))
+        own = headers.filter(pc.and_(pc.equal(headers["cluster"], alias), of_poll))
+        if take.first_poll:
+            looks[alias] = _Look(take, states[alias], own, [], 0, {})
+            continue
+        told, there = (each.filter(pc.equal(each["cluster"], alias)) for each in (rows, topics))
+        names = to_look_at(states[alias], own, told, there)
+        listed = pc.sum(told.filter(pc.is_in(told["topic"], names))["partition_count"]).as_py() or 0
+        min_isr = min_isr_of_changed(
+            [poll_id for poll_id, records in take.polls.items() if "configs" in records],
+            [row for row in settings if row["cluster"] == alias],
+            [row for row in known if row["cluster"] == alias],
         )
-        for alias, take in large.items()
-    ]
+        looks[alias] = _Look(take, states[alias], own, names.to_pylist(), listed, min_isr)
+    return looks
 
 
-def _look(
-    take: Take, state: State, *, headers: pa.Table, rows: pa.Table, topics: pa.Table, min_isr: Mapping[str, int]
-) -> _Look:
-    read = [poll_id for poll_id, records in take.polls.items() if "topic" in records or poll_id == take.first_poll]
-    headers = headers.filter(pc.is_in(headers["poll_id"], pa.array(read, pa.string())))
-    if take.first_poll:
-        return _Look(take, state, headers, [], 0, {})
-    names = to_look_at(state, headers, rows, topics)
-    listed = rows.filter(pc.is_in(rows["topic"], names))["partition_count"]
-    return _Look(take, state, headers, names.to_pylist(), pc.sum(listed).as_py() or 0, min_isr)
-
-
-def _of(alias: str, rows: pa.Table) -> pa.Table:
-    return rows.filter(pc.equal(rows["cluster"], alias))
-
-
-def _topics_of(looks: Iterable[_Look]) -> pa.Table:
+def _topics_of(looks: Mapping[str, _Look]) -> pa.Table:
     """cluster, topic, whether it is looked at, and min.insync.replicas where that may have changed."""
     rows: list[Row] = []
-    for look in looks:
+    for alias, look in looks.items():
         looked_at = set(look.topics)
         rows += [
-            {"cluster": look.alias, "topic": topic, _LOOKED_AT: topic in looked_at, _MIN_ISR: look.min_isr.get(topic)}
+            {"cluster": alias, "topic": topic, _LOOKED_AT: topic in looked_at, _MIN_ISR: look.min_isr.get(topic)}
             for topic in looked_at.union(look.min_isr)
         ]
     names = [("cluster", pa.string()), ("topic", pa.string()), (_LOOKED_AT, pa.bool_()), (_MIN_ISR, pa.int32())]
@@ -275,12 +247,12 @@ def _topics_of(looks: Iterable[_Look]) -> pa.Table:
 
 def _first(said: DataFrame, look: _Look) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
+    alias, schema = look.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
     is_said = (F.col("poll_id") == look.take.first_poll) & (F.col("record") == "topic")
-    rows = said.where((F.col("cluster") == look.alias) & is_said)
+    rows = said.where((F.col("cluster") == alias) & is_said)
     [header] = look.headers.to_pylist()
     place, version = Place(poll_of(header, None), None), header["api_version"]
-    cluster = {"cluster_id": look.take.claimed_id, "cluster": look.alias}
-    schema = arrow_schema(PARTITION_SNAPSHOTS)
+    cluster = {"cluster_id": look.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -296,53 +268,33 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
 
 def _compared(said: DataFrame, live: DataFrame, partitions: DataFrame, looks: Mapping[str, _Look]) -> DataFrame:
     """Rows of bronze about topics, and keys of live partitions, that the fold has to see; packed, with `cluster`."""
-    known = unpacked(live, TOPIC_SNAPSHOTS)
-    slots = {alias: look.take.parts for alias, look in looks.items()}
-    topics, compared = _slotted(known, TOPIC_SNAPSHOTS, slots), _slotted(partitions, PARTITION_SNAPSHOTS, slots)
-    sides = (
-        _slotted(said.where("record = 'topic'"), METADATA_POLLS, slots),
-        topics.unionByName(compared, allowMissingColumns=True),
-    )
-    states = {
-        alias: replace(look.state, topic_digests={name: of for name in look.topics if (of := _digest(look, name))})
-        for alias, look in looks.items()
-    }
-    headers = {alias: look.headers for alias, look in looks.items()}
-    made = {METADATA_POLLS: _SAID, PARTITION_SNAPSHOTS: _KEY}
+    cut = F.lit(1)
+    for alias, look in looks.items():
+        cut = F.when(F.col("cluster") == alias, look.take.parts).otherwise(cut)
+    slot = F.pmod(F.crc32("topic"), cut)
+
+    def slotted(rows: DataFrame, table: Table) -> DataFrame:
+        of_clusters = rows.where(F.col("cluster").isin(list(looks))).withColumn("_slot", slot)
+        return packed(of_clusters, table, ("cluster", "_slot"), _COMPARED[table])
+
+    topics = slotted(unpacked(live, TOPIC_SNAPSHOTS), TOPIC_SNAPSHOTS)
+    known = side_by_side([topics, slotted(partitions, PARTITION_SNAPSHOTS)])
+    told = slotted(said.where("record = 'topic'"), METADATA_POLLS)
+    headers, states = {}, {}
+    for alias, look in looks.items():
+        digests = {topic: of for topic in look.topics if (of := look.state.topic_digests.get(topic))}
+        headers[alias], states[alias] = look.headers, replace(look.state, topic_digests=digests)
+    made = {METADATA_POLLS: SAID, PARTITION_SNAPSHOTS: _KEY}
     types = {column_of(table): struct_of(table, names) for table, names in made.items()}
     columns = ", ".join(packed_ddl(table, names) for table, names in made.items())
 
     def of_slot(key: tuple[pa.Scalar, ...], said: pa.Table, live: pa.Table) -> pa.Table:
         alias = key[0].as_py()
-        packed = tables_of(said) | tables_of(live)
-        found = narrow(
-            states[alias],
-            headers[alias],
-            Part(*(packed[table.full_name] for table in (METADATA_POLLS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS))),
-        )
-        rows = {column_of(METADATA_POLLS): found.said, column_of(PARTITION_SNAPSHOTS): found.partitions}
-        return pa.concat_tables(
-            side_by_side_in_arrow({"cluster": alias}, column, _structs(of_table, types[column]), types)
-            for column, of_table in rows.items()
-        )
+        rows = tables_of(said) | tables_of(live)
+        part = (rows[table.full_name] for table in (METADATA_POLLS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS))
+        told, _, known = narrow(states[alias], headers[alias], *part)
+        left = {METADATA_POLLS: told, PARTITION_SNAPSHOTS: known}
+        return packed_in_arrow(left, "cluster", lambda *_: alias, types)
 
-    one, other = (side.groupBy("cluster", "_slot") for side in sides)
-    return one.cogroup(other).applyInArrow(of_slot, f"cluster string, {columns}")
-
-
-def _digest(look: _Look, topic: str) -> str | None:
-    return look.state.topic_digests.get(topic)
-
-
-def _slotted(rows: DataFrame, table: Table, slots: Mapping[str, int]) -> DataFrame:
-    """Rows of these clusters, packed, with the slot of their topic."""
-    cut = reduce(lambda rest, of: F.when(F.col("cluster") == of[0], of[1]).otherwise(rest), slots.items(), F.lit(1))
-    slot = F.pmod(F.crc32("topic"), cut).alias("_slot")
-    rows = rows.where(F.col("cluster").isin(list(slots)))
-    return rows.select("cluster", slot, F.array(F.struct(*_COMPARED[table])).alias(column_of(table)))
-
-
-def _structs(rows: pa.Table, type_: pa.StructType) -> pa.StructArray:
-    return pa.StructArray.from_arrays(
-        [rows[field.name].combine_chunks().cast(field.type) for field in type_], fields=list(type_)
-    )
+    by = ("cluster", "_slot")
+    return told.groupBy(*by).cogroup(known.groupBy(*by)).applyInArrow(of_slot, f"cluster string, {columns}")

@@ -3,14 +3,16 @@ them.
 """
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from jobs.common.commit import newest_version, version_of
 from jobs.common.stage import arrow_schema, as_stored
+from schemas.lake import Lake
 from schemas.table import PART, Table
 
 PARTS = 16
@@ -31,12 +33,22 @@ def in_parts(parts: Iterable[int]) -> str:
 
 
 class LiveRows:
-    """The live rows of tables. `read`: a table -> its rows, as they were before the round that is made."""
+    """The live rows of tables. `number`: of a planned round, before which rows are read; None: as they are now."""
 
-    def __init__(self, read: Callable[[Table], DataFrame]) -> None:
-        self._read = read
+    def __init__(self, spark: SparkSession, lake: Lake, number: int | None = None) -> None:
+        self._spark, self._lake, self._number = spark, lake, number
         self._rows: dict[Table, pa.Table] = {}
         self._parts: dict[Table, set[int]] = {}
+
+    def read(self, table: Table, fixed_in: SparkSession | None = None) -> DataFrame:
+        """All rows of a table. Later commits may show where the frame is read again, but not if it is `fixed_in` a
+        session.
+        """
+        written = None if self._number is None else version_of(self._spark, self._lake, table, self._number)
+        if written is None and fixed_in is None:
+            return self._lake.read(self._spark, table)
+        version = newest_version(self._spark, self._lake, table) if written is None else written - 1
+        return self._lake.read_version(fixed_in or self._spark, table, version)
 
     def of(self, tables: Iterable[Table], parts: Iterable[int]) -> dict[Table, pa.Table]:
         """The live rows of these parts. Parts that no round has asked for are read, table beside table."""
@@ -47,7 +59,7 @@ class LiveRows:
         return {table: of_parts(self._known(table), parts) for table in tables}
 
     def _load(self, table: Table, parts: set[int]) -> None:
-        rows = as_stored(self._read(table).where(f"{table.live} AND {in_parts(parts)}"), table)
+        rows = as_stored(self.read(table).where(f"{table.live} AND {in_parts(parts)}"), table)
         self._rows[table] = pa.concat_tables([self._known(table), rows])
         self._parts.setdefault(table, set()).update(parts)
 

@@ -4,18 +4,19 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from jobs.common import commit
 from jobs.common.cli import Job
-from jobs.common.commit import Commit, Writers
+from jobs.common.commit import Commit
 from jobs.common.config import Config
 from jobs.common.live import LiveRows, in_parts, parts_of, replaced
-from jobs.common.rounds import Rounds, State, Step, read_before, states_of
+from jobs.common.rounds import Rounds, State, Step, states_of
 from jobs.common.stage import frame_of
 from jobs.rules.takes import NOTED_AFTER
 from schemas.lake import ensure_lake
@@ -37,15 +38,16 @@ class Maker(ABC):
 
     def __init__(self, spark: SparkSession, config: Config, histories: Sequence[str]) -> None:
         self._spark, self._lake, self._config = spark, config.lake, config
-        self._writers = Writers(spark, config.lake)
-        self._live = LiveRows(partial(config.lake.read, spark))
+        self._replacing = commit.can_replace(spark)
+        self._writers = ThreadPoolExecutor(4, "commits")
+        self._live = LiveRows(spark, config.lake)
         self._rounds = Rounds(spark, config.lake, histories)
         self._states: dict[tuple[str, str], State]
         """By history and alias."""
         for step in self._rounds.to_finish:
             log.info("round %d was planned and not done: it is made again", step.round)
-            self._states = states_of(spark, self._lake, step.round)
-            self._finish(step, LiveRows(partial(self._read, number=step.round)))
+            self._states = states_of(spark, self._lake)
+            self._finish(step, LiveRows(spark, self._lake, step.round))
         self._states = states_of(spark, self._lake)
 
     @abstractmethod
@@ -62,10 +64,6 @@ class Maker(ABC):
             pass
         if whole:
             self.round(datetime.now(UTC) + NOTED_AFTER)
-
-    def _read(self, table: Table, number: int | None = None) -> DataFrame:
-        """A table as it is now, or was before a round."""
-        return read_before(self._spark, self._lake, table, number)
 
     def _write(
         self,
@@ -88,7 +86,11 @@ class Maker(ABC):
             rows = replaced(table, live.of([table], parts)[table], changed, self.by)
             commits.append(Commit(table, frame_of(self._spark, rows), in_parts(parts)))
             kept.append((table, parts, rows))
-        self._writers.write(commits, step.round)
+        written = [
+            self._writers.submit(each.write, self._lake, step.round, replacing=self._replacing) for each in commits
+        ]
+        for each in written:
+            each.result()  # Raises what the first of them raised that failed.
         self._rounds.done(step, states.values())
         self._states = states
         for table, parts, rows in kept:

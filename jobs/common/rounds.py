@@ -14,17 +14,16 @@ import json
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import CONFLICTS, append_rows, replace_rows, version_of
+from jobs.common.commit import CONFLICTS, append_rows, replace_rows
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake, LakeError
-from schemas.table import Table
 
 Takes = dict[str, Any]
 """The polls, offsets and thresholds that a round takes, fit for JSON."""
@@ -76,14 +75,8 @@ def unfinished(steps: Iterable[Step], done: Mapping[str, int], histories: Collec
 
 def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:
     """The step by which another writer has taken over one of `histories`, among those after the writer's own last."""
-    return next(
-        (
-            each
-            for each in steps
-            if each.step == "started" and each.writer != writer and each.histories.intersection(histories)
-        ),
-        None,
-    )
+    started = (each for each in steps if each.step == "started" and each.writer != writer)
+    return next((each for each in started if each.histories.intersection(histories)), None)
 
 
 class Rounds:
@@ -97,27 +90,24 @@ class Rounds:
         self.histories = frozenset(histories)
         self.writer = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         self._last = self._read().agg(F.max("round")).collect()[0][0] or 0
-        self._last, _ = self._number(Step(0, "started", self.histories, self.writer))
+        self._add("started", {})
         # Nobody else may commit what is planned from now on, but those who planned before this job said that it starts
         # may. Rounds that are done are left out by Spark: there are as many as the lake is old.
         last = lake.read(spark, STATE).groupBy("history").agg(F.max("round").alias("round"))
         done = {row.history: row.round for row in last.collect()}
         is_done = F.col("round") <= min(done.get(history, 0) for history in histories)
-        self.to_finish = unfinished(
-            _steps(self._read().where(~is_done | (F.col("step") == "started"))), done, self.histories
-        )
+        steps = _steps(self._read().where(~is_done | (F.col("step") == "started")))
+        self.to_finish = unfinished(steps, done, self.histories)
 
     def plan(self, takes: Takes) -> Step:
         """Say what a new round takes. Raises OvertakenError where another job makes one of the histories now."""
-        step = Step(0, "planned", self.histories, self.writer, takes)
-        before, (self._last, steps) = self._last, self._number(step)
-        since = [each for each in steps if before < each.round < self._last]
-        if (other := overtaken_by(since, self.writer, self.histories)) is not None:
+        step, before = self._add("planned", takes)
+        if (other := overtaken_by(before, self.writer, self.histories)) is not None:
             raise OvertakenError(
                 f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of {self._lake} now; "
                 "nothing is lost, this one ends"
             )
-        return replace(step, round=self._last)
+        return step
 
     def done(self, step: Step, states: Iterable[State]) -> None:
         """Say that a planned round is in the tables. `states`: the rows of the histories after it."""
@@ -128,29 +118,20 @@ class Rounds:
             names = ", ".join(f"'{history}'" for history in sorted(step.histories))
             replace_rows(self._spark, self._lake, STATE, rows, f"history IN ({names})", number=step.round)
 
-    def _number(self, step: Step) -> tuple[int, list[Step]]:
-        """Append the step under the next number that nobody has; returns the number, and the steps since this job's
-        last.
-        """
+    def _add(self, kind: str, takes: Takes) -> tuple[Step, list[Step]]:
+        """Append a step under the next number that nobody has; with it, those since this job's last."""
         number = self._last + 1
         while True:
+            step = Step(number, kind, self.histories, self.writer, takes)
             with suppress(*CONFLICTS):  # Somebody else was first.
-                self._append(replace(step, round=number), number)
+                row = vars(step) | {"histories": sorted(self.histories), "at": datetime.now(UTC)}
+                row["takes"] = json.dumps(takes, separators=(",", ":")) if takes else None
+                append_rows(self._spark, self._lake, ROUNDS, [row], number)
             steps = _steps(self._read().where(F.col("round") > self._last))
             if any((each.round, each.writer) == (number, self.writer) for each in steps):
-                return number, steps
+                self._last = number
+                return step, [each for each in steps if each.round < number]
             number = max((each.round for each in steps), default=number - 1) + 1
-
-    def _append(self, step: Step, number: int | None = None) -> None:
-        row = {
-            "round": step.round,
-            "step": step.step,
-            "histories": sorted(step.histories),
-            "writer": step.writer,
-            "at": datetime.now(UTC),
-            "takes": json.dumps(step.takes, separators=(",", ":")) if step.takes else None,
-        }
-        append_rows(self._spark, self._lake, ROUNDS, [row], number)
 
     def _read(self) -> DataFrame:
         return self._lake.read(self._spark, ROUNDS)
@@ -163,15 +144,10 @@ def _steps(rows: DataFrame) -> list[Step]:
     ]
 
 
-def states_of(spark: SparkSession, lake: Lake, before: int | None = None) -> dict[tuple[str, str], State]:
-    """The state of each history and alias, as it is or was before a round."""
-    rows = lake.read(spark, STATE).where("true" if before is None else f"round < {before}")
-    newest = rows.groupBy("history", "cluster").agg(F.max("round").alias("round"))
-    found = rows.join(F.broadcast(newest), ["history", "cluster", "round"]).where("memory IS NOT NULL")
-    return {(row["history"], row["cluster"]): row for row in found.select(*STATE.column_names).toArrow().to_pylist()}
-
-
-def read_before(spark: SparkSession, lake: Lake, table: Table, number: int | None) -> DataFrame:
-    """The rows of a table as they were before a round; None: as they are now."""
-    version = None if number is None else version_of(spark, lake, table, number)
-    return lake.read(spark, table) if version is None else lake.read_version(spark, table, version - 1)
+def states_of(spark: SparkSession, lake: Lake) -> dict[tuple[str, str], State]:
+    """The state of each history and alias, as in internal.state: a planned round that is not done has none."""
+    newest = F.max_by(F.struct(*STATE.column_names), "round").alias("row")
+    found = (
+        lake.read(spark, STATE).groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
+    )
+    return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}

@@ -10,7 +10,6 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -23,7 +22,6 @@ Row = dict[str, object]
 Fold = Callable[[str, Mapping[str, pa.Table], Mapping[str, pa.Table]], Mapping[str, Sequence[Row]]]
 """Makes rows by table of a key's news and live rows, both by the full names of their tables."""
 
-TABLE = "_table"
 BATCH = 10_000
 """Rows that are handed back at a time."""
 
@@ -60,9 +58,11 @@ def packed_ddl(table: Table, names: Iterable[str] = ()) -> str:
 # --- in Spark ---
 
 
-def packed(rows: DataFrame, table: Table, key: Sequence[str] = ("cluster",)) -> DataFrame:
-    """`rows` of a table as one column beside the key."""
-    return rows.select(*key, F.array(F.struct(*table.column_names)).alias(column_of(table)))
+def packed(
+    rows: DataFrame, table: Table, key: Sequence[str] = ("cluster",), names: Sequence[str] | None = None
+) -> DataFrame:
+    """`rows` of a table as one column beside the key: the columns that writers give values for, or `names`."""
+    return rows.select(*key, F.array(F.struct(*(names or table.column_names))).alias(column_of(table)))
 
 
 def side_by_side(parts: Iterable[DataFrame]) -> DataFrame:
@@ -92,35 +92,35 @@ def as_stored(rows: DataFrame, table: Table) -> pa.Table:
 
 
 def packed_in_arrow(
-    rows: Mapping[Table, pa.Table], key: str, of: Callable[[Table, pa.Table], pa.ChunkedArray]
+    rows: Mapping[Table, pa.Table],
+    key: str,
+    of: Callable[[Table, pa.Table], pa.ChunkedArray | str],
+    types: Mapping[str, pa.StructType] | None = None,
 ) -> pa.Table:
-    """Rows of several tables side by side. `of`: the value of the column `key` for each row of a table."""
-    columns = {column_of(table): struct_of(table) for table in rows}
-    return pa.concat_tables(
-        side_by_side_in_arrow({key: of(table, of_table)}, column_of(table), _structs(table, of_table), columns)
-        for table, of_table in rows.items()
-    )
+    """Rows of several tables side by side. `of`: the column `key` of a table's rows, or its value in all. `types`: by
+    the column in which rows travel; None: all columns that writers give values for, which asks Spark.
+    """
+    types = types or {column_of(table): struct_of(table) for table in rows}
+    parts = []
+    for table, of_table in rows.items():
+        type_ = types[column_of(table)]
+        arrays = [of_table[field.name].combine_chunks().cast(field.type) for field in type_]
+        structs = pa.StructArray.from_arrays(arrays, fields=list(type_))
+        parts.append(side_by_side_in_arrow(key, of(table, of_table), column_of(table), structs, types))
+    return pa.concat_tables(parts)
 
 
 def side_by_side_in_arrow(
-    key: Mapping[str, object], column: str, structs: pa.StructArray, columns: Mapping[str, pa.StructType]
+    key: str, of: pa.ChunkedArray | str, column: str, structs: pa.StructArray, types: Mapping[str, pa.StructType]
 ) -> pa.Table:
-    """Rows of one table packed in `column`, beside the other `columns`, which are null. `key`: a value for all, or an
-    array.
+    """Rows of one table packed in `column`, beside the columns of others, which are null. `of`: the column `key`, or
+    its value in all rows.
     """
     size = len(structs)
-    arrays = {name: pa.repeat(pa.scalar(of), size) if isinstance(of, str) else of for name, of in key.items()}
-    for name, type_ in columns.items():
-        one_each = pa.array(np.arange(size + 1, dtype=np.int32))
-        arrays[name] = (
-            pa.ListArray.from_arrays(one_each, structs) if name == column else pa.nulls(size, pa.list_(type_))
-        )
+    arrays = {key: pa.repeat(pa.scalar(of), size) if isinstance(of, str) else of}
+    arrays |= {name: pa.nulls(size, pa.list_(type_)) for name, type_ in types.items()}
+    arrays[column] = pa.ListArray.from_arrays(pa.array(np.arange(size + 1, dtype=np.int32)), structs)
     return pa.table(arrays)
-
-
-def _structs(table: Table, rows: pa.Table) -> pa.StructArray:
-    structs = rows.select(table.column_names).to_struct_array()
-    return structs.combine_chunks() if structs.num_chunks else pa.array([], struct_of(table))
 
 
 def tables_of(rows: pa.Table) -> dict[str, pa.Table]:
@@ -141,22 +141,19 @@ def folded(
 ) -> dict[Table, pa.Table]:
     """The rows that `fold` makes of each key's news and live rows, packed both, by table."""
     types = {column_of(table): struct_of(table) for table in tables}
-    empty = {key: pa.string(), TABLE: pa.string()} | {name: pa.list_(type_) for name, type_ in types.items()}
-    schema = f"`{key}` string, `{TABLE}` string, {', '.join(map(packed_ddl, tables))}"
+    empty = pa.schema([(key, pa.string()), *((name, pa.list_(type_)) for name, type_ in types.items())]).empty_table()
+    schema = f"`{key}` string, {', '.join(map(packed_ddl, tables))}"
 
     def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
         name = values[0].as_py()
-        parts = [pa.schema(list(empty.items())).empty_table()]
+        parts = [empty]
         for table, of_table in fold(name, tables_of(news), tables_of(live)).items():
             column = table.replace(".", "__")
             for since in range(0, len(of_table), BATCH):
                 structs = pa.array(of_table[since : since + BATCH], types[column])
-                parts.append(side_by_side_in_arrow({key: name, TABLE: table}, column, structs, types))
+                parts.append(side_by_side_in_arrow(key, name, column, structs, types))
         return pa.concat_tables(parts)
 
-    made = news.groupBy(key).cogroup(live.groupBy(key)).applyInArrow(of_group, schema).toArrow()
-    return {
-        table: tables_of(made.filter(pc.equal(made[TABLE], table.full_name)))[table.full_name].cast(arrow_schema(table))
-        for table in tables
-        if table.full_name in made[TABLE].unique().to_pylist()
-    }
+    made = tables_of(news.groupBy(key).cogroup(live.groupBy(key)).applyInArrow(of_group, schema).toArrow())
+    of_tables = {table: made[table.full_name].cast(arrow_schema(table)) for table in tables}
+    return {table: rows for table, rows in of_tables.items() if len(rows)}

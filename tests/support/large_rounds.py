@@ -14,7 +14,7 @@ from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import Part, first_rows, narrow, to_look_at
+from jobs.rules.silver.compare import first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import Take, take
@@ -155,21 +155,19 @@ class Rounds:
         current = {
             table: [row for row in live.get(table, ()) if row["valid_to"] is None] for table in (TOPICS, PARTITIONS)
         }
-        part = Part(
+        part = (
             pa.Table.from_pylist(topics, schema=SAID),
             pa.Table.from_pylist(current[TOPICS], schema=LIVE_TOPICS),
             pa.Table.from_pylist(current[PARTITIONS], schema=LIVE_PARTITIONS),
         )
         chunk_0 = pa.Table.from_pylist([row for row in topics if row["chunk"] == 0], schema=SAID)
-        names = set(to_look_at(self.state, headers, chunk_0, part.topics).to_pylist())
-        found = narrow(
+        names = set(to_look_at(self.state, headers, chunk_0, part[1]).to_pylist())
+        told, _, partitions = narrow(
             self.state,
             headers,
-            Part(
-                *(
-                    rows.filter(pa.array([name in names for name in rows["topic"].to_pylist()], pa.bool_()))
-                    for rows in vars(part).values()
-                )
+            *(
+                rows.filter(pa.array([name in names for name in rows["topic"].to_pylist()], pa.bool_()))
+                for rows in part
             ),
         )
         configs = [poll_id for poll_id, records in each.polls.items() if "configs" in records]
@@ -178,7 +176,7 @@ class Rounds:
             [row for row in said if row["record"] == "configs"],
             [row for row in live.get(CONFIGS, ()) if row["valid_to"] is None],
         )
-        kept = {(row["topic"], row["partition"]) for row in found.partitions.to_pylist()}
+        kept = {(row["topic"], row["partition"]) for row in partitions.to_pylist()}
         done = min((self.states[name]["done_poll"] for name in GOLD), default="")
         behind = _min_isr(row for row in live.get(CONFIGS, ()) if _is_later(row, done))
         brought = [
@@ -189,7 +187,7 @@ class Rounds:
             or len(row["isr"]) <= max(min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
         ]
         live = live | {PARTITIONS: brought, TOPICS: [row for row in live.get(TOPICS, ()) if row["topic"] in names]}
-        return live, [*others, *found.said.to_pylist()], []
+        return live, [*others, *told.to_pylist()], []
 
 
 def _is_later(row: Row, done: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.rules.silver import Poll, State, fold, records_to_read
-from jobs.rules.silver.compare import Part, narrow
+from jobs.rules.silver.compare import narrow
 from schemas import silver
 
 TOPICS, PARTITIONS = silver.TOPIC_SNAPSHOTS.full_name, silver.PARTITION_SNAPSHOTS.full_name
@@ -95,17 +95,15 @@ class Lake:
             def of(rows: Iterable[dict[str, Any]], part: int = part) -> list[dict[str, Any]]:
                 return [row for row in rows if sum(row["topic"].encode()) % 2 == part]
 
-            narrowed = narrow(
+            told, topics, partitions = narrow(
                 self.state or State(),
                 pa.Table.from_pylist(headers, schema=HEADERS),
-                Part(
-                    pa.Table.from_pylist(of(row for row in said if row["record"] == "topic"), schema=SAID),
-                    pa.Table.from_pylist(of(live.get(TOPICS, ())), schema=LIVE_TOPICS),
-                    pa.Table.from_pylist(of(live.get(PARTITIONS, ())), schema=LIVE_PARTITIONS),
-                ),
+                pa.Table.from_pylist(of(row for row in said if row["record"] == "topic"), schema=SAID),
+                pa.Table.from_pylist(of(live.get(TOPICS, ())), schema=LIVE_TOPICS),
+                pa.Table.from_pylist(of(live.get(PARTITIONS, ())), schema=LIVE_PARTITIONS),
             )
-            kept += narrowed.said.to_pylist()
-            for table, rows in ((TOPICS, narrowed.topics), (PARTITIONS, narrowed.partitions)):
+            kept += told.to_pylist()
+            for table, rows in ((TOPICS, topics), (PARTITIONS, partitions)):
                 there = {(row["topic"], row.get("partition")) for row in rows.to_pylist()}
                 rest[table] += [row for row in live.get(table, ()) if (row["topic"], row.get("partition")) in there]
         return rest, kept

@@ -6,7 +6,6 @@ which each partition begins, becomes rows of silver as it is.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,15 +27,6 @@ _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr",
 _ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of the topics: rows of bronze about them (record 'topic'), and their live rows of silver."""
-
-    said: pa.Table
-    topics: pa.Table
-    partitions: pa.Table
-
-
 def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table) -> pa.Array:
     """The names of topics that some answer may say something new of; the arguments as for `narrow`.
 
@@ -50,20 +40,23 @@ def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table
     versions = pa.array([int(version) for version, _ in known], pa.int32()).take(place)
     digests = pa.array([bytes.fromhex(digest) for _, digest in known], pa.binary()).take(place)
     same = pc.and_(pc.equal(said["digest_version"], versions), pc.equal(said["digest"], digests))
-    is_new = _named(names, said["topic"].filter(pc.invert(pc.and_kleene(same, said["present"]).fill_null(False))))
-    return names.filter(pa.array(is_new | _is_unsettled(state.missing, headers, said, names)))
+    new = said["topic"].filter(pc.invert(pc.and_kleene(same, said["present"]).fill_null(False)))
+    return names.filter(pa.array(_mask(pc.is_in(names, new)) | _is_unsettled(state.missing, headers, said, names)))
 
 
-def narrow(state: State, headers: pa.Table, part: Part) -> Part:
+def narrow(
+    state: State, headers: pa.Table, said: pa.Table, topics: pa.Table, partitions: pa.Table
+) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Leave out topics that no answer says anything new of, and of topics that are there as before such partitions.
 
-    `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read (records_to_read);
-    what is said in others is left out.
+    `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read (records_to_read).
+    `said`: rows of bronze about topics (record 'topic'); those of other polls are left out. `topics`, `partitions`:
+    live rows of silver. All three of a part of the topics, and so are the answers.
     """
-    names = to_look_at(state, headers, part.said, part.topics)
-    said = _among(_among(part.said, "poll_id", headers["poll_id"]), "topic", names)
-    topics, partitions = (_among(rows, "topic", names) for rows in (part.topics, part.partitions))
-    is_whole = _named(names, said["topic"].filter(pc.invert(_is_as_before(said, topics))))
+    names = to_look_at(state, headers, said, topics)
+    said = _among(_among(said, "poll_id", headers["poll_id"]), "topic", names)
+    topics, partitions = (_among(rows, "topic", names) for rows in (topics, partitions))
+    is_whole = _mask(pc.is_in(names, said["topic"].filter(pc.invert(_is_as_before(said, topics)))))
     is_whole |= _is_unsettled(state.missing, headers, said, names)
 
     versions = _column(headers, "api_version").fill_null(0).to_numpy()
@@ -80,7 +73,7 @@ def narrow(state: State, headers: pa.Table, part: Part) -> Part:
         _column(said, "partitions").flatten().filter(pa.array(kept)),
     )
     at = said.schema.get_field_index("partitions")
-    return Part(said.set_column(at, "partitions", lists), topics, partitions.filter(pc.invert(is_same)))
+    return said.set_column(at, "partitions", lists), topics, partitions.filter(pc.invert(is_same))
 
 
 def first_rows(
@@ -171,12 +164,7 @@ def _in_order(lists: pa.ListArray) -> pa.ListArray:
 
 
 def _among(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
-    return rows.filter(pc.is_in(rows[name], values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values))
-
-
-def _named(names: pa.Array, among: pa.ChunkedArray) -> Mask:
-    """Whether each topic is among others."""
-    return _mask(pc.is_in(names, among.combine_chunks()))
+    return rows.filter(pc.is_in(rows[name], values))
 
 
 def _places(values: pa.ChunkedArray, among: pa.Array) -> Numbers:
