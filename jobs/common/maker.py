@@ -46,7 +46,7 @@ class Maker(ABC):
         """By history and alias."""
         for step in self._rounds.to_finish:
             log.info("round %d was planned and not done: it is made again", step.round)
-            self._states = states_of(spark, self._lake)
+            self._states = states_of(spark, self._lake, step.round)
             self._finish(step, LiveRows(spark, self._lake, step.round))
         self._states = states_of(spark, self._lake)
 

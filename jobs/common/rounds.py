@@ -144,10 +144,11 @@ def _steps(rows: DataFrame) -> list[Step]:
     ]
 
 
-def states_of(spark: SparkSession, lake: Lake) -> dict[tuple[str, str], State]:
-    """The state of each history and alias, as in internal.state: a planned round that is not done has none."""
+def states_of(spark: SparkSession, lake: Lake, before: int | None = None) -> dict[tuple[str, str], State]:
+    """The state of each history and alias, as in internal.state; or as it was before a round, which the run that
+    planned it may be about to end.
+    """
+    rows = lake.read(spark, STATE).where("true" if before is None else f"round < {before}")
     newest = F.max_by(F.struct(*STATE.column_names), "round").alias("row")
-    found = (
-        lake.read(spark, STATE).groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
-    )
+    found = rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
     return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}
