@@ -31,7 +31,7 @@ from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.acceptance import claims
-from jobs.rules.silver.compare import narrow
+from jobs.rules.silver.compare import narrowed_rows
 from jobs.rules.silver.state import Row, State
 from jobs.rules.takes import Take, is_due, take
 from schemas import gold, silver
@@ -90,7 +90,9 @@ class History(Maker):
             "thresholds": self._config.thresholds.to_json(),
             "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
             # Another job may write more of silver while gold is made.
-            "silver": {} if SILVER in self._histories else {each.cluster: self._done_silver(each) for each in takes},
+            "silver": {}
+            if SILVER in self._histories
+            else {each.cluster: self._done_silver(each.cluster) for each in takes},
         }
         # A fold writes nothing, so the plan need not be there before it.
         planned = self._writers.submit(self._rounds.plan, plan)
@@ -187,11 +189,9 @@ class History(Maker):
         """Whether the poll was taken, or is of an older stream than one that was: polls in that order would not be
         history.
         """
-        state = self._silver_state(header["cluster"])
-        if not state.seen or header["poll_id"] in state.waiting:
-            return False
-        stream, n = header["stream"], header["n"]
-        return bool(stream < max(state.seen) or n <= state.seen.get(stream, -1))
+        state, stream = self._silver_state(header["cluster"]), header["stream"]
+        is_past = stream < max(state.seen, default="") or header["n"] <= state.seen.get(stream, -1)
+        return bool(is_past and header["poll_id"] not in state.waiting)
 
     def _new_silver(self) -> list[Take]:
         """Takes of gold, where another job makes silver."""
@@ -228,9 +228,9 @@ class History(Maker):
             self._parsed[cluster] = row["memory"], State.from_json(json.loads(row["memory"]))
         return self._parsed[cluster][1]
 
-    def _done_silver(self, take: Take) -> Row:
+    def _done_silver(self, cluster: str) -> Row:
         """How far silver of a cluster was, fit for JSON."""
-        row = self._states[SILVER, take.cluster]
+        row = self._states[SILVER, cluster]
         names = ("history", "cluster", "cluster_id", "done_poll", "changed_poll", "parts")
         return {name: row[name] for name in names} | {"done_at": row["done_at"].isoformat()}
 
@@ -402,8 +402,8 @@ def _fold(
         live = dict(live)
         of_state = live.pop(STATE.full_name, None)
         states = {} if of_state is None else {row["history"]: row for row in of_state.to_pylist()}
-        if cluster in narrowed and SILVER in plan.histories:
-            news, live = _narrowed(each, states.get(SILVER), news, live)
+        if cluster in narrowed and SILVER in plan.histories and SILVER in states:
+            news, live = narrowed_rows(states[SILVER]["memory"], each, news, live)
         live = needed(live, _topics(news, live))
         brought = {name: of_table.to_pylist(maps_as_pydicts="strict") for name, of_table in live.items()}
         said = [row for of_table in news.values() for row in _said_rows(of_table)]
@@ -414,29 +414,6 @@ def _fold(
         return rules.fold(Taken(cluster, each.claimed_id, each.parts, said, brought, states, is_first), plan)
     finally:
         gc.enable()
-
-
-def _narrowed(
-    take: Take, silver_state: Row | None, news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]
-) -> tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]]:
-    """News and live rows without the topics and partitions that each answer shows as the last accepted one did.
-
-    Where settings may have changed, gold looks at partitions that did not.
-    """
-    said = news[METADATA_POLLS.full_name]
-    read = [poll_id for poll_id, records in take.polls.items() if "topic" in records]
-    topics, partitions = (live.get(table.full_name) for table in (silver.TOPIC_SNAPSHOTS, _PARTITIONS))
-    if silver_state is None or not read or topics is None or partitions is None:
-        return news, live
-    is_topic = pc.equal(said["record"], "topic")
-    is_read = pc.and_(pc.equal(said["record"], "poll"), pc.is_in(said["poll_id"], pa.array(read)))
-    state = State.from_json(json.loads(silver_state["memory"]))
-    told, topics, kept = narrow(state, said.filter(is_read), said.filter(is_topic), topics, partitions)
-    kept = partitions if "configs" in take.records else kept
-    return (
-        {METADATA_POLLS.full_name: said.filter(pc.invert(is_topic)), "topics": told},
-        {**live, silver.TOPIC_SNAPSHOTS.full_name: topics, _PARTITIONS.full_name: kept},
-    )
 
 
 def _topics(news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]) -> pa.Array:

@@ -30,7 +30,7 @@ from jobs.common.stage import (
 )
 from jobs.rules import takes
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import first_rows, narrow, to_look_at
+from jobs.rules.silver.compare import COMPARED, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Place, Row, State
 from jobs.rules.takes import Take
@@ -48,16 +48,7 @@ _KEY = ("topic", "partition", "first_poll")
 _COMPARED = {
     METADATA_POLLS: SAID,
     TOPIC_SNAPSHOTS: ("topic", "topic_id", "partition_count"),
-    PARTITION_SNAPSHOTS: (
-        *_KEY,
-        "topic_id",
-        "error_code",
-        "leader",
-        "leader_epoch",
-        "replicas",
-        "isr",
-        "offline_replicas",
-    ),
+    PARTITION_SNAPSHOTS: (*_KEY, *COMPARED),
 }
 """The columns of rows that are compared."""
 
@@ -81,11 +72,6 @@ class _Look:
     topics: list[str]
     partitions: int
     min_isr: Mapping[str, int]
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether partitions have to be compared, for there are too many for one task."""
-        return not self.take.first_poll and self.partitions > takes.PARTITIONS_A_PART
 
 
 def narrowed(
@@ -122,7 +108,8 @@ def narrowed(
     partitions = partitions.where(F.col("cluster").isin([each.cluster for each in clusters]))
     partitions = partitions.where(in_parts(_parts(clusters, looks, cuts))).join(topics, ["cluster", "topic"], "left")
     is_needed = F.col(_LOOKED_AT)
-    if compared := {alias: look for alias, look in looks.items() if look.is_compared}:
+    # Those with too many partitions for one task.
+    if compared := {alias: look for alias, look in looks.items() if look.partitions > takes.PARTITIONS_A_PART}:
         differing = _compared(said, live, partitions.where(_LOOKED_AT), compared).localCheckpoint()
         is_compared = F.col("cluster").isin(list(compared))
         keys = unpacked(differing, PARTITION_SNAPSHOTS, "cluster").select("cluster", *_KEY, F.lit(True).alias(_DIFFERS))

@@ -59,18 +59,16 @@ def unfinished(steps: Iterable[Step], done: Mapping[str, int], histories: Collec
     A writer that has been overtaken looks at the steps before its plan, and commits nothing.
     """
     last_started: dict[str, str] = {}
-    planned: list[Step] = []
+    found: list[Step] = []
     for each in sorted(steps, key=lambda each: each.round):
         if each.step == "started":
             last_started |= dict.fromkeys(each.histories, each.writer)
-        elif all(last_started.get(history, each.writer) == each.writer for history in each.histories):
-            planned.append(each)
-    return [
-        each
-        for each in planned
-        if each.histories.intersection(histories)
-        and all(done.get(history, 0) < each.round for history in each.histories)
-    ]
+        elif each.histories.intersection(histories) and all(
+            last_started.get(history, each.writer) == each.writer and done.get(history, 0) < each.round
+            for history in each.histories
+        ):
+            found.append(each)
+    return found
 
 
 def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:

@@ -104,8 +104,7 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
 
     changed = [row for of_table in folded.rows.values() for row in of_table if "first_poll" in row]
     polls = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
-    state = folded.state
-    last, settled = state.last, state.settled
+    state, last, settled = folded.state, folded.state.last, folded.state.settled
     row = _state(
         SILVER,
         taken,

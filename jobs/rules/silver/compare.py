@@ -5,6 +5,7 @@ left out is as the last accepted answer said, in every answer of the round. The 
 which each partition begins, becomes rows of silver as it is.
 """
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -19,11 +20,16 @@ from jobs.rules.silver.topic_lives import (
     TRUSTED_EPOCHS_VERSION,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from jobs.rules.takes import Take
+from schemas.bronze import METADATA_POLLS
+from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
-_STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
+COMPARED = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
+"""The columns by which partitions are compared."""
+
 _ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 
 
@@ -74,6 +80,30 @@ def narrow(
     )
     at = said.schema.get_field_index("partitions")
     return said.set_column(at, "partitions", lists), topics, partitions.filter(pc.invert(is_same))
+
+
+def narrowed_rows(
+    memory: str, take: Take, news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]
+) -> tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]]:
+    """Rows of bronze and live rows of one cluster, by table, as `narrow` leaves them.
+
+    Rows of bronze about topics lie apart from others. `memory`: of silver, in JSON. Where settings may have changed,
+    gold looks at partitions that did not.
+    """
+    said = news[METADATA_POLLS.full_name]
+    read = [poll_id for poll_id, records in take.polls.items() if "topic" in records]
+    topics, partitions = (live.get(table.full_name) for table in (TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS))
+    if not read or topics is None or partitions is None:
+        return news, live
+    is_topic = pc.equal(said["record"], "topic")
+    headers = said.filter(pc.and_(pc.equal(said["record"], "poll"), pc.is_in(said["poll_id"], pa.array(read))))
+    state = State.from_json(json.loads(memory))
+    told, topics, kept = narrow(state, headers, said.filter(is_topic), topics, partitions)
+    of_partitions = partitions if "configs" in take.records else kept
+    return (
+        {METADATA_POLLS.full_name: said.filter(pc.invert(is_topic)), "topics": told},
+        {**live, TOPIC_SNAPSHOTS.full_name: topics, PARTITION_SNAPSHOTS.full_name: of_partitions},
+    )
 
 
 def first_rows(
@@ -141,7 +171,7 @@ def _keys(topic: Numbers, partitions: pa.Table) -> pa.Array:
 def _differ(told: pa.Table, known: pa.Table) -> Mask:
     """Whether each partition is told otherwise than the known one in the same place (nulls: none is known)."""
     differ = _mask(pc.is_null(known["partition"]))
-    for name in _STATE:
+    for name in COMPARED:
         one, other = (_as_bytes(_column(rows, name)) for rows in (told, known))
         differ |= _mask(pc.and_(pc.is_valid(one), pc.not_equal(one, other).fill_null(True)))
     return differ
