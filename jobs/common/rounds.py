@@ -117,7 +117,7 @@ class Rounds:
             replace_rows(self._spark, self._lake, STATE, rows, f"history IN ({names})", number=step.round)
 
     def _add(self, kind: str, takes: Takes) -> tuple[Step, list[Step]]:
-        """Append a step under the next number that nobody has; with it, those since this job's last."""
+        """Append a step under the next number that nobody has; returns it, and the steps since this job's last."""
         number = self._last + 1
         while True:
             step = Step(number, kind, self.histories, self.writer, takes)
