@@ -85,14 +85,13 @@ class History(Maker):
         takes = self._new_polls(now) if SILVER in self._histories else self._new_silver()
         if not takes:
             return False
+        # Another job may write more of silver while gold is made.
+        of_gold = [] if SILVER in self._histories else takes
         plan: dict[str, Any] = {
             "at": now.isoformat(),
             "thresholds": self._config.thresholds.to_json(),
             "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
-            # Another job may write more of silver while gold is made.
-            "silver": {}
-            if SILVER in self._histories
-            else {each.cluster: self._done_silver(each.cluster) for each in takes},
+            "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
         # A fold writes nothing, so the plan need not be there before it.
         planned = self._writers.submit(self._rounds.plan, plan)
