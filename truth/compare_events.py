@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from statistics import median
 
 from truth.events import (
@@ -329,8 +329,8 @@ def _judge_cause(
     looked: tuple[Watch, timedelta],
     score: EventScore,
 ) -> None:
-    """The log decides whether it was removed, and whether it went, unless it did about when the look-ahead ended, or
-    while nobody polled.
+    """The log decides whether it was removed, and whether it went, unless it did about when the look-ahead ended, or no
+    poll had to show that.
 
     Where it did both, both are true.
     """
@@ -344,12 +344,23 @@ def _judge_cause(
     width = row.began_before - row.began_after
     went = broker_goes(truth, row.broker_id, row.began_after, row.began_before + look_ahead - width)
     might_have = broker_goes(truth, row.broker_id, row.began_after - width, row.began_before + look_ahead + width)
-    unseen = might_have and watch.has_gap(row.began_before, row.began_before + look_ahead + width)
-    if removed or (went == might_have and not unseen):
+    is_shown = not went or _is_shown_away(watch, truth, row, row.began_before + look_ahead - width)
+    if removed or (went == might_have and is_shown):
         score.decided += 1
         true = [cause for cause, is_true in ((REASSIGNMENT, removed), (BROKER_DOWN, went)) if is_true]
         if row.cause not in (true or STAYED):
             score.misjudged.append(f"{row}: {' and '.join(true) or 'the broker stayed'}")
+
+
+def _is_shown_away(watch: Watch, truth: Truth, row: IsrChange, until: datetime) -> bool:
+    """Whether a poll had to show by then that the broker was not there."""
+    states = truth.brokers[row.broker_id]
+    for state, following in zip_longest(states, states[1:]):
+        if not state.is_alive:
+            poll = watch.certainly_within(max(state.at, row.began_after), following and following.at)
+            if poll is not None and poll.received_at <= until:
+                return True
+    return False
 
 
 def _judge_bounds(row: LeaderChange, transition: Transition, tolerance: timedelta, score: EventScore) -> None:

@@ -4,7 +4,6 @@ import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 from truth.chaos import Entry
@@ -162,12 +161,3 @@ class Watch:
             if poll.left_out is None:
                 return poll
         return None
-
-    def has_gap(self, since: datetime, until: datetime) -> bool:
-        """Whether two accepted polls that follow each other are more than two intervals apart somewhere in between."""
-        return any(
-            before.received_at < until
-            and after.sent_at > since
-            and after.sent_at - before.received_at > 2 * after.interval + self.tolerance
-            for before, after in pairwise(self.polls)
-        )
