@@ -27,15 +27,7 @@ from schemas.lake import ensure_lake
 log = logging.getLogger("kafka_metadata_history.pipeline")
 
 LOOK_EVERY_S = 0.25
-"""How often the pipeline looks whether a batch of polls was committed."""
-
-POLLS_S = 3.0
-"""How long what takes a batch waits until a batch of polls is on its way, at most: the first poll of that may be due at
-once, and history would keep both cores from planning it.
-"""
-
-IS_POLLING = "Processing new data"
-"""Status of a query that has planned a batch (org.apache.spark.sql.execution.streaming.MicroBatchExecution)."""
+"""How often the pipeline looks whether a batch of polls was committed: history is made then."""
 
 PAUSE_S = 60.0
 """How long history, or upkeep, waits where nothing wakes it: a look at the lake costs half a second of a core."""
@@ -87,22 +79,14 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
 def _watch(
     spark: SparkSession, config: Config, queries: dict[str, StreamingQuery], takers: Mapping[str, "Lasting"]
 ) -> None:
-    """Until a query ends, wake what takes its batches when it has committed one, and polls are on their way. Raises
-    OvertakenError.
-    """
+    """Until a query ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
     seen: dict[str, int] = {}
-    committed_at: dict[str, float] = {}
     while not _ended(spark, config, queries):
-        now = time.monotonic()
-        is_polling = queries[poll_metadata.QUERY].status["message"] == IS_POLLING
-        for name, query in queries.items():
-            progress = query.lastProgress
-            if progress is not None and seen.get(name) != progress.batchId:
-                seen[name] = progress.batchId
-                committed_at.setdefault(name, now)
-            if name in committed_at and (is_polling or now - committed_at[name] > POLLS_S):
-                del committed_at[name]
-                takers[name].wake.set()
+        found = {name: query.lastProgress for name, query in queries.items()}
+        batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
+        for name, _ in batches.items() - seen.items():
+            takers[name].wake.set()
+        seen = batches
         for each in takers.values():
             if each.overtaken is not None:
                 raise each.overtaken

@@ -93,54 +93,34 @@ def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) ->
     assert started == []
 
 
-def woken(monkeypatch: pytest.MonkeyPatch, looks: list[tuple[int | None, int | None, bool, float]]) -> list[list[str]]:
-    """What each look wakes: at the newest batches of polls and of the log, None before the first, whether polls are on
-    their way, and seconds.
-    """
-    polls, log = SimpleNamespace(), SimpleNamespace()
-    takers = {name: Lasting(name, lambda: lambda: None) for name in (POLLS, LOG)}
-    left, found, clock = list(looks), [], [0.0]
+def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest batches of polls and of the log at each look, None before the first; then a query has ended."""
+    looks = iter([(None, None), (0, None), (0, 0), (0, 0), (1, 2)])
+    queries: Any = {POLLS: SimpleNamespace(), LOG: SimpleNamespace()}
+    takers = {name: Lasting(name, lambda: lambda: None) for name in queries}
+    woken: list[list[str]] = []
 
     def look(*_: object) -> bool:
-        found.append([name for name, each in takers.items() if each.wake.is_set()])
+        woken.append([name for name, each in takers.items() if each.wake.is_set()])
         for each in takers.values():
             each.wake.clear()
-        if not left:
+        if (batches := next(looks, None)) is None:
             return True
-        of_polls, of_log, is_polling, clock[0] = left.pop(0)
-        for query, batch in ((polls, of_polls), (log, of_log)):
+        for query, batch in zip(queries.values(), batches, strict=True):
             query.lastProgress = None if batch is None else SimpleNamespace(batchId=batch)
-        polls.status = {"message": pipeline.IS_POLLING if is_polling else "Getting offsets from metadata"}
         return False
 
     monkeypatch.setattr(pipeline, "_ended", look)
-    monkeypatch.setattr(pipeline.time, "monotonic", lambda: clock[0])
-    _watch(None, None, {POLLS: polls, LOG: log}, takers)  # type: ignore[arg-type]
-    return found[1:]
-
-
-def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = [(None, None, True, 0), (0, None, True, 1), (0, 0, True, 2), (0, 0, True, 3), (1, 2, True, 4)]
-    assert woken(monkeypatch, looks) == [[], [POLLS], [LOG], [], [POLLS, LOG]]
-
-
-def test_what_takes_a_batch_waits_until_polls_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = [(0, None, False, 0), (0, 0, False, 1), (0, 0, True, 2), (0, 0, False, 3)]
-    assert woken(monkeypatch, looks) == [[], [], [POLLS, LOG], []]
-
-
-def test_what_takes_a_batch_does_not_wait_for_polls_that_are_due_much_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = [(0, None, False, 0), (0, None, False, 2), (0, None, False, 3.1), (0, None, False, 9)]
-    assert woken(monkeypatch, looks) == [[], [], [POLLS], []]
+    _watch(None, None, queries, takers)  # type: ignore[arg-type]
+    assert woken == [[], [], [POLLS], [LOG], [], [POLLS, LOG]]
 
 
 def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_ended", lambda *_: False)
     history, groups = (Lasting(name, lambda: lambda: None) for name in ("history", "groups"))
     groups.overtaken = OvertakenError("another run makes it now")
-    polls = SimpleNamespace(status={"message": ""}, lastProgress=None)
     with pytest.raises(OvertakenError) as raised:
-        _watch(None, None, {POLLS: polls}, {POLLS: history, LOG: groups})  # type: ignore[arg-type]
+        _watch(None, None, {}, {POLLS: history, LOG: groups})  # type: ignore[arg-type]
     assert raised.value is groups.overtaken
 
 
