@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lakes import new_lake
+from tests.support.group_scores import check_scores
 from truth.groups.run import run
 from truth.groups.script import CONSUMER, COOPERATIVE
 
@@ -15,5 +16,4 @@ def test_history_agrees_with_what_happened(spark: SparkSession, tmp_path: Path) 
     # On a slow machine, where members that join at once come a second apart, callbacks of cooperative members told of
     # one rebalance where the log has three. It is not understood yet which of the two is wrong.
     new_lake(spark, tmp_path / "lake")
-    scores = run(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=281, say=print).scores()
-    assert [f"{group}, {fault}" for group, score in scores.items() for fault in score.faults] == []
+    check_scores(run(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=281, say=print).scores(), 2)

@@ -29,6 +29,7 @@ from schemas.lake import Lake
 from tests.lakes import make_history, new_lake, rows_of
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
+from tests.support.group_scores import check_scores
 from tests.support.histories import good_answer
 from tests.support.pipelines import Pipeline, config_file, running, stopped, wait_for
 from truth.administration import Administration
@@ -208,16 +209,7 @@ def test_history_agrees_with_the_log(judged: Judged) -> None:
 
 
 def test_rebalances_agree_with_what_members_said(judged: Judged) -> None:
-    for group, score in judged.groups.items():
-        print(group, score)
-    assert [f"{group}, {fault}" for group, score in judged.groups.items() for fault in score.faults] == []
-    # A history of nothing, or nothing that happened, would agree too.
-    assert len(judged.groups) == 2
-    for score in judged.groups.values():
-        assert score.steps > 15
-        assert score.rebalances > 15
-        assert score.members > 40
-        assert score.events >= 2
+    check_scores(judged.groups, 2)
 
 
 # --- long runs ---
@@ -245,14 +237,18 @@ def test_a_pipeline_killed_twenty_times_loses_nothing(
     with running(config) as pipelined:
         pipelined.wait_for_batches(0)
         time.sleep(chance.uniform(0, 10))
-        for i in range(20):
-            pipelined.end(SIGKILL if i % 2 else SIGTERM)
+        for i in range(1, 20):
+            pipelined.end(SIGKILL)
             pipelined.start()
             pipelined.wait_for_batches(2)
             with stopped(cluster, chance.choice(sorted(cluster.nodes))):
                 # Of a batch that was polled since then, however slow the machine is.
                 pipelined.wait_for_batches(2)
                 time.sleep(chance.uniform(0, 12))
+                pipelined.check_running()
+                if i % 2:
+                    pipelined.end(SIGKILL)
+            time.sleep(0 if i % 2 else chance.uniform(0, 8))
     assert pipeline.main(["--config", str(config), "--once"]) == 0
     lake = Lake(root=str(tmp_path / "lake"))
     check_lake(spark, lake, tmp_path / "afresh")
