@@ -305,6 +305,7 @@ def _fold(
         kept = {row["group_id"]: json.loads(row["memory"]) for row in _rows(live, GROUP_STATES)}
         of_groups = {table.full_name: _by("group_id", _rows(live, table)) for table in groups.TABLES}
         partitions = _partitions(kept, records)
+        read_to = {p: offset for p, (_, offset) in ends.get(cluster, {}).items()}
         missed = {group_id for group_id, partition in partitions.items() if partition in gaps}
         made: dict[str, list[Row]] = {table.full_name: [] for table in TABLES}
         for group_id in sorted({*records, *states, *missed}):
@@ -315,7 +316,7 @@ def _fold(
                 {name: of_table.get(group_id, ()) for name, of_table in of_groups.items()},
                 limits,
                 records=sorted((*records.get(group_id, ()), *gaps.get(partitions.get(group_id), ())), key=_PLACE),
-                read_to={p: offset for p, (_, offset) in ends.get(cluster, {}).items()},
+                read_to=read_to,
                 states=states.get(group_id, ()),
                 log_partition=take.log_partitions and log_partition(group_id, take.log_partitions),
             )
