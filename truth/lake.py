@@ -1,4 +1,4 @@
-"""What a lake says of the cluster that the truth is known of, brought out of Spark."""
+"""Rows of a lake about the cluster with the alias ALIAS, brought out of Spark."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar
