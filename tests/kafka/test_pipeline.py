@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGKILL, SIGTERM
 from threading import Thread
 
 import pytest
@@ -31,7 +31,7 @@ from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.group_scores import check_scores
 from tests.support.histories import good_answer
-from tests.support.pipelines import Pipeline, config_file, running, stopped, wait_for
+from tests.support.pipelines import config_file, running, stopped, wait_for
 from truth.administration import Administration
 from truth.chaos import PROPERTIES as FAULTS
 from truth.chaos import plan, play, topics
@@ -140,19 +140,14 @@ class Judged:
     groups: dict[str, Score]
 
 
-def interrupted(pipeline: Pipeline, by: Signals, after: int) -> Callable[[str], None]:
-    """Prints what is said. With the n-th saying the pipeline is ended, and runs again."""
+def saying(after: int, then: Callable[[], object]) -> Callable[[str], None]:
+    """Prints what is said. With the n-th saying something is done."""
     said = count(1)
-
-    def again() -> None:
-        pipeline.end(by)
-        pipeline.start()
 
     def say(what: str) -> None:
         print(what)
         if next(said) == after:
-            # The script has its own clock.
-            Thread(target=again).start()
+            then()
 
     return say
 
@@ -181,9 +176,13 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
                 pipelined.wait_for_batches(1)
                 steps = plan(SEED, brokers, SECONDS)
                 kept_up = beside.submit(upkeep)
-                journal = play(cluster, administration, steps, interrupted(pipelined, SIGKILL, len(steps) // 2))
+                # The rest waits for polls: faults that nobody sees prove nothing.
+                killed = saying(len(steps) // 2, lambda: (pipelined.again(SIGKILL), pipelined.wait_for_batches(1)))
+                journal = play(cluster, administration, steps, killed)
             scripts = [write(SEED, kind) for kind in (RANGE, CONSUMER)]
-            played = of_groups.play(cluster, scripts, interrupted(pipelined, SIGTERM, 12))
+            # The log keeps what members do meanwhile.
+            terminated = saying(12, Thread(target=pipelined.again, args=[SIGTERM]).start)
+            played = of_groups.play(cluster, scripts, terminated)
             kept_up.result()
             pipelined.wait_for_batches(1)
             pipelined.end(SIGTERM)
@@ -238,8 +237,7 @@ def test_a_pipeline_killed_twenty_times_loses_nothing(
         pipelined.wait_for_batches(0)
         time.sleep(chance.uniform(0, 10))
         for i in range(1, 20):
-            pipelined.end(SIGKILL)
-            pipelined.start()
+            pipelined.again(SIGKILL)
             pipelined.wait_for_batches(2)
             with stopped(cluster, chance.choice(sorted(cluster.nodes))):
                 # Of a batch that was polled since then, however slow the machine is.

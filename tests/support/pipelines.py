@@ -74,6 +74,11 @@ class Pipeline:
                 os.killpg(self._process.pid, by)
             self._process.wait()
 
+    def again(self, by: signal.Signals) -> None:
+        """End the whole process group, and run again."""
+        self.end(by)
+        self.start()
+
     def log(self) -> str:
         return self._log.read_text()
 
