@@ -7,12 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from threading import Thread
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -94,22 +92,20 @@ def polls_of_days(days: int) -> list[dict[str, object]]:
 
 
 class Upkeep:
-    """What is done to a lake beside its pipeline. A cluster was polled there some days, long ago."""
+    """What is done to a lake beside its pipeline, which is made here. A cluster was polled there some days, long ago.
+
+    `past`: the polls of those days.
+    """
 
     def __init__(self, spark: SparkSession, folder: Path, days: int) -> None:
         self.spark, self.folder, self.days, self.dropped = spark, folder, days, 0
-        self.lake = Lake(root=str(folder / "lake"))
-
-    @cached_property
-    def past(self) -> DataFrame:
-        """The polls of those days, which are in bronze and are history from now on."""
-        append_rows(self.spark, self.lake, bronze.METADATA_POLLS, polls_of_days(self.days))
-        wait_for(lambda: not self._states().where("cluster = 'past'").isEmpty(), 300, "history of the past")
-        return self._polls().localCheckpoint()
+        self.lake = new_lake(spark, folder / "lake")
+        append_rows(spark, self.lake, bronze.METADATA_POLLS, polls_of_days(days))
+        self.past = self._polls().localCheckpoint()
 
     def __call__(self) -> None:
         """Retention drops a day, all tables are compacted, vacuumed and validated."""
-        assert not self.past.isEmpty()
+        wait_for(lambda: not self._states().where("cluster = 'past'").isEmpty(), 300, "history of the past")
         self.dropped += 1
         expire_bronze(self.spark, self.lake, RETENTION, FIRST_DAY + timedelta(days=self.dropped) + RETENTION)
         keep_up(self.spark, self.lake, timedelta(days=10_000))
@@ -154,8 +150,8 @@ def saying(after: int, then: Callable[[], object]) -> Callable[[str], None]:
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """A pipeline with all that it can do, beside faults and then beside groups, killed once and terminated once; all
-    tables are tended meanwhile.
+    """A pipeline with all that it can do, beside faults and then beside groups, killed in the middle of the one and
+    terminated in the middle of the other; all tables are tended meanwhile.
     """
     folder = tmp_path_factory.mktemp("everything")
     properties = FAULTS | of_groups.PROPERTIES | WHOLE_LOG
@@ -176,16 +172,16 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
                 pipelined.wait_for_batches(1)
                 steps = plan(SEED, brokers, SECONDS)
                 kept_up = beside.submit(upkeep)
-                # The rest waits for polls: faults that nobody sees prove nothing.
-                killed = saying(len(steps) // 2, lambda: (pipelined.again(SIGKILL), pipelined.wait_for_batches(1)))
-                journal = play(cluster, administration, steps, killed)
+
+                def killed() -> None:
+                    pipelined.again(SIGKILL)
+                    pipelined.wait_for_batches(1)  # Faults that nobody sees prove nothing.
+
+                journal = play(cluster, administration, steps, saying(len(steps) // 2, killed))
             scripts = [write(SEED, kind) for kind in (RANGE, CONSUMER)]
-            # The log keeps what members do meanwhile.
-            terminated = saying(12, Thread(target=pipelined.again, args=[SIGTERM]).start)
-            played = of_groups.play(cluster, scripts, terminated)
+            # After the coordinator's broker stopped. The log keeps what members do from then on.
+            played = of_groups.play(cluster, scripts, saying(36, lambda: pipelined.end(SIGTERM)))
             kept_up.result()
-            pipelined.wait_for_batches(1)
-            pipelined.end(SIGTERM)
         assert pipeline.main(["--config", str(file), "--once"]) == 0
         truth = read_truth(cluster)
     config = load(str(file))
@@ -262,7 +258,6 @@ def test_polling_goes_on_beside_upkeep_for_ten_minutes(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     config = config_file(tmp_path, cluster, poll={"pollsPerBatch": 5})
-    new_lake(spark, tmp_path / "lake")
     upkeep = Upkeep(spark, tmp_path, days=10)
     with running(config) as pipelined:
         pipelined.wait_for_batches(3)
