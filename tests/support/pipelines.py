@@ -11,9 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from jobs.poll_metadata import QUERY
 from local_cluster import LocalCluster
-from schemas import bronze
-from schemas.table import Table
 from tests.worker import SMALL_JVM, worker_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,15 +87,19 @@ class Pipeline:
         assert "Traceback" not in self.log()
 
     def wait_for_batches(self, more: int) -> None:
-        """Wait until their table is there, and so many more batches of polls are committed."""
-        lake = self._config.with_name("lake")
-        until = max(1, commits(lake, bronze.METADATA_POLLS)) + more
+        """Wait until so many more batches of polls are committed."""
+        until = self._batches() + more
 
         def are_there() -> bool:
             self.check_running()
-            return commits(lake, bronze.METADATA_POLLS) >= until
+            return self._batches() >= until
 
         wait_for(are_there, 300, "polls")
+
+    def _batches(self) -> int:
+        """Batches that are done. Others than the pipeline commit to the table."""
+        done = (self._config.parent / "lake/checkpoints" / QUERY / "commits").glob("[0-9]*")
+        return max((int(file.name) + 1 for file in done), default=0)
 
 
 @contextmanager
@@ -115,10 +118,6 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s for {what}"
         time.sleep(0.5)
-
-
-def commits(lake: Path, table: Table) -> int:
-    return len(list((lake / table.schema / table.name / "_delta_log").glob("*.json")))
 
 
 @contextmanager
