@@ -9,7 +9,8 @@ def check_scores(scores: Mapping[str, Score], groups: int) -> None:
     """So many groups, each without a fault."""
     for group, score in scores.items():
         print(group, score)
-    assert [f"{group}, {fault}" for group, score in scores.items() for fault in score.faults] == []
+    faults = [f"{group}, {fault}" for group, score in scores.items() for fault in score.faults]
+    assert not faults, "\n".join(faults)
     # A history of nothing, or nothing that happened, would agree too.
     assert len(scores) == groups
     for score in scores.values():

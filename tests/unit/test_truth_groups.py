@@ -241,6 +241,25 @@ def test_two_generations_are_one_rebalance_only_when_something_moves_in_the_seco
     assert rounds(HAPPENED[5], 4) == [Round(4, 5, 1)]  # called back to nobody
 
 
+def test_nobody_may_be_called_back_of_a_generation_that_another_follows_at_once():
+    in_two = [
+        REBALANCES[0],
+        replace(REBALANCES[1], generation=2, phases=1),
+        replace(REBALANCES[1], prev_generation=2, phases=1),
+    ]
+
+    def is_found(*calls: Call) -> bool:
+        steps = [HAPPENED[0], replace(HAPPENED[1], calls=calls)]
+        found = compare(steps, History(in_two, [])).faults
+        return any("called back" in fault or "rebalances and not" in fault for fault in found)
+
+    late = [each for each in HAPPENED[1].calls if each.told.generation == 3]
+    assert not is_found(*late)
+    assert is_found(*HAPPENED[1].calls)
+    assert is_found(*(replace(each, told=replace(each.told, generation=2)) for each in late))
+    assert is_found(*(replace(each, told=replace(each.told, generation=4)) for each in late))
+
+
 def test_of_a_share_group_the_epoch_before_partitions_have_their_state_may_be_overtaken():
     step = replace(happened("grow", 0, A_ALONE, before=(A_HALF,)), kind=SHARE)
     row = replace(
