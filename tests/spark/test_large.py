@@ -2,12 +2,14 @@
 rows.
 """
 
+import gc
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.common import session
 from jobs.common.commit import append_rows
@@ -125,3 +127,25 @@ def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
         except KilledError:
             return True
     return False
+
+
+def test_a_large_round_leaves_no_frames(
+    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each holds its rows in Java: a driver would have no memory left after some rounds of a million partitions."""
+    monkeypatch.setattr(takes, "PARTITIONS_A_PART", 3)
+    lake = new_lake(spark, tmp_path)
+    bring(spark, lake, histories, 0, 8)
+    history = History(spark, config(lake))
+    gc.collect()
+    before = frames()
+    gc.disable()
+    try:
+        assert history.round(datetime.now(UTC))
+        assert frames() <= before
+    finally:
+        gc.enable()
+
+
+def frames() -> int:
+    return sum(isinstance(each, DataFrame) for each in gc.get_objects())
