@@ -97,7 +97,8 @@ class History(Maker):
         planned = self._writers.submit(self._rounds.plan, plan)
         self._make(takes, plan, planned.result, self._live)
         if any(each.is_large for each in takes):
-            gc.collect()  # Frames let go of their rows in Java when Python collects them, and it has no reason to.
+            # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
+            gc.collect()
         for each in takes:
             waiting = self._silver_state(each.cluster).waiting
             for poll_id in each.polls.keys() - set(waiting):
