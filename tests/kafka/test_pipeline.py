@@ -92,7 +92,7 @@ def polls_of_days(days: int) -> list[dict[str, object]]:
 
 
 class Upkeep:
-    """What is done to a lake beside its pipeline, which is made here. A cluster was polled there some days, long ago.
+    """Makes a lake with polls of some days, long ago, of a cluster `past`; then tends the lake beside a pipeline.
 
     `past`: the polls of those days.
     """

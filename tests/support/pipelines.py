@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from jobs.common.config import load
 from jobs.poll_metadata import QUERY
 from local_cluster import LocalCluster
 from tests.worker import SMALL_JVM, worker_python
@@ -97,8 +98,8 @@ class Pipeline:
         wait_for(are_there, 300, "polls")
 
     def _batches(self) -> int:
-        """Batches that are done. Others than the pipeline commit to the table."""
-        done = (self._config.parent / "lake/checkpoints" / QUERY / "commits").glob("[0-9]*")
+        """The number of batches that the stream has done. Upkeep commits to the table of polls too."""
+        done = Path(load(str(self._config)).checkpoint(QUERY), "commits").glob("[0-9]*")
         return max((int(file.name) + 1 for file in done), default=0)
 
 
