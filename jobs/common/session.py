@@ -42,7 +42,7 @@ def session_for(spark: SparkSession, rows: int) -> SparkSession:
     """The session in which to work on so many rows: `spark`, or one beside it that compiles (conf/spark-defaults.conf
     says not to). That one is kept as long as `spark` is.
     """
-    if rows < COMPILED_FROM or spark.conf.get(_COMPILER, "") != "NO_CODEGEN":
+    if rows < COMPILED_FROM or spark.conf.get(_COMPILER) != "NO_CODEGEN":
         return spark
     if spark not in _COMPILING:
         beside = spark.newSession()

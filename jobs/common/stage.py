@@ -4,7 +4,9 @@ Rows of several tables travel side by side, each in a column of its table: an ar
 others. Without the array Arrow would carry a place for each column of each table in each row.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import ctypes
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from typing import cast
 
@@ -24,6 +26,9 @@ Fold = Callable[[str, Mapping[str, pa.Table], Mapping[str, pa.Table]], Mapping[s
 
 BATCH = 10_000
 """Rows that are handed back at a time."""
+
+SENT_BYTES = 16 * 1024 * 1024
+"""Rows of up to so many bytes are sent to a task as a part of it. Spark serializes tasks in memory."""
 
 
 def ddl(table: Table, names: Iterable[str] = ()) -> str:
@@ -79,8 +84,12 @@ def unpacked(rows: DataFrame, table: Table, *key: str) -> DataFrame:
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows that are here, in one task. PySpark loses what follows an empty chunk (tried with 4.2.0)."""
-    return session_for(spark, len(rows)).createDataFrame(rows.combine_chunks()).coalesce(1)
+    """Rows that are here, in one task; many reach the task by a shuffle.
+
+    PySpark loses what follows an empty chunk (tried with 4.2.0).
+    """
+    frame = session_for(spark, len(rows)).createDataFrame(rows.combine_chunks())
+    return frame.coalesce(1) if rows.nbytes <= SENT_BYTES else frame.repartition(1)
 
 
 def as_stored(rows: DataFrame, table: Table) -> pa.Table:
@@ -136,6 +145,17 @@ def tables_of(rows: pa.Table) -> dict[str, pa.Table]:
 # --- the stage ---
 
 
+def give_back_memory() -> None:
+    """Collect what many rows have left, and let the system have it: processes live on, and would keep a GB of it.
+
+    Only glibc has to be asked for its part.
+    """
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)
+
+
 def folded(
     news: DataFrame, live: DataFrame, tables: Sequence[Table], fold: Fold, key: str = "cluster"
 ) -> dict[Table, pa.Table]:
@@ -144,15 +164,18 @@ def folded(
     empty = pa.schema([(key, pa.string()), *((name, pa.list_(type_)) for name, type_ in types.items())]).empty_table()
     schema = f"`{key}` string, {', '.join(map(packed_ddl, tables))}"
 
-    def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
-        name = values[0].as_py()
-        parts = [empty]
+    def parts_of_group(name: str, news: pa.Table, live: pa.Table) -> Iterator[pa.Table]:
         for table, of_table in fold(name, tables_of(news), tables_of(live)).items():
             column = table.replace(".", "__")
             for since in range(0, len(of_table), BATCH):
                 structs = pa.array(of_table[since : since + BATCH], types[column])
-                parts.append(side_by_side_in_arrow(key, name, column, structs, types))
-        return pa.concat_tables(parts)
+                yield side_by_side_in_arrow(key, name, column, structs, types)
+
+    def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
+        made = pa.concat_tables([empty, *parts_of_group(values[0].as_py(), news, live)])
+        if len(made) > BATCH:
+            give_back_memory()
+        return made
 
     made = tables_of(news.groupBy(key).cogroup(live.groupBy(key)).applyInArrow(of_group, schema).toArrow())
     of_tables = {table: made[table.full_name].cast(arrow_schema(table)) for table in tables}

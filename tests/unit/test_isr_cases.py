@@ -174,7 +174,7 @@ def test_of_a_partition_first_seen_in_a_reassignment_those_that_it_adds_are_not_
 def test_the_third_departure_within_the_window_is_flapping() -> None:
     flaps = [Seen("123"), *[Seen("12"), Seen("123")] * 3]
     rows = rows_of(*flaps)
-    assert departures(rows, "is_flapping", "is_live") == [(False, True), (False, True), (True, True)]
+    assert departures(rows, "is_flapping") == [(False,), (False,), (True,)]
     assert [row["is_flapping"] for row in rows[CHANGES] if row["change"] == "rejoined"] == [None] * 3
     assert not any(row["is_live"] for row in later(*flaps)[CHANGES])
 
@@ -183,6 +183,15 @@ def test_the_third_departure_within_the_window_is_flapping() -> None:
 def test_a_departure_counts_until_the_window_is_over(seconds: float, is_flapping: bool) -> None:
     rows = rows_of(*[Seen("123"), Seen("12"), Seen("123"), Seen("12"), Seen("123"), Seen("12", wait=seconds)])
     assert departures(rows, "is_flapping")[-1] == (is_flapping,)
+
+
+def test_of_a_partition_only_the_departures_that_may_make_the_next_one_flapping_are_kept() -> None:
+    flap, over = [Seen("12"), Seen("123")], Seen("123", wait=61)
+    rows = rows_of(Seen("123"), *flap, over, *flap, over, *flap, over)
+    assert departures(rows, "is_flapping", "is_live") == [(False, False), (False, True), (True, True)]
+    # The second is that by which the incident counts the partition.
+    often = departures(rows_of(Seen("123"), *flap, over, *flap * 9), "is_live")
+    assert often == [(False,), (True,), *[(False,)] * 6, *[(True,)] * 2]
 
 
 # --- incidents ---

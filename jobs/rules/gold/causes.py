@@ -6,6 +6,7 @@ another half second. So a cause is decided when a look-ahead is over, by the sig
 An incident is a stretch in which some ISR lacked the broker. Stretches that are less than a minute apart are one.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -97,13 +98,17 @@ class Broker:
         if incident["partitions_out"] == 0:
             end(incident, Bounds(absence["ended_poll"], absence["ended_after"], absence["ended_before"]))
 
-    def keep(self, at: datetime, flap_window: timedelta) -> Iterator[datetime]:
-        """Decide the causes that are due at a time, and which rows are live; tells when to look at them again."""
+    def keep(self, at: datetime, flaps: int, flap_window: timedelta) -> Iterator[datetime]:
+        """Decide the causes that are due at a time, and which rows are live; tells when to look at them again.
+
+        `flaps`: a departure is flapping if so many, itself among them, are less than `flap_window` old.
+        """
+        later: Counter[Any] = Counter()
         for incident in self.incidents:
             incident["is_live"] = _may_continue(incident, at)
             if incident["is_live"] and incident["ended_before"] is not None:
                 yield incident["ended_before"] + MERGED_WITHIN
-        for absence in self.absences:
+        for absence in reversed(self.absences):
             if absence["cause"] is None:
                 incident = next(each for each in reversed(self.incidents) if each["poll"] <= absence["poll"])
                 if absence["cause_due_at"] < at:
@@ -115,10 +120,14 @@ class Broker:
             # An incident counts a partition once, so a later round has to know by which absence.
             is_counted = self.counted.get(_partition(absence)) is absence and _may_continue(self.incidents[-1], at)
             absence["is_live"] = absence["ended_poll"] is None or absence["cause"] is None or is_counted
-            flaps_until = absence["began_before"] + flap_window
-            if not absence["is_live"] and absence["change"] == LEFT and at < flaps_until:
-                absence["is_live"] = True
-                yield flaps_until
+            if absence["change"] == LEFT:
+                # The next departure is one of them: of those before it only the newest can make it flapping.
+                later[absence["topic"], absence["partition"]] += 1
+                flaps_until = absence["began_before"] + flap_window
+                is_newest = later[absence["topic"], absence["partition"]] < flaps
+                if not absence["is_live"] and is_newest and at < flaps_until:
+                    absence["is_live"] = True
+                    yield flaps_until
 
 
 def _may_continue(incident: Row, at: datetime) -> bool:

@@ -126,8 +126,8 @@ class _Cluster:
 
     def folded(self, settled_at: datetime) -> Folded:
         """The result, with the causes that are due, and which rows are live."""
-        brokers, window = self._brokers.values(), self._thresholds.flap_window
-        deadlines = [at for broker in brokers for at in broker.keep(settled_at, window)]
+        brokers, flaps, window = self._brokers.values(), self._thresholds.flaps, self._thresholds.flap_window
+        deadlines = [at for broker in brokers for at in broker.keep(settled_at, flaps, window)]
         rows = {
             ISR_CHANGES: [*self._came, *(row for broker in brokers for row in broker.absences)],
             ISR_EPISODES: self._episodes,
