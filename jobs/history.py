@@ -24,8 +24,18 @@ from jobs.common.live import PARTS, LiveRows, in_parts, part_of
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
 from jobs.common.session import COMPILED_FROM, session_for
-from jobs.common.stage import arrow_schema, as_stored, folded, frame_of, packed, packed_in_arrow, side_by_side
+from jobs.common.stage import (
+    arrow_schema,
+    as_stored,
+    folded,
+    frame_of,
+    give_back_memory,
+    packed,
+    packed_in_arrow,
+    side_by_side,
+)
 from jobs.rules import round as rules
+from jobs.rules.arrow import rows_of
 from jobs.rules.coordinators import LOG_TOPIC, coordinators
 from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
@@ -98,7 +108,7 @@ class History(Maker):
         self._make(takes, plan, planned.result, self._live)
         if any(each.is_large for each in takes):
             # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
-            gc.collect()
+            give_back_memory()
         for each in takes:
             waiting = self._silver_state(each.cluster).waiting
             for poll_id in each.polls.keys() - set(waiting):
@@ -175,7 +185,7 @@ class History(Maker):
         elif taken := [(cluster, *place) for cluster in self._of_silver() for place in self._taken_so_far(cluster)]:
             so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint")
             rows = rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
-        found = rows.select(*HEADER).toArrow().to_pylist(maps_as_pydicts="strict")
+        found = rows_of(rows.select(*HEADER).toArrow())
         places = [(stream, n) for _, stream, n in taken] + [(header["stream"], header["n"]) for header in found]
         for stream, n in places:
             self._looked[stream] = max(n, self._looked.get(stream, -1))
@@ -407,7 +417,7 @@ def _fold(
         if cluster in narrowed and SILVER in plan.histories and SILVER in states:
             news, live = narrowed_rows(states[SILVER]["memory"], each, news, live)
         live = needed(live, _topics(news, live))
-        brought = {name: of_table.to_pylist(maps_as_pydicts="strict") for name, of_table in live.items()}
+        brought = {name: rows_of(of_table) for name, of_table in live.items()}
         said = [row for of_table in news.values() for row in _said_rows(of_table)]
         if counted := times.get(cluster):
             for row in brought[silver.PARTITION_SNAPSHOTS.full_name]:
@@ -432,7 +442,7 @@ def _said_rows(said: pa.Table) -> Iterator[Row]:
         rows = said.filter(pc.equal(said["record"], record))
         if record != "poll":
             rows = rows.select(large.SAID if record == "topic" else [*large.OF_RECORD, record])
-        yield from rows.to_pylist(maps_as_pydicts="strict")
+        yield from rows_of(rows)
 
 
 def _place_of(poll_id: str) -> tuple[str, int]:

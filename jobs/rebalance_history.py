@@ -31,6 +31,7 @@ from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
 from jobs.common.stage import column_of, folded, frame_of, packed, packed_in_arrow, side_by_side
+from jobs.rules.arrow import rows_of
 from jobs.rules.gold.news import as_of
 from jobs.rules.groups import group as rules
 from jobs.rules.groups.group import Group
@@ -331,7 +332,7 @@ def _fold(
 
 def _rows(tables: Mapping[str, pa.Table], table: Table) -> list[Row]:
     found = tables.get(table.full_name)
-    return [] if found is None else found.to_pylist(maps_as_pydicts="strict")
+    return [] if found is None else rows_of(found)
 
 
 def _partitions(kept: Mapping[str, Row], records: Mapping[str, Sequence[Row]]) -> dict[str, int | None]:

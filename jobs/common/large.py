@@ -29,6 +29,7 @@ from jobs.common.stage import (
     unpacked,
 )
 from jobs.rules import takes
+from jobs.rules.arrow import rows_of
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import COMPARED, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
@@ -194,8 +195,7 @@ def _looks(
     settings, known = [], []
     if any("configs" in each.records for each in large.values()):
         settings = said.where("record = 'configs'").select("cluster", "poll_id", "topic", "configs").toArrow()
-        settings = settings.to_pylist(maps_as_pydicts="strict")
-        known = unpacked(live, TOPIC_CONFIGS).toArrow().to_pylist()
+        settings, known = rows_of(settings), rows_of(unpacked(live, TOPIC_CONFIGS).toArrow())
     looks = {}
     for alias, take in large.items():
         read = [poll for poll, records in take.polls.items() if "topic" in records or poll == take.first_poll]
