@@ -217,11 +217,11 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
                 failed[cluster.alias] = poll
                 return
             if task.entity == "polls":
-                enrich = _enrichment(poller, poll, task, tuple(task.enrich))
+                enrich = _enrichment(poller, poll, tuple(task.enrich))
                 planned = Planned(task.stream, task.first, cluster.alias, day_of(task.scheduled_ms))
                 rows = BatchRecords(task.topic_filter, pseudonyms).rows(planned, poll, enrich)
             else:
-                rows = entity_rows(task.entity, cluster.alias, poll, task.topic_filter)
+                rows = entity_rows(task.entity, cluster.alias, poll)
             del poll  # only its rows are held, and its place among the decoders goes to another after them
             yield from rows
 
@@ -301,14 +301,15 @@ def _poll_on_beat(
             is_idle = due >= idle_since
             if is_idle and stopped.wait(max(0.0, due - time.monotonic())):
                 return
-            poll = poller.poll() if is_idle else OVERLAPPED
+            n = task.first + index
+            poll = poller.poll(n) if is_idle else OVERLAPPED
             scheduled = task.scheduled_ms + index * task.interval_ms
             # Half of the time until the next poll is due, which must not wait; after a batch's last one Spark needs
             # some too.
             now = time.monotonic()
             until = now + (due + task.interval_ms / 1000 - now) / 2
-            enrich = _enrichment(poller, poll, task, poller.due(task.enrich, scheduled), at_ms=scheduled, until=until)
-            n, day = task.first + index, day_of(task.scheduled_ms)
+            enrich = _enrichment(poller, poll, poller.due(task.enrich, scheduled), at_ms=scheduled, until=until)
+            day = day_of(task.scheduled_ms)
             planned = Planned(task.stream, n, cluster.alias, day, task.interval_ms, scheduled)
             rows = records.rows(planned, poll, enrich)
             del poll  # its tables would be kept until the next one
@@ -326,13 +327,12 @@ def _pseudonyms(task: _Task) -> Pseudonyms | None:
 
 
 def _enrichment(
-    poller: Poller, poll: Poll, task: _Task, kinds: tuple[str, ...], *, at_ms: int = 0, until: float = math.inf
+    poller: Poller, poll: Poll, kinds: tuple[str, ...], *, at_ms: int = 0, until: float = math.inf
 ) -> Callable[[], Enrichment]:
     """Return what asks for those enrichments after a poll. It holds names of topics, not the poll's answer."""
     from metadata_source.enrichment import Enrichment, subject  # noqa: PLC0415
-    from metadata_source.records import filtered  # noqa: PLC0415
 
     if poll.metadata is None or not kinds:
         return Enrichment
-    about = subject(kinds, filtered(poll.metadata, task.topic_filter))
+    about = subject(kinds, poll.metadata)
     return lambda: poller.enrich(about, at_ms, until)

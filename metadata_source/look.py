@@ -15,7 +15,6 @@ from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import Permission, Prober
-from metadata_source.records import filtered
 from metadata_source.text import text_table
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def _poll(options: Options) -> tuple[Poll, ClusterMetadata]:
         poll = poller.poll()
     if poll.error_kind is not None or poll.metadata is None:
         raise PollError(poll.error_kind or "protocol", poll.error or "")
-    return poll, filtered(poll.metadata, options.topic_filter)
+    return poll, poll.metadata
 
 
 def _address(broker: str) -> Address:

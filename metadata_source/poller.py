@@ -26,14 +26,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from metadata_source import questions
 from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
+from metadata_source.images import SAME, Age, Image, difference, filtered
 from metadata_source.options import METADATA_VERSIONS
 from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
 from metadata_source.transport import Address, Connection, error_name, format_address
+from metadata_source.witnesses import Inquiry, Witness, topics_to_ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -59,8 +61,19 @@ _ROUNDS: Final = 3
 _BACKOFF_S: Final = 0.1
 _BACKOFF_MAX_S: Final = 1.0
 _JITTER: Final = 0.2
+_AVOIDED_S: Final = 1.0
+_AVOIDED_MAX_S: Final = 60.0
+"""How long nobody asks a broker that could not be reached: at first, and at most."""
+_WITNESS_S: Final = 1.0
+"""The most that one broker takes which is asked beside the one that answered."""
+_SPREAD_S: Final = 0.25
+"""An image spreads among brokers within this time: they fetch the metadata log without a pause."""
+_BEHIND_S: Final = 10.0
+"""Time between two looks at a broker that was behind, or that is listed no more but answers."""
 _ENRICHMENT_S: Final = 5.0
 """The most that the enrichments of one poll take together: rows of other clusters wait for the same commit."""
+_SMALL_BYTES: Final = 1 << 18
+"""Of an answer that needs no place among the decoders."""
 _LEAST_S: Final = 0.02
 """With less time than this, nothing is asked any more."""
 
@@ -85,7 +98,10 @@ class Poll:
     cluster_id: str | None = None
     """As answered; also of a failed poll, when the answer itself was the failure."""
     metadata: ClusterMetadata | None = None
-    """The decoded answer of a good poll."""
+    """The decoded answer of a good poll: the topics that the filter covers."""
+    image: Image | None = None
+    """The same in short."""
+    witnesses: tuple[Witness, ...] = ()
 
 
 OVERLAPPED: Final = Poll(
@@ -93,12 +109,36 @@ OVERLAPPED: Final = Poll(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Avoided:
+    """A broker that could not be reached: until when nobody tries, and how long that wait was, s."""
+
+    until: float
+    wait: float
+
+    @classmethod
+    def after(cls, before: _Avoided | None) -> _Avoided:
+        """The next wait, twice as long."""
+        wait = _AVOIDED_S if before is None else min(_AVOIDED_MAX_S, 2 * before.wait)
+        return cls(time.monotonic() + wait, wait)
+
+
 @dataclass(slots=True)
 class _Memory:
     """What a process remembers of a cluster from poll to poll. Never versions: brokers are up- and downgraded."""
 
     answered: Address | None = None
-    learnt: tuple[Address, ...] = ()
+    learnt: dict[Address, int] = field(default_factory=dict)
+    """The brokers, with their ids, in an order of this process's own: polls go round them."""
+    image: Image | None = None
+    """The image of the last good poll."""
+    number: int | None = None
+    """The number of the last poll."""
+    behind: dict[Address, Image] = field(default_factory=dict)
+    """Brokers that were behind when they answered last, and with which image."""
+    former: dict[Address, int] = field(default_factory=dict)
+    """Brokers that are listed no more, though they may still answer clients."""
+    avoided: dict[Address, _Avoided] = field(default_factory=dict)
     throttled_until: dict[Address, float] = field(default_factory=dict)
     asked_at: dict[str, int] = field(default_factory=dict)
     led: frozenset[tuple[int, int]] | None = None
@@ -111,10 +151,12 @@ _memories: dict[tuple[object, ...], _Memory] = {}
 
 
 class Poller:
-    """Polls one cluster, again and again, over one connection as long as it holds. A context manager.
+    """Polls one cluster, again and again, one broker after the other, over connections that it keeps.
 
-    Of the pollers that share `decoders` only as many as it has places hold a decoded answer at once: from its decoding
-    until `let_go`, the next poll or `close`.
+    A context manager.
+
+    Of the pollers that share `decoders` only as many as it has places hold large decoded answers at once: from the
+    first decoding until `let_go`, the next poll or `close`.
     """
 
     def __init__(
@@ -128,9 +170,13 @@ class Poller:
         self._filter = topic_filter
         self._timeout_s = request_timeout_ms / 1000
         self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers), _Memory())
+        self._connections: dict[Address, Connection] = {}
         self._connection: Connection | None = None
+        """The one over which the last good answer came."""
+        self._has_polled = False
         self._decoders = decoders or threading.Semaphore()
         self._place = ExitStack()
+        self._holds_place = False
 
     def __enter__(self) -> Self:
         return self
@@ -141,20 +187,37 @@ class Poller:
         self.close()
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close all connections."""
         self.let_go()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection = None
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def _drop(self, address: Address) -> None:
+        """Close the connection to a broker, if there is one."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+            if connection is self._connection:
+                self._connection = None
 
     def let_go(self) -> None:
         """Give up the place among the decoders: the answer of the poll before is not looked at any more."""
         self._place.close()
+        self._holds_place = False
 
-    def poll(self) -> Poll:
-        """Ask for the metadata once, within the request timeout with all retries."""
+    def poll(self, number: int | None = None) -> Poll:
+        """Ask for the metadata once, within the request timeout with all retries; `number`: of the poll in its stream.
+
+        What is new since the poll before is checked with other brokers.
+        """
         self.let_go()
         deadline = time.monotonic() + self._timeout_s
+        memory = self._memory
+        # Another process may have polled in between.
+        is_next = self._has_polled or (number is not None and memory.number == number - 1)
+        known = memory.image if is_next else None
+        self._has_polled, memory.number = True, number
         failures: dict[Address, PollError] = {}
         last = Poll()
         attempts = 0
@@ -162,14 +225,71 @@ class Poller:
             attempts += 1
             last, error = self._attempt(address, deadline)
             if error is None:
-                self._remember(address, last, failures)
-                return replace(last, attempts=attempts)
-            self.close()
+                try:
+                    return replace(self._checked(address, last, known, deadline), attempts=attempts)
+                except PollError as of_another:
+                    last, error = replace(last, metadata=None, image=None), of_another
             # An attempt that the end of the poll's time cut off says less than the failure before.
             if not (error.kind == "timeout" and address in failures and time.monotonic() >= deadline):
                 failures[address] = error
         self._forget()
         return _failed(last, attempts, failures)
+
+    def _checked(self, address: Address, answer: Poll, known: Image | None, deadline: float) -> Poll:
+        """Return the answer, or a newer one of another broker, with all that others said. Raises PollError."""
+        memory = self._memory
+        before, image = memory.answered, answer.image
+        self._learn(address, answer)
+        place, newest = address, answer
+        witnesses: list[Witness] = []
+        news = None if image is None or known is None else image.news(known)
+        if known is None or news is not None:
+            others = [each for each in dict.fromkeys([before, *self._ring()]) if each and each != address]
+            inquiry = Inquiry(
+                answer,
+                address,
+                news and topics_to_ask(news),
+                lambda other, names: self._ask_witness(other, names, deadline),
+                lambda: time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic()))),
+            )
+            place, newest, witnesses = inquiry.result(
+                [other for other in others if not self._is_avoided(other)],
+                was_behind=image is not None and memory.behind.get(address) == image,
+            )
+        if place != address:
+            self._learn(place, newest)
+            memory.avoided[address] = _Avoided(time.monotonic() + _BEHIND_S, 0.0)
+            if image is not None:
+                memory.behind[address] = image
+        memory.behind.pop(place, None)
+        memory.answered, memory.image = place, newest.image
+        self._connection = self._connections.get(place)
+        return replace(newest, witnesses=(*witnesses, *self._look_at_former(newest, deadline)))
+
+    def _ask_witness(
+        self, address: Address, names: Sequence[str] | None, deadline: float
+    ) -> tuple[Poll, PollError | None]:
+        poll, error = self._attempt(address, min(deadline, time.monotonic() + 2 * _WITNESS_S), names)
+        if error is not None:
+            poll = replace(poll, broker_id=(self._memory.former | self._memory.learnt).get(address))
+        return poll, error
+
+    def _look_at_former(self, answer: Poll, deadline: float) -> list[Witness]:
+        """Ask a broker that is listed no more whether it still answers clients, and how far it is behind."""
+        memory = self._memory
+        address = next((each for each in memory.former if not self._is_avoided(each)), None)
+        if address is None:
+            return []
+        other, error = self._ask_witness(address, None, deadline)
+        if error is not None:
+            if memory.avoided[address].wait >= _AVOIDED_MAX_S:
+                del memory.former[address]
+            return [Witness(other.broker_id, format_address(address), error_kind=error.kind)]
+        memory.avoided[address] = _Avoided(time.monotonic() + _BEHIND_S, 0.0)
+        assert answer.metadata is not None  # noqa: S101 - good polls
+        assert other.metadata is not None  # noqa: S101
+        found = difference(answer.metadata, answer.broker_id, other.metadata, other.broker_id)
+        return [Witness.of(other, found if found.age is Age.NEWER else SAME)]
 
     def due(self, beats: Mapping[str, int], at_ms: int) -> tuple[str, ...]:
         """Return the kinds of enrichment that are to be asked with the poll that was due at `at_ms`.
@@ -217,7 +337,8 @@ class Poller:
         """
         if self._connection is None:
             raise PollError("unreachable", "the connection was lost")
-        return self.ask_over(self._connection, question, deadline, self.close)
+        address = self._connection.address
+        return self.ask_over(self._connection, question, deadline, lambda: self._drop(address))
 
     def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
         """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's
@@ -272,35 +393,39 @@ class Poller:
                     self._forget()
 
     def _candidates(self, failures: dict[Address, PollError]) -> list[Address]:
-        """Return the brokers to try: who answered last, one that was learnt, bootstrap servers, the others that were
-        learnt.
+        """Return the brokers to try: the next of the round, bootstrap servers at random, the others of the round.
 
-        All at random. One alone before the bootstrap servers, so that these get their time where the addresses that the
-        brokers advertise cannot be reached. Brokers that are throttling us come last. Who failed for good is left out.
+        One alone before the bootstrap servers, so that these get their time where the addresses that the brokers
+        advertise cannot be reached; none, once that is known. Brokers that are throttling us come last. Who failed for
+        good is left out.
         """
         memory = self._memory
         bootstrap = list(self._cluster.bootstrap_servers)
         random.shuffle(bootstrap)
-        # Those that were learnt were shuffled then: shuffled here, another would come first after each attempt.
-        learnt = list(memory.learnt)
-        first = learnt[:1] if memory.answered is None else [memory.answered, *learnt[:1]]
+        ring = self._ring()
+        first = [address for address in ring if not self._is_avoided(address)][:1]
         addresses = [
             address
-            for address in dict.fromkeys(first + bootstrap + learnt)
+            for address in dict.fromkeys(first + bootstrap + ring)
             if address not in failures or failures[address].kind in _AGAIN
         ]
         return sorted(addresses, key=lambda address: memory.throttled_until.get(address, 0.0) > time.monotonic())
 
-    def _attempt(self, address: Address, deadline: float) -> tuple[Poll, PollError | None]:
-        """Ask one broker. It gets half of what is left, so that one that hangs leaves time for another."""
+    def _attempt(
+        self, address: Address, deadline: float, names: Sequence[str] | None = None
+    ) -> tuple[Poll, PollError | None]:
+        """Ask one broker, about these topics or all that the filter covers.
+
+        It gets half of what is left, so that one that hangs leaves time for another.
+        """
         poll = Poll()
         connection = None
         try:
             self._obey_throttle(address, deadline)
             attempt_deadline = time.monotonic() + (deadline - time.monotonic()) / 2
             connection = self._connect(address, attempt_deadline)
-            poll = self._ask(connection, attempt_deadline)
-            _check(self._cluster, poll)
+            poll = self._ask(connection, attempt_deadline, names)
+            poll = _good(self._cluster, self._filter, poll)
         except PollError as error:
             # Anew: this one's traceback holds the answer, and this frame would hold the traceback.
             failure = PollError(error.kind, error.problem)
@@ -308,10 +433,13 @@ class Poller:
             where, what = format_address(address), " ".join(str(error).split())
             failure = PollError("protocol", f"{where}: {type(error).__name__}: {what}")
         else:
+            self._memory.avoided.pop(address, None)
             return poll, None
+        self._drop(address)
+        self._memory.avoided[address] = _Avoided.after(self._memory.avoided.get(address))
         if poll.received_at is None and connection is not None:
             poll = Poll(sent_at=connection.sent_at)
-        return replace(poll, metadata=None), failure
+        return replace(poll, metadata=None, image=None), failure
 
     def _obey_throttle(self, address: Address, deadline: float) -> None:
         wait = self._memory.throttled_until.get(address, 0.0) - time.monotonic()
@@ -321,16 +449,15 @@ class Poller:
             time.sleep(wait)
 
     def _connect(self, address: Address, deadline: float) -> Connection:
-        if self._connection is None or self._connection.address != address:
-            self.close()
-            self._connection = Connection(self._cluster, address, deadline)
-        return self._connection
+        if address not in self._connections:
+            self._connections[address] = Connection(self._cluster, address, deadline)
+        return self._connections[address]
 
-    def _ask(self, connection: Connection, deadline: float) -> Poll:
+    def _ask(self, connection: Connection, deadline: float, names: Sequence[str] | None) -> Poll:
         where = format_address(connection.address)
         version = _version(connection, self._cluster.metadata_version)
-        # Before v4 a request by name can create topics: there, ask for all of them. The rows are filtered in any case.
-        names = self._filter.topics if version >= _FIRST_WITHOUT_CREATION else None
+        # Before v4 a request by name can create topics: there, ask for all of them. The answer is filtered in any case.
+        names = (self._filter.topics if names is None else names) if version >= _FIRST_WITHOUT_CREATION else None
         answer = connection.request(
             _METADATA, version, encode_request(version, names), flexible=version >= _FIRST_FLEXIBLE, deadline=deadline
         )
@@ -344,7 +471,9 @@ class Poller:
             metadata_version_level=_level(connection, "metadata.version", None),
             elr_version_level=_level(connection, "eligible.leader.replicas.version", 0),
         )
-        self._place.enter_context(self._decoders)
+        if not self._holds_place and len(answer.body) > _SMALL_BYTES:
+            self._place.enter_context(self._decoders)
+            self._holds_place = True
         try:
             metadata = decode_response(answer.body, version)
         except ProtocolError as error:
@@ -357,25 +486,39 @@ class Poller:
             broker_id=_broker_id(metadata, connection.address),
         )
 
-    def _remember(self, address: Address, poll: Poll, failures: dict[Address, PollError]) -> None:
-        if poll.metadata is None:
+    def _learn(self, address: Address, answer: Poll) -> None:
+        """Take in the brokers that a good answer lists: those that are new come somewhere into the round."""
+        if answer.metadata is None:
             return
-        brokers = poll.metadata.brokers
-        learnt = list(zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True))
-        random.shuffle(learnt)
-        # Behind an address of several brokers (a service's name) nobody knows who answered: the next poll asks one of
-        # those that were learnt, unless it is seen here that they cannot be reached.
-        self._memory.answered = address if address in learnt or failures.keys() & set(learnt) else None
-        self._memory.learnt = tuple(learnt)
-        if (poll.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
-            self._throttle(address, poll.throttle_time_ms)
+        memory, brokers = self._memory, answer.metadata.brokers
+        places = zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True)
+        listed = dict(zip(places, brokers["broker_id"].to_pylist(), strict=True))
+        memory.former = {each: n for each, n in (memory.former | memory.learnt).items() if each not in listed}
+        round_ = [each for each in memory.learnt if each in listed]
+        for new in listed.keys() - memory.learnt.keys():
+            round_.insert(random.randint(0, len(round_)), new)  # noqa: S311
+        memory.learnt = {each: listed[each] for each in round_}
+        if (answer.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
+            self._throttle(address, answer.throttle_time_ms)
+
+    def _ring(self) -> list[Address]:
+        """Return the brokers that were learnt, from the one after who answered last."""
+        learnt = list(self._memory.learnt)
+        if self._memory.answered not in self._memory.learnt:
+            return learnt
+        place = learnt.index(self._memory.answered) + 1
+        return learnt[place:] + learnt[:place]
+
+    def _is_avoided(self, address: Address) -> bool:
+        avoided = self._memory.avoided.get(address)
+        return avoided is not None and avoided.until > time.monotonic()
 
     def _throttle(self, address: Address, throttle_time_ms: int | None) -> None:
         if throttle_time_ms:
             self._memory.throttled_until[address] = time.monotonic() + throttle_time_ms / 1000
 
     def _forget(self) -> None:
-        self._memory.answered, self._memory.learnt = None, ()
+        self._memory.answered, self._memory.learnt = None, {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,8 +589,11 @@ def _version(connection: Connection, pinned: int | None) -> int:
     return version
 
 
-def _check(cluster: Cluster, poll: Poll) -> None:
-    """Raise PollError for an answer that says nothing about the cluster's state."""
+def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll) -> Poll:
+    """Return the poll with what its answer says of the topics that the filter covers.
+
+    Raises PollError for an answer that says nothing about the cluster's state.
+    """
     if poll.metadata is None:
         raise PollError("protocol", poll.error or "")
     metadata, where = poll.metadata, poll.broker
@@ -465,6 +611,8 @@ def _check(cluster: Cluster, poll: Poll) -> None:
         raise PollError("no_brokers", f"{where}: its broker list is empty, as while it starts")
     if (problem := oddity(metadata)) is not None:
         raise PollError("odd_answer", f"{where}: {problem}")
+    covered = filtered(metadata, topic_filter)
+    return replace(poll, metadata=covered, image=Image.of(covered))
 
 
 def _failed(last: Poll, attempts: int, failures: dict[Address, PollError]) -> Poll:

@@ -6,7 +6,7 @@ Enrichments alone, which are asked for seldom, come as Python values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.enrichment import Enrichment
-from metadata_source.options import whole_name
-from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest, topic_digests
+from metadata_source.images import with_topics
+from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest
 from metadata_source.schedule import poll_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from metadata_source.images import Image
     from metadata_source.options import TopicFilter
     from metadata_source.poller import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
@@ -33,6 +34,11 @@ CHUNK_PARTITIONS: Final = 1_000
 BATCH_ROWS: Final = 4_096
 BATCH_PARTITIONS: Final = 100_000
 """Some 10 MB of Arrow."""
+
+
+def _list_of(element: pa.DataType) -> pa.ListType:
+    return pa.list_(pa.field("element", element))
+
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NODES: Final = pa.list_(pa.field("element", pa.int32(), nullable=False))
@@ -55,6 +61,19 @@ BROKER: Final = pa.struct(
         pa.field("rack", pa.string()),
     ]
 )
+# Nullable throughout, as all that most rows have none of: what casts a column looks at what is under its nulls too.
+_WITNESS: Final = pa.struct(
+    [
+        pa.field("broker_id", pa.int32()),
+        pa.field("broker", pa.string()),
+        pa.field("sent_at", _TIME),
+        pa.field("received_at", _TIME),
+        pa.field("error_kind", pa.string()),
+        pa.field("is_behind", pa.bool_()),
+        pa.field("partitions_behind", pa.int32()),
+        pa.field("epochs_behind", pa.int64()),
+    ]
+)
 _REASSIGNMENT: Final = pa.struct(
     [
         pa.field("partition", pa.int32(), nullable=False),
@@ -62,7 +81,6 @@ _REASSIGNMENT: Final = pa.struct(
         pa.field("removing", _NODES, nullable=False),
     ]
 )
-# Nullable throughout: most rows have none, and what casts a column looks at what is under its nulls too.
 _QUORUM: Final = pa.struct(
     [
         pa.field("leader_id", pa.int32()),
@@ -78,10 +96,6 @@ _ELR: Final = pa.struct(
         pa.field("last_known_elr", _NODES, nullable=False),
     ]
 )
-
-
-def _list_of(element: pa.DataType) -> pa.ListType:
-    return pa.list_(pa.field("element", element))
 
 
 _ASSIGNED: Final = _list_of(
@@ -151,6 +165,7 @@ POLLS: Final = pa.schema(
         pa.field("metadata_version_level", pa.int32()),
         pa.field("elr_version_level", pa.int32()),
         pa.field("controller_id", pa.int32()),
+        pa.field("witnesses", _list_of(_WITNESS)),
         pa.field("topic_filter", pa.string()),
         pa.field("is_key_frame", pa.bool_()),
         pa.field("topic_count", pa.int32()),
@@ -226,7 +241,7 @@ class BatchRecords:
     def __init__(self, topic_filter: TopicFilter, pseudonyms: Pseudonyms | None = None) -> None:
         self._filter = topic_filter
         self._pseudonyms = pseudonyms
-        self._before: tuple[pa.Array, pa.Array] | None = None
+        self._before: Image | None = None
         self._cluster_id: str | None = None
 
     def rows(
@@ -238,10 +253,10 @@ class BatchRecords:
         `enrich` is called for a good poll, after its answer was let go here.
         """
         header = _header_row(planned, poll, self._filter)
-        if poll.metadata is None:
+        if poll.metadata is None or poll.image is None:
             yield _header(header)
             return
-        header |= yield from self._said(planned, poll, filtered(poll.metadata, self._filter))
+        header |= yield from self._said(planned, poll, poll.metadata, poll.image)
         poll = replace(poll, metadata=None)
         enrichment = enrich()
         answers = _answers(enrichment, self._pseudonyms)
@@ -256,15 +271,14 @@ class BatchRecords:
             yield from _enrichment_rows(planned, poll, answer)
 
     def _said(
-        self, planned: Planned, poll: Poll, metadata: ClusterMetadata
+        self, planned: Planned, poll: Poll, metadata: ClusterMetadata, image: Image
     ) -> Generator[pa.RecordBatch, None, dict[str, Any]]:
         """Yield the rows of topics, of a good poll. Return what its header has of the answer."""
         if metadata.cluster_id != self._cluster_id:
             self._before, self._cluster_id = None, metadata.cluster_id
-        names, digests = metadata.topics["topic"].combine_chunks(), topic_digests(metadata).cast(pa.binary())
-        before, self._before = self._before, (names, digests)
-        changed, gone = _changes(before, names, digests)
-        yield from _topic_rows(planned, poll, metadata, digests, changed)
+        before, self._before = self._before, image
+        gone = image.gone(before)
+        yield from _topic_rows(planned, poll, metadata, image.digests, image.changed(before))
         if len(gone):
             columns = {"topic": gone, "chunk": 0, "present": False}
             yield from _slices(_batch(planned, poll, columns, len(gone)), np.zeros(len(gone), np.int64))
@@ -281,20 +295,19 @@ class BatchRecords:
             "topic_count": metadata.topics.num_rows,
             "brokers": metadata.brokers.to_pylist(),
             "partition_count": metadata.partitions.num_rows,
-            "digest": answer_digest(metadata, digests, asked),
+            "digest": answer_digest(metadata, image.digests, asked),
             "digest_version": DIGEST_VERSION,
         }
 
 
-def entity_rows(entity: str, cluster: str, poll: Poll, topic_filter: TopicFilter) -> Iterator[pa.RecordBatch]:
+def entity_rows(entity: str, cluster: str, poll: Poll) -> Iterator[pa.RecordBatch]:
     """Yield what a good poll says as plain rows in the schema `SCHEMAS[entity]`, for the entities other than polls."""
     if poll.metadata is None:
         raise ValueError("a poll without an answer has no rows")
-    metadata = filtered(poll.metadata, topic_filter)
-    table: pa.Table = getattr(metadata, entity)
+    table: pa.Table = getattr(poll.metadata, entity)
     constants = {
         "cluster": cluster,
-        "cluster_id": metadata.cluster_id,
+        "cluster_id": poll.metadata.cluster_id,
         "sent_at": poll.sent_at,
         "received_at": poll.received_at,
     }
@@ -307,48 +320,6 @@ def entity_rows(entity: str, cluster: str, poll: Poll, topic_filter: TopicFilter
     ]
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
     yield from _slices(rows, np.zeros(rows.num_rows, np.int64))
-
-
-def filtered(metadata: ClusterMetadata, topic_filter: TopicFilter) -> ClusterMetadata:
-    """Return the metadata with the topics that the filter covers only."""
-    names = metadata.topics["topic"].combine_chunks()
-    if topic_filter.pattern is not None:
-        covered = pc.match_substring_regex(names, whole_name(topic_filter.pattern))
-    elif topic_filter.topics is not None:
-        covered = pc.is_in(names, pa.array(topic_filter.topics))
-    else:
-        return metadata
-    mask = covered.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
-    return _with_topics(metadata, mask)
-
-
-def _with_topics(metadata: ClusterMetadata, mask: npt.NDArray[np.bool_]) -> ClusterMetadata:
-    counts = metadata.topics["partition_count"].to_numpy()
-    return type(metadata)(
-        cluster_id=metadata.cluster_id,
-        controller_id=metadata.controller_id,
-        throttle_time_ms=metadata.throttle_time_ms,
-        error_code=metadata.error_code,
-        cluster_authorized_operations=metadata.cluster_authorized_operations,
-        brokers=metadata.brokers,
-        topics=metadata.topics.filter(pa.array(mask)),
-        partitions=metadata.partitions.filter(pa.array(np.repeat(mask, counts))),
-    )
-
-
-def _changes(
-    before: tuple[pa.Array, pa.Array] | None, names: pa.Array, digests: pa.Array
-) -> tuple[npt.NDArray[np.bool_], pa.Array]:
-    """Return which topics changed since the answer before (all of them if there is none), and the names
-    of those gone.
-    """
-    if before is None:
-        return np.ones(len(names), np.bool_), names.slice(0, 0)
-    old_names, old_digests = before
-    old = old_digests.take(pc.index_in(names, old_names))
-    same = pc.equal(old, digests).fill_null(fill_value=False)
-    gone = old_names.filter(pc.invert(pc.is_in(old_names, names)))
-    return ~same.to_numpy(zero_copy_only=False), gone
 
 
 def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict[str, Any]:
@@ -381,6 +352,7 @@ def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict
         "metadata_version_level": poll.metadata_version_level,
         "elr_version_level": poll.elr_version_level,
         "topic_filter": topic_filter.to_json(),
+        "witnesses": [asdict(witness) for witness in poll.witnesses] or None,
     }
 
 
@@ -430,7 +402,7 @@ def _topic_rows(
         return
     if not changed.all():
         digests = digests.filter(pa.array(changed))
-        metadata = _with_topics(metadata, changed)
+        metadata = with_topics(metadata, pa.array(changed))
     counts = metadata.topics["partition_count"].to_numpy().astype(np.int64)
     chunks = np.maximum(1, -(-counts // CHUNK_PARTITIONS))
     topic_of_row = np.repeat(np.arange(len(counts)), chunks)

@@ -6,6 +6,10 @@ PARTITION_STRUCT = (
     "struct<partition: int, error_code: int, leader: int, leader_epoch: int, "
     "replicas: array<int>, isr: array<int>, offline_replicas: array<int>>"
 )
+WITNESS_STRUCT = (
+    "struct<broker_id: int, broker: string, sent_at: timestamp, received_at: timestamp, error_kind: string, "
+    "is_behind: boolean, partitions_behind: int, epochs_behind: bigint>"
+)
 BROKER_STRUCT = "struct<broker_id: int, host: string, port: int, rack: string>"
 
 _ASSIGNED = "array<struct<topic_id: string, topic: string, partitions: array<int>>>"
@@ -65,6 +69,13 @@ POLL_COLUMNS = (
     Column("metadata_version_level", "int", "Finalized level of metadata.version; null when unknown."),
     Column("elr_version_level", "int", "Finalized level of eligible.leader.replicas.version; null when unknown."),
     Column("controller_id", "int", "As answered; a random live broker under KRaft, so never compared."),
+    Column(
+        "witnesses",
+        f"array<{WITNESS_STRUCT}>",
+        "Other brokers that were asked with this poll about what was new in an answer: when, why one did not answer, "
+        "and whether one answered from an older image than broker_id, by how many partitions and leader epochs; null "
+        "when none was asked.",
+    ),
     Column(
         "topic_filter", "string", 'Topics asked for: null for every one, else {"topics": [...]} or {"pattern": "..."}.'
     ),

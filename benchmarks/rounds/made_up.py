@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from metadata_source.options import TopicFilter
+from metadata_source.images import Image
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.records import POLLS, BatchRecords, Planned
@@ -157,6 +158,7 @@ class MadeUpPoller:
 
 
 def _answered(cluster: MadeUpCluster, due: datetime) -> Poll:
+    metadata = cluster.metadata()
     return Poll(
         attempts=1,
         sent_at=due,
@@ -170,7 +172,8 @@ def _answered(cluster: MadeUpCluster, due: datetime) -> Poll:
         metadata_version_level=METADATA_VERSION_LEVEL,
         elr_version_level=0,
         cluster_id=f"id-{cluster.alias}",
-        metadata=cluster.metadata(),
+        metadata=metadata,
+        image=Image.of(metadata),
     )
 
 

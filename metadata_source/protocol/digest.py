@@ -55,25 +55,33 @@ _REPLICAS, _ISR, _OFFLINE = 1, 2, 3
 
 def topic_digests(metadata: ClusterMetadata) -> pa.Array:
     """Return one digest a topic (fixed_size_binary(16), no nulls), in the order of ``metadata.topics``."""
-    topics, partitions = metadata.topics, metadata.partitions
+    topics = metadata.topics
     counts = _int64(topics["partition_count"])
-    partition_words = _partition_words(partitions)
+    topic_words = _topic_words(topics, counts)
+    lanes = [
+        _chain(seed, _segment_sums(by_partition, counts), *topic_words)
+        for seed, by_partition in zip(_SEEDS, partition_digests(metadata.partitions), strict=True)
+    ]
+    digests = np.stack(lanes, axis=1).astype("<u8")
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(counts), [None, pa.py_buffer(digests)])
+
+
+def partition_digests(partitions: pa.Table) -> list[Words]:
+    """Return the digest of each partition in both lanes: a word each."""
+    words = _partition_words(partitions)
     replicas, isr, offline = (_Lists(partitions[name]) for name in ("replicas", "isr", "offline_replicas"))
     lengths = replicas.lengths + (isr.lengths << 21) + (np.where(offline.absent, 0, offline.lengths + 1) << 42)
-    topic_words = _topic_words(topics, counts)
-    lanes = []
-    for seed in _SEEDS:
-        by_partition = _chain(
+    return [
+        _chain(
             seed,
-            *partition_words,
+            *words,
             lengths.view(np.uint64),
             replicas.digest(seed, _REPLICAS, ordered=True),
             isr.digest(seed, _ISR),
             offline.digest(seed, _OFFLINE),
         )
-        lanes.append(_chain(seed, _segment_sums(by_partition, counts), *topic_words))
-    digests = np.stack(lanes, axis=1).astype("<u8")
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(counts), [None, pa.py_buffer(digests)])
+        for seed in _SEEDS
+    ]
 
 
 def answer_digest(metadata: ClusterMetadata, digests: pa.Array, more: Mapping[str, Any]) -> bytes:

@@ -15,7 +15,6 @@ from metadata_source.datasource import _read_on_schedule, _tasks
 from metadata_source.enrichment import Enrichment, Rows, subject
 from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
-from metadata_source.records import filtered
 from metadata_source.transport import Connection
 
 TOPIC = "enrichment-test"
@@ -44,7 +43,7 @@ def ask(servers: str, *kinds: str, **more: str) -> Enrichment:
     with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as each:
         poll = each.poll()
         assert poll.error_kind is None, poll.error
-        about = subject(kinds or ENRICHMENTS, filtered(poll.metadata, options.topic_filter))
+        about = subject(kinds or ENRICHMENTS, poll.metadata)
         return each.enrich(about, 0, float("inf"))
 
 

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from jobs import pipeline
 from metadata_source.enrichment import Enrichment, Rows
+from metadata_source.images import Image
 from metadata_source.options import TopicFilter
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import decode_response
@@ -85,7 +86,7 @@ def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkS
         },
     )
     answer = decode_response(write_message(METADATA_RESPONSE, 12, cluster(1, 1)), 12)
-    poll = Poll(metadata=answer, cluster_id=answer.cluster_id)
+    poll = Poll(metadata=answer, image=Image.of(answer), cluster_id=answer.cluster_id)
     batches = BatchRecords(TopicFilter()).rows(
         Planned("20261121T010203Z-0", 0, "c", date(2026, 11, 21)), poll, lambda: enrichment
     )

@@ -6,10 +6,12 @@ import time
 from itertools import chain, pairwise, repeat
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from metadata_source import poller as poller_module
 from metadata_source.errors import PollError
+from metadata_source.images import Image, with_topics
 from metadata_source.options import parse
 from metadata_source.poller import Poll, Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
@@ -79,40 +81,51 @@ def test_whatever_an_attempt_stumbles_over_is_a_failed_poll(monkeypatch):
     assert sorted(result.error.split("; ")) == [f"{host}:9092: RuntimeError: two lines" for host in ("one", "two")]
 
 
-def test_who_answered_and_one_that_was_learnt_come_before_the_bootstrap_servers(pauses):
+def learnt(each: Poller, answered: tuple[str, int] | None = None) -> None:
+    each._memory.answered, each._memory.learnt = answered, {address: n for n, address in enumerate(LEARNT)}
+
+
+def test_polls_go_round_the_brokers(pauses):
     each = poller()
-    for answered in (LEARNT[0], None) * 10:
-        each._memory.answered, each._memory.learnt = answered, LEARNT
+    for answered, following in (*pairwise(LEARNT), (LEARNT[-1], LEARNT[0]), (None, LEARNT[0])):
+        learnt(each, answered)
         order = asked(each, "unreachable")
         rounds = [order[:7], order[7:14], order[14:]]
         assert [set(addresses) for addresses in rounds] == [{*LEARNT, *BOOTSTRAP}] * 3
         for addresses in rounds:
-            before = min(addresses.index(server) for server in BOOTSTRAP)
-            assert answered in {addresses[0], None}
-            assert before <= (1 if answered is None else 2)
-            assert set(addresses[before : before + 2]) == set(BOOTSTRAP)
+            assert addresses[0] == following
+            assert set(addresses[1:3]) == set(BOOTSTRAP)
+
+
+def test_bootstrap_servers_come_first_once_no_other_address_can_be_reached(pauses):
+    each = poller()
+    learnt(each, LEARNT[0])
+    each._memory.avoided = dict.fromkeys(LEARNT, poller_module._Avoided(time.monotonic() + 60, 60.0))
+    assert set(asked(each, "unreachable")[:2]) == set(BOOTSTRAP)
+    each._memory.avoided[LEARNT[3]] = poller_module._Avoided(time.monotonic() - 1, 1.0)
+    assert asked(each, "unreachable")[0] == LEARNT[3]
 
 
 @pytest.mark.parametrize("kind", FINAL)
 def test_what_is_final_is_so_only_at_a_bootstrap_server(pauses, kind):
     each = poller()
     assert len(asked(each, kind)) == 1
-    each._memory.answered, each._memory.learnt = LEARNT[0], LEARNT
+    learnt(each, LEARNT[4])
     first, *others = asked(each, kind, "unreachable")
     assert (first, set(others), len(others)) == (LEARNT[0], set(BOOTSTRAP), 6)
-    assert (each._memory.answered, each._memory.learnt) == (None, ())
+    assert (each._memory.answered, each._memory.learnt) == (None, {})
 
 
 def test_an_error_of_the_broker_sends_back_to_the_bootstrap_servers(pauses):
     """REBOOTSTRAP_REQUIRED is one."""
     each = poller("one:9092")
-    each._memory.answered, each._memory.learnt = LEARNT[0], LEARNT
+    learnt(each, LEARNT[4])
     assert asked(each, "broker_error", "unreachable") == [LEARNT[0], *BOOTSTRAP[:1] * 3]
 
 
 def test_options_are_not_tried_again(pauses):
     each = poller()
-    each._memory.answered = LEARNT[0]
+    learnt(each)
     assert (asked(each, "options"), pauses) == ([LEARNT[0]], [])
 
 
@@ -141,32 +154,205 @@ def test_a_pause_comes_before_each_further_round_and_only_if_somebody_is_left_to
 
 def test_a_failed_poll_forgets_whom_it_asked():
     each = poller("127.0.0.1:1")
-    each._memory.answered, each._memory.learnt = ("127.0.0.1", 2), (("127.0.0.1", 2), ("127.0.0.1", 3))
+    each._memory.answered, each._memory.learnt = ("127.0.0.1", 2), {("127.0.0.1", 2): 2, ("127.0.0.1", 3): 3}
     result = each.poll()
     assert result.error_kind == "unreachable"
     assert {error.partition(": ")[0] for error in result.error.split("; ")} == {f"127.0.0.1:{n}" for n in (1, 2, 3)}
-    assert (each._memory.answered, each._memory.learnt) == (None, ())
+    assert (each._memory.answered, each._memory.learnt) == (None, {})
 
 
-def test_who_answered_is_remembered_by_an_address_that_the_cluster_knows_or_where_no_other_is_reached():
-    answer = ClusterMetadata(
+class Brokers:
+    """Brokers 0 to 2 at `LEARNT`, each with an image of its own, in the place of connections."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.images = dict.fromkeys(range(3), made(orders=[(5, (0, 1, 2)), (3, (0, 1, 2))]))
+        self.asked: list[tuple[int, tuple[str, ...] | None]] = []
+        self.down: set[int] = set()
+        monkeypatch.setattr(Poller, "_connect", lambda _, address, __: self._connect(address))
+        monkeypatch.setattr(Poller, "_ask", lambda _, address, __, names: self._answer(address, names))
+
+    def set(self, image: ClusterMetadata, *brokers: int) -> None:
+        self.images |= dict.fromkeys(brokers or self.images, image)
+
+    def _connect(self, address: tuple[str, int]) -> tuple[str, int]:
+        if LEARNT.index(address) in self.down:
+            raise PollError("unreachable", f"{address}: down")
+        return address
+
+    def _answer(self, address: tuple[str, int], names: list[str] | None) -> Poll:
+        number = LEARNT.index(address)
+        self.asked.append((number, None if names is None else tuple(names)))
+        metadata = self.images[number]
+        if names is not None:
+            metadata = with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names, pa.string())))
+        return Poll(metadata=metadata, broker_id=number, broker=f"{address[0]}:9092", api_version=12)
+
+
+def made(listed: tuple[int, ...] = (0, 1, 2), **topics: list[tuple[int, tuple[int, ...]]]) -> ClusterMetadata:
+    """An answer that lists these brokers; of each topic the leader epoch and the ISR of each partition."""
+    partitions = [
+        {
+            "topic": name,
+            "topic_id": f"id-{name}",
+            "partition": number,
+            "error_code": 0,
+            "leader": isr[0],
+            "leader_epoch": epoch,
+            "replicas": [0, 1, 2],
+            "isr": list(isr),
+            "offline_replicas": [],
+        }
+        for name, states in topics.items()
+        for number, (epoch, isr) in enumerate(states)
+    ]
+    told = [
+        {"topic": name, "topic_id": f"id-{name}", "error_code": 0, "is_internal": False, "partition_count": len(states)}
+        for name, states in topics.items()
+    ]
+    return ClusterMetadata(
         cluster_id="id",
         controller_id=1,
         throttle_time_ms=0,
         error_code=0,
         cluster_authorized_operations=None,
         brokers=pa.Table.from_pylist(
-            [{"broker_id": n, "host": host, "port": port} for n, (host, port) in enumerate(LEARNT)], BROKERS
+            [{"broker_id": n, "host": LEARNT[n][0], "port": LEARNT[n][1]} for n in listed], BROKERS
         ),
-        topics=TOPICS.empty_table(),
-        partitions=PARTITIONS.empty_table(),
+        topics=pa.Table.from_pylist(told, TOPICS),
+        partitions=pa.Table.from_pylist(partitions, PARTITIONS),
     )
-    each, service = poller(), BOOTSTRAP[0]
-    for address, failures, remembered in (
-        (LEARNT[1], (), LEARNT[1]),
-        (service, (), None),
-        (service, (BOOTSTRAP[1],), None),
-        (service, (LEARNT[2],), service),
-    ):
-        each._remember(address, Poll(metadata=answer), {failed: PollError("unreachable", "") for failed in failures})
-        assert (each._memory.answered, set(each._memory.learnt)) == (remembered, set(LEARNT))
+
+
+WHOLE = made(orders=[(5, (0, 1, 2)), (3, (0, 1, 2))])
+SHRUNK = made(orders=[(5, (0, 1)), (3, (0, 1, 2))])
+MOVED = made(orders=[(6, (1, 2)), (4, (1, 2))])
+FENCED = made((0, 1), orders=[(5, (0, 1)), (3, (0, 1))])
+"""As the cluster is once broker 2 is fenced, which leads nothing."""
+
+
+@pytest.fixture
+def brokers(monkeypatch, pauses) -> Brokers:
+    monkeypatch.setattr(poller_module.random, "randint", lambda _, last: last)
+    found = Brokers(monkeypatch)
+    found.set(WHOLE)
+    return found
+
+
+def polls(each: Poller, count: int) -> list[tuple[int, list[tuple[int, bool]]]]:
+    """Who answered, and which others did, with whether they were behind."""
+    answered = [each.poll(n) for n in range(count)]
+    return [(poll.broker_id, [(told.broker_id, told.is_behind) for told in poll.witnesses]) for poll in answered]
+
+
+def of_cluster() -> Poller:
+    return poller(",".join(f"{host}:{port}" for host, port in LEARNT[:3]))
+
+
+def test_what_did_not_change_is_asked_of_nobody_else(brokers):
+    each = of_cluster()
+    (first, told), *later = polls(each, 4)
+    assert told == [((first + 1) % 3, False)], "nothing was known before"
+    assert later == [((first + n) % 3, []) for n in (1, 2, 3)]
+    assert len(brokers.asked) == 5
+
+
+def test_news_are_checked_with_the_broker_that_answered_before_and_about_them_alone(brokers):
+    each = of_cluster()
+    ((first, _),) = polls(each, 1)
+    brokers.asked.clear()
+    brokers.set(made(orders=[(5, (0, 1)), (3, (0, 1, 2))], audit=[(0, (2,))]))
+    second = each.poll()
+    assert second.broker_id == (first + 1) % 3
+    assert [(told.broker_id, told.is_behind) for told in second.witnesses] == [(first, False)]
+    assert brokers.asked == [((first + 1) % 3, None), (first, ("orders", "audit"))]
+
+
+def test_an_image_that_spreads_a_moment_late_is_not_behind(brokers, monkeypatch):
+    each = of_cluster()
+    ((first, _),) = polls(each, 1)
+    late = (first + 1) % 3
+    brokers.set(MOVED, *({0, 1, 2} - {first}))
+    monkeypatch.setattr(time, "sleep", lambda _: brokers.set(MOVED))
+    second = each.poll()
+    assert (second.broker_id, second.image) == (late, Image.of(MOVED))
+    assert [(told.broker_id, told.is_behind) for told in second.witnesses] == [(first, False)]
+
+
+@pytest.mark.parametrize(
+    ("now", "partitions", "epochs"), [(MOVED, 2, 2), (SHRUNK, 1, 0), (FENCED, 2, 0)], ids=["moved", "shrunk", "fenced"]
+)
+def test_an_old_image_is_put_aside_and_said_to_be_behind(brokers, now, partitions, epochs):
+    """Leader epochs tell which of two is older, or who is listed, or a third."""
+    each = of_cluster()
+    polls(each, 3)
+    brokers.set(now, 0, 1)  # broker 2 is cut off
+    found = set()
+    for _ in range(8):
+        each._memory.avoided.clear()
+        poll = each.poll()
+        if poll.image != Image.of(now):
+            assert (poll.broker_id, poll.image) == (2, Image.of(WHOLE)), "nobody else was asked since"
+        found |= {
+            (told.broker_id, told.partitions_behind, told.epochs_behind) for told in poll.witnesses if told.is_behind
+        }
+    assert found == {(2, partitions, epochs)}
+
+
+def test_the_broker_that_said_nothing_had_changed_is_found_to_be_behind(brokers):
+    each = of_cluster()
+    while each.poll().broker_id != 2:
+        pass
+    brokers.set(SHRUNK, 0, 1)
+    poll = each.poll()
+    assert poll.image == Image.of(SHRUNK)
+    assert [(told.broker_id, told.is_behind) for told in poll.witnesses if told.broker_id == 2] == [(2, True)]
+
+
+def test_two_brokers_that_cannot_be_told_apart_by_age(brokers):
+    """The one whose news these are is believed, unless it was behind with the same before."""
+    each = of_cluster()
+    brokers.set(made((0, 1), orders=[(5, (0, 1))]))
+    polls(each, 2)
+    first = each._memory.answered[0]
+    old, new = (0, 1) if first == LEARNT[0][0] else (1, 0)
+    brokers.set(made((0, 1), orders=[(5, (1,))]), new)
+    assert (each.poll().broker_id, each._memory.behind) == (new, {})
+    each._memory.behind[LEARNT[old]] = Image.of(brokers.images[old])
+    poll = each.poll()
+    assert (poll.broker_id, [(told.broker_id, told.is_behind) for told in poll.witnesses]) == (new, [(old, True)])
+
+
+def test_a_broker_that_is_listed_no_more_is_asked_whether_it_still_answers(brokers):
+    each = of_cluster()
+    polls(each, 3)
+    brokers.set(FENCED, 0, 1)
+    each.poll()
+    each.poll()
+    assert each._memory.former == {LEARNT[2]: 2}
+    each._memory.avoided.clear()
+    poll = each.poll()
+    assert [(told.broker_id, told.is_behind) for told in poll.witnesses] == [(2, True)]
+    brokers.down.add(2)
+    each._memory.avoided.clear()
+    poll = each.poll()
+    assert [(told.broker_id, told.error_kind) for told in poll.witnesses] == [(2, "unreachable")]
+    brokers.down.clear()
+    brokers.set(WHOLE)
+    polls(each, 2)
+    assert each._memory.former == {}
+
+
+def test_the_only_bootstrap_server_is_cut_off(brokers):
+    """A process that knows nothing yet."""
+    brokers.set(FENCED, 0, 1)
+    poll = poller(f"{LEARNT[2][0]}:9092").poll(0)
+    assert poll.broker_id in {0, 1}
+    assert poll.image == Image.of(FENCED)
+    assert [(told.broker_id, told.is_behind) for told in poll.witnesses] == [(2, True)]
+
+
+def test_who_polled_last_decides_whether_an_answer_is_known(brokers):
+    """Spark may poll one batch in one process, and the next in another."""
+    of_cluster().poll(0)
+    assert of_cluster().poll(1).witnesses == ()
+    assert len(of_cluster().poll(3).witnesses) == 1, "another process polled in between"

@@ -1,0 +1,144 @@
+"""News of a poll, checked at once with other brokers: nothing becomes history because one broker says so.
+
+An answer that differs from the poll before has news, or is older than that. The broker that answered the poll before is
+asked about the topics that differ: it shows whether the news are news, and whether it was itself behind when it said
+that nothing had changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source.images import SAME, Age, Difference, difference, with_topics
+from metadata_source.transport import Address, format_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from metadata_source.errors import PollError
+    from metadata_source.poller import Poll
+    from metadata_source.protocol.metadata import ClusterMetadata
+
+    Ask = Callable[[Address, Sequence[str] | None], tuple[Poll, PollError | None]]
+    """Asks a broker about these topics, or all; the answer, and why there is none."""
+
+_NAMED: Final = 200
+"""More topics than this are not asked for by name."""
+_ASKED: Final = 3
+"""The most brokers that are asked beside the one that answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Another broker that was asked with a poll: an element of bronze's `witnesses`. Unknown is None.
+
+    `error_kind`: why it did not answer. `partitions_behind`, `epochs_behind`: see images.Lag.
+    """
+
+    broker_id: int | None
+    broker: str | None
+    sent_at: datetime | None = None
+    received_at: datetime | None = None
+    error_kind: str | None = None
+    is_behind: bool | None = None
+    partitions_behind: int | None = None
+    epochs_behind: int | None = None
+
+    @classmethod
+    def of(cls, answer: Poll, found: Difference) -> Witness:
+        """A broker that answered, and how far it was behind another answer, if it was."""
+        told = (answer.broker_id, answer.broker, answer.sent_at, answer.received_at, None)
+        if found.age is Age.SAME:
+            return cls(*told, is_behind=False)
+        return cls(*told, is_behind=True, partitions_behind=found.partitions, epochs_behind=found.epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """News of an answer, which came from `place`, and how to ask others about them.
+
+    `names`: the topics that differ from the poll before; None for all. `pause` waits until images have spread.
+    """
+
+    answer: Poll
+    place: Address
+    names: Sequence[str] | None
+    ask: Ask
+    pause: Callable[[], None]
+
+    def result(self, others: Iterable[Address], *, was_behind: bool) -> tuple[Address, Poll, list[Witness]]:
+        """Ask the first of `others` that answers: the newer answer, its place, and what the others said.
+
+        Where neither of two can be older (equal leader epochs, and each lists the other) a third decides. If there is
+        none, ours is older where its broker `was_behind` with the same answer before, else the other is. Raises
+        PollError where ours is older and the newer one does not come.
+        """
+        witnesses: list[Witness] = []
+        rival: tuple[Address, Poll, Difference] | None = None
+        for place in islice(others, _ASKED):
+            other, error = self.ask(place, self.names)
+            if error is not None:
+                witnesses.append(Witness(other.broker_id, format_address(place), error_kind=error.kind))
+                continue
+            found = self._compared(place, other)
+            if rival is not None and _difference(rival[1], other, self.names).age is Age.SAME:
+                found = replace(found, age=Age.OLDER)  # two against ours
+            if found.age is Age.OLDER:
+                return self._put_aside(place, other, found, witnesses)
+            if found.age is Age.UNCLEAR:
+                rival = rival or (place, other, found)
+                continue
+            if rival is not None:
+                witnesses.append(Witness.of(*rival[1:]))
+            witnesses.append(Witness.of(other, found))
+            return self.place, self.answer, witnesses
+        if rival is not None:
+            if was_behind:
+                return self._put_aside(*rival, witnesses)
+            witnesses.append(Witness.of(*rival[1:]))
+        return self.place, self.answer, witnesses
+
+    def _compared(self, place: Address, other: Poll) -> Difference:
+        """How ours differs from another answer, once the older of the two had time to follow."""
+        found = _difference(self.answer, other, self.names)
+        if found.age is Age.SAME:
+            return found
+        self.pause()
+        is_ours = found.age is Age.OLDER
+        again, error = self.ask(self.place if is_ours else place, self.names)
+        if error is not None:
+            return found
+        later = _difference(again, other, self.names) if is_ours else _difference(self.answer, again, self.names)
+        has_followed = later.age in {Age.SAME, Age.NEWER if is_ours else Age.OLDER}
+        return SAME if has_followed else later
+
+    def _put_aside(
+        self, place: Address, other: Poll, found: Difference, witnesses: list[Witness]
+    ) -> tuple[Address, Poll, list[Witness]]:
+        """The other's answer in the place of ours: whole, if the other was asked about some topics."""
+        whole, error = (other, None) if self.names is None else self.ask(place, None)
+        if error is not None:
+            raise error
+        return place, whole, [*witnesses, Witness.of(self.answer, found)]
+
+
+def topics_to_ask(news: Sequence[str]) -> Sequence[str] | None:
+    """The topics to ask others about; None, for all, where these are too many to name."""
+    return news if len(news) <= _NAMED else None
+
+
+def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Difference:
+    """How an answer differs from another one about these topics, or all."""
+    assert one.metadata is not None  # noqa: S101 - good polls
+    assert other.metadata is not None  # noqa: S101
+    return difference(_about(one.metadata, names), one.broker_id, _about(other.metadata, names), other.broker_id)
+
+
+def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMetadata:
+    return metadata if names is None else with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names)))
