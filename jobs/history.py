@@ -41,6 +41,7 @@ from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.acceptance import claims
+from jobs.rules.silver.cluster import WITNESSES
 from jobs.rules.silver.compare import narrowed_rows
 from jobs.rules.silver.state import Row, State
 from jobs.rules.takes import Take, is_due, take
@@ -50,12 +51,16 @@ from schemas.internal import STATE
 from schemas.lake import LakeError, ensure_lake
 from schemas.table import PART, Table
 
-HISTORIES = {SILVER: silver.TABLES, "isr_shrink": gold.ISR_TABLES, "leader_churn": gold.LEADER_TABLES}
+HISTORIES = {
+    SILVER: (*silver.TABLES, gold.STALE_BROKERS),
+    "isr_shrink": gold.ISR_TABLES,
+    "leader_churn": gold.LEADER_TABLES,
+}
 """History -> the tables that it writes."""
 
 HEADER = (
     *("cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id", "scheduled_at", "received_at"),
-    *("digest", "enriched", "enrichment_digests", "partition_count"),
+    *("digest", "enriched", "enrichment_digests", "partition_count", "broker_id", "broker", "sent_at", "witnesses"),
 )
 """The columns of a header that tell whether a poll has news."""
 
@@ -301,6 +306,7 @@ class History(Maker):
                 self._silver_state(each.cluster).missing or self._is_cut_anew(each) for each in takes
             )
             tables += _TOPICS if is_read else ()
+            tables += [gold.STALE_BROKERS] if WITNESSES in records else ()
             tables += [silver.ENRICHMENTS[record] for record in sorted(records & silver.ENRICHMENTS.keys())]
         return tables + [
             table for history in self._histories if history in GOLD for table in HISTORIES[history] if table.live

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,17 +25,21 @@ from local_cluster.java import java_command
 from local_cluster.nodes import (
     CONTROLLER,
     DATA,
+    HOSTS,
     PLAINTEXT,
     SASL_SSL,
     SASL_SSL_HOST,
     Node,
     format_arguments,
+    hosts,
     node_properties,
+    own_address,
     plan_roles,
     render,
 )
 from local_cluster.ports import HOST, ReservedPorts
 from local_cluster.process import NodeProcess
+from local_cluster.proxy import Proxy
 
 KAFKA_VERSION = "4.3.1"
 
@@ -79,7 +84,8 @@ class LocalCluster:
     Node ids are 1..`brokers`; `controllers` makes that many controller-only nodes with the ids after those, None makes
     each broker a controller too. `racks` are given to the brokers in turn. `kafka_version` is any in the package
     repository, `metadata_version` (such as "3.5-IV2") and `features` (such as {"eligible.leader.replicas.version": 0})
-    any that it has. `properties` are extra broker properties. `sasl_ssl` opens a second listener.
+    any that it has. `properties` are extra broker properties. `sasl_ssl` opens a second listener. With `isolatable`,
+    which takes `controllers`, brokers reach these through proxies of this process, and `isolate` cuts one off.
 
     All data are in a temporary folder and go with the cluster; when this process ends in whatever way, so do the
     brokers. Only with a `detached` folder of its own does the cluster live on, until
@@ -99,6 +105,7 @@ class LocalCluster:
         racks: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
         sasl_ssl: bool = False,
+        isolatable: bool = False,
         detached: Path | None = None,
     ) -> None:
         self.kafka_version = kafka_version
@@ -109,6 +116,10 @@ class LocalCluster:
         self.nodes: dict[int, Node] = {}
         self._roles = plan_roles(brokers, controllers, racks)
         self._users = {"alice": "alice-secret", "bob": "bob-secret"} if sasl_ssl else {}
+        if isolatable and (controllers is None or detached is not None):
+            raise LocalClusterError("isolatable=True: a cluster of this process's own, with controllers=1 or more")
+        self._isolatable = isolatable
+        self._proxies: dict[int, list[Proxy]] = {}
         self._detached = detached
         self._folder = detached.absolute() if detached else Path()
         self._processes: dict[int, NodeProcess] = {}
@@ -180,6 +191,9 @@ class LocalCluster:
         for process in self._processes.values():
             process.wait(STOP_TIMEOUT)
         self._processes.clear()
+        for proxy in chain.from_iterable(self._proxies.values()):
+            proxy.close()
+        self._proxies.clear()
         if self._folder != Path():
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -224,6 +238,16 @@ class LocalCluster:
     def resume(self, node_id: int) -> None:
         """Let a paused node run on (SIGCONT)."""
         self._running(node_id).send(signal.SIGCONT)
+
+    def isolate(self, node_id: int) -> None:
+        """Cut a broker off from the controllers: it answers clients from the image that it has, until `rejoin`."""
+        for proxy in self._proxies_of(node_id):
+            proxy.cut()
+
+    def rejoin(self, node_id: int) -> None:
+        """Let an isolated broker reach the controllers again."""
+        for proxy in self._proxies_of(node_id):
+            proxy.mend()
 
     def is_running(self, node_id: int) -> bool:
         """Whether the node's process is alive, paused or not."""
@@ -281,8 +305,18 @@ class LocalCluster:
         for node in self.nodes.values():
             folder = self._node_folder(node.node_id)
             folder.mkdir()
+            if self._isolatable:
+                (folder / HOSTS).write_text(hosts(node))
+            if self._isolatable and node.is_broker:
+                ports = [one.ports[CONTROLLER] for one in self.nodes.values() if one.is_controller]
+                self._proxies[node.node_id] = [Proxy(own_address(node.node_id), port) for port in ports]
             properties = node_properties(
-                node, list(self.nodes.values()), folder, extra=self.properties, keystore=keystore
+                node,
+                list(self.nodes.values()),
+                folder,
+                extra=self.properties,
+                keystore=keystore,
+                isolatable=self._isolatable,
             )
             self._config(node.node_id).write_text(render(properties))
 
@@ -310,7 +344,8 @@ class LocalCluster:
         return [java_command(), *_SMALL_JVM, *_LOGGING, "-cp", class_path]
 
     def _command(self, node_id: int) -> list[str]:
-        return [*self._java(), *self._main(node_id)]
+        names = [f"-Djdk.net.hosts.file={self._node_folder(node_id) / HOSTS}"] if self._isolatable else []
+        return [*self._java(), *names, *self._main(node_id)]
 
     def _main(self, node_id: int) -> list[str]:
         return ["kafka.Kafka", str(self._config(node_id))]
@@ -354,6 +389,13 @@ class LocalCluster:
         if not self.is_running(node_id):
             raise LocalClusterError(f"{self._name(node_id)} is not running")
         return self._processes[node_id]
+
+    def _proxies_of(self, node_id: int) -> list[Proxy]:
+        if node_id not in self._proxies:
+            raise LocalClusterError(
+                f"{self._name(node_id)} cannot be isolated: that takes a broker and isolatable=True"
+            )
+        return self._proxies[node_id]
 
     def _name(self, node_id: int) -> str:
         if node_id not in self.nodes:

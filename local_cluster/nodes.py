@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ SCRAM = "SCRAM-SHA-512"
 
 DATA = "data"
 """The folder of a node's logs, within its own."""
+HOSTS = "hosts"
+
+CONTROLLERS = "controllers"
+"""The name by which nodes reach the controllers, where brokers can be isolated."""
 
 # What SASL_SSL advertises. Its certificate is for this name only, so connecting by address is a wrong host name.
 SASL_SSL_HOST = "localhost"
@@ -79,15 +84,18 @@ def node_properties(
     *,
     extra: Mapping[str, str],
     keystore: Path | None = None,
+    isolatable: bool = False,
 ) -> dict[str, str]:
     """The server.properties of one node, its data in `folder`.
 
-    `keystore` (PEM: key and certificate) opens SASL_SSL; `extra` wins over everything here.
+    `keystore` (PEM: key and certificate) opens SASL_SSL; `extra` wins over everything here. If `isolatable`, nodes
+    reach the controllers by a name, which each looks up in a file of its own (see `hosts`).
     """
     broker_count = sum(other.is_broker for other in nodes)
     replication = str(min(3, broker_count))
     # A static quorum (not KIP-853's): any metadata.version allows it.
-    voters = ",".join(f"{one.node_id}@{HOST}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller)
+    host = CONTROLLERS if isolatable else HOST
+    voters = ",".join(f"{one.node_id}@{host}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller)
     properties = {
         "process.roles": ",".join(["broker"] * node.is_broker + ["controller"] * node.is_controller),
         "node.id": str(node.node_id),
@@ -113,6 +121,9 @@ def node_properties(
             for name, port in node.ports.items()
             if name != CONTROLLER
         )
+    elif isolatable:
+        # The address that brokers fetch the metadata log from, once a controller has told it (KIP-853).
+        properties["advertised.listeners"] = f"{CONTROLLER}://{host}:{node.ports[CONTROLLER]}"
     if node.rack is not None:
         properties["broker.rack"] = node.rack
     if keystore is not None and node.is_broker:
@@ -125,6 +136,17 @@ def node_properties(
             f"{listener}.{SCRAM.lower()}.sasl.jaas.config": login,
         }
     return {**properties, **extra}
+
+
+def own_address(node_id: int) -> str:
+    """An address of this machine for each broker: that of the proxies through which it reaches the controllers."""
+    return f"127.0.1.{node_id}"
+
+
+def hosts(node: Node) -> str:
+    """The file in which a node of an isolatable cluster looks names up (jdk.net.hosts.file)."""
+    controllers = own_address(node.node_id) if node.is_broker else HOST
+    return f"{HOST} localhost {socket.gethostname()}\n{controllers} {CONTROLLERS}\n"
 
 
 def render(properties: Mapping[str, str]) -> str:

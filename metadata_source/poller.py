@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from metadata_source import questions
 from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
-from metadata_source.images import SAME, Age, Image, difference, filtered
+from metadata_source.images import Age, Image, difference, filtered
 from metadata_source.options import METADATA_VERSIONS
 from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
 from metadata_source.transport import Address, Connection, error_name, format_address
-from metadata_source.witnesses import Inquiry, Witness, topics_to_ask
+from metadata_source.witnesses import Inquiry, Known, Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -130,8 +130,8 @@ class _Memory:
     answered: Address | None = None
     learnt: dict[Address, int] = field(default_factory=dict)
     """The brokers, with their ids, in an order of this process's own: polls go round them."""
-    image: Image | None = None
-    """The image of the last good poll."""
+    known: Known | None = None
+    """The last good poll."""
     number: int | None = None
     """The number of the last poll."""
     behind: dict[Address, Image] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class Poller:
         memory = self._memory
         # Another process may have polled in between.
         is_next = self._has_polled or (number is not None and memory.number == number - 1)
-        known = memory.image if is_next else None
+        known = memory.known if is_next else None
         self._has_polled, memory.number = True, number
         failures: dict[Address, PollError] = {}
         last = Poll()
@@ -235,20 +235,19 @@ class Poller:
         self._forget()
         return _failed(last, attempts, failures)
 
-    def _checked(self, address: Address, answer: Poll, known: Image | None, deadline: float) -> Poll:
+    def _checked(self, address: Address, answer: Poll, known: Known | None, deadline: float) -> Poll:
         """Return the answer, or a newer one of another broker, with all that others said. Raises PollError."""
         memory = self._memory
         before, image = memory.answered, answer.image
         self._learn(address, answer)
         place, newest = address, answer
         witnesses: list[Witness] = []
-        news = None if image is None or known is None else image.news(known)
-        if known is None or news is not None:
-            others = [each for each in dict.fromkeys([before, *self._ring()]) if each and each != address]
+        if known is None or image is None or image.news(known.image) is not None:
+            others = [each for each in dict.fromkeys([before, *self._ring(address)]) if each and each != address]
             inquiry = Inquiry(
                 answer,
                 address,
-                news and topics_to_ask(news),
+                known,
                 lambda other, names: self._ask_witness(other, names, deadline),
                 lambda: time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic()))),
             )
@@ -262,9 +261,12 @@ class Poller:
             if image is not None:
                 memory.behind[address] = image
         memory.behind.pop(place, None)
-        memory.answered, memory.image = place, newest.image
+        witnesses += self._look_at_former(newest, known, {told.broker for told in witnesses}, deadline)
+        memory.answered = place
+        if newest.image is not None and (known is None or known.image.news(newest.image) is not None):
+            memory.known = Known(newest.image, newest.received_at)
         self._connection = self._connections.get(place)
-        return replace(newest, witnesses=(*witnesses, *self._look_at_former(newest, deadline)))
+        return replace(newest, witnesses=tuple(witnesses))
 
     def _ask_witness(
         self, address: Address, names: Sequence[str] | None, deadline: float
@@ -274,10 +276,16 @@ class Poller:
             poll = replace(poll, broker_id=(self._memory.former | self._memory.learnt).get(address))
         return poll, error
 
-    def _look_at_former(self, answer: Poll, deadline: float) -> list[Witness]:
-        """Ask a broker that is listed no more whether it still answers clients, and how far it is behind."""
+    def _look_at_former(
+        self, answer: Poll, known: Known | None, asked: Collection[str | None], deadline: float
+    ) -> list[Witness]:
+        """Ask a broker that is listed no more whether it still answers clients, and how far it is behind.
+
+        `asked`: those that were asked with this poll already.
+        """
         memory = self._memory
-        address = next((each for each in memory.former if not self._is_avoided(each)), None)
+        former = (each for each in memory.former if format_address(each) not in asked)
+        address = next((each for each in former if not self._is_avoided(each)), None)
         if address is None:
             return []
         other, error = self._ask_witness(address, None, deadline)
@@ -289,7 +297,9 @@ class Poller:
         assert answer.metadata is not None  # noqa: S101 - good polls
         assert other.metadata is not None  # noqa: S101
         found = difference(answer.metadata, answer.broker_id, other.metadata, other.broker_id)
-        return [Witness.of(other, found if found.age is Age.NEWER else SAME)]
+        if found.age is not Age.NEWER:
+            return [Witness.of(other)]
+        return [Witness.of(other, found, answer.received_at if known is None else known.since(other, answer))]
 
     def due(self, beats: Mapping[str, int], at_ms: int) -> tuple[str, ...]:
         """Return the kinds of enrichment that are to be asked with the poll that was due at `at_ms`.
@@ -402,7 +412,7 @@ class Poller:
         memory = self._memory
         bootstrap = list(self._cluster.bootstrap_servers)
         random.shuffle(bootstrap)
-        ring = self._ring()
+        ring = self._ring(memory.answered)
         first = [address for address in ring if not self._is_avoided(address)][:1]
         addresses = [
             address
@@ -495,18 +505,16 @@ class Poller:
         listed = dict(zip(places, brokers["broker_id"].to_pylist(), strict=True))
         memory.former = {each: n for each, n in (memory.former | memory.learnt).items() if each not in listed}
         round_ = [each for each in memory.learnt if each in listed]
-        for new in listed.keys() - memory.learnt.keys():
+        for new in (each for each in listed if each not in memory.learnt):
             round_.insert(random.randint(0, len(round_)), new)  # noqa: S311
         memory.learnt = {each: listed[each] for each in round_}
         if (answer.api_version or 0) >= _FIRST_CLIENT_THROTTLE:
             self._throttle(address, answer.throttle_time_ms)
 
-    def _ring(self) -> list[Address]:
-        """Return the brokers that were learnt, from the one after who answered last."""
+    def _ring(self, last: Address | None) -> list[Address]:
+        """Return the brokers that were learnt, in their order, `last` as the last one."""
         learnt = list(self._memory.learnt)
-        if self._memory.answered not in self._memory.learnt:
-            return learnt
-        place = learnt.index(self._memory.answered) + 1
+        place = learnt.index(last) + 1 if last in self._memory.learnt else 0
         return learnt[place:] + learnt[:place]
 
     def _is_avoided(self, address: Address) -> bool:

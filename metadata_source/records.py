@@ -70,6 +70,7 @@ _WITNESS: Final = pa.struct(
         pa.field("received_at", _TIME),
         pa.field("error_kind", pa.string()),
         pa.field("is_behind", pa.bool_()),
+        pa.field("behind_ms", pa.int64()),
         pa.field("partitions_behind", pa.int32()),
         pa.field("epochs_behind", pa.int64()),
     ]

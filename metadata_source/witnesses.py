@@ -8,6 +8,7 @@ that nothing had changed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +20,9 @@ from metadata_source.transport import Address, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
 
     from metadata_source.errors import PollError
+    from metadata_source.images import Image
     from metadata_source.poller import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
 
@@ -38,7 +39,8 @@ _ASKED: Final = 3
 class Witness:
     """Another broker that was asked with a poll: an element of bronze's `witnesses`. Unknown is None.
 
-    `error_kind`: why it did not answer. `partitions_behind`, `epochs_behind`: see images.Lag.
+    `error_kind`: why it did not answer. `behind_ms`: it still showed older state so long after the newer had been seen.
+    `partitions_behind`, `epochs_behind`: see images.Difference.
     """
 
     broker_id: int | None
@@ -47,30 +49,57 @@ class Witness:
     received_at: datetime | None = None
     error_kind: str | None = None
     is_behind: bool | None = None
+    behind_ms: int | None = None
     partitions_behind: int | None = None
     epochs_behind: int | None = None
 
     @classmethod
-    def of(cls, answer: Poll, found: Difference) -> Witness:
-        """A broker that answered, and how far it was behind another answer, if it was."""
-        told = (answer.broker_id, answer.broker, answer.sent_at, answer.received_at, None)
-        if found.age is Age.SAME:
-            return cls(*told, is_behind=False)
-        return cls(*told, is_behind=True, partitions_behind=found.partitions, epochs_behind=found.epochs)
+    def of(cls, answer: Poll, found: Difference | None = None, since: datetime | None = None) -> Witness:
+        """A broker that answered; how far it was behind an answer that was seen by `since`, if it was."""
+        told = cls(answer.broker_id, answer.broker, answer.sent_at, answer.received_at, is_behind=found is not None)
+        if found is None:
+            return told
+        late = (
+            None if since is None or answer.sent_at is None else (answer.sent_at - since) // timedelta(milliseconds=1)
+        )
+        behind_ms = None if late is None else max(0, late)
+        return replace(told, behind_ms=behind_ms, partitions_behind=found.partitions, epochs_behind=found.epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The image of the poll before, and when the first poll that showed it was answered."""
+
+    image: Image
+    at: datetime | None
+
+    def since(self, older: Poll, newer: Poll) -> datetime | None:
+        """By when the state was seen that an older answer lacks."""
+        image = older.image
+        lacks = image is not None and (image.changed(self.image).any() or image.brokers != self.image.brokers)
+        return self.at if lacks else newer.received_at
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
     """News of an answer, which came from `place`, and how to ask others about them.
 
-    `names`: the topics that differ from the poll before; None for all. `pause` waits until images have spread.
+    `known`: the poll before; where it is None, everything is news. `pause` waits until images have spread.
     """
 
     answer: Poll
     place: Address
-    names: Sequence[str] | None
+    known: Known | None
     ask: Ask
     pause: Callable[[], None]
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The topics to ask others about; None, for all, where these are too many to name."""
+        if self.known is None or self.answer.image is None:
+            return None
+        names = self.answer.image.news(self.known.image) or []
+        return names if len(names) <= _NAMED else None
 
     def result(self, others: Iterable[Address], *, was_behind: bool) -> tuple[Address, Poll, list[Witness]]:
         """Ask the first of `others` that answers: the newer answer, its place, and what the others said.
@@ -81,56 +110,55 @@ class Inquiry:
         """
         witnesses: list[Witness] = []
         rival: tuple[Address, Poll, Difference] | None = None
+        names = self.names
         for place in islice(others, _ASKED):
-            other, error = self.ask(place, self.names)
+            other, error = self.ask(place, names)
             if error is not None:
                 witnesses.append(Witness(other.broker_id, format_address(place), error_kind=error.kind))
                 continue
-            found = self._compared(place, other)
-            if rival is not None and _difference(rival[1], other, self.names).age is Age.SAME:
-                found = replace(found, age=Age.OLDER)  # two against ours
+            found, older = self._compared(place, other, names)
+            if rival is not None and _difference(rival[1], other, names).age is Age.SAME:
+                found, older = replace(found, age=Age.OLDER), self.answer  # two against ours
             if found.age is Age.OLDER:
-                return self._put_aside(place, other, found, witnesses)
+                return self._put_aside(place, other, older, found, witnesses)
             if found.age is Age.UNCLEAR:
                 rival = rival or (place, other, found)
                 continue
             if rival is not None:
-                witnesses.append(Witness.of(*rival[1:]))
-            witnesses.append(Witness.of(other, found))
+                witnesses.append(self._behind(rival[1], self.answer, rival[2]))
+            witnesses.append(self._behind(older, self.answer, found) if found.age is Age.NEWER else Witness.of(other))
             return self.place, self.answer, witnesses
         if rival is not None:
             if was_behind:
-                return self._put_aside(*rival, witnesses)
-            witnesses.append(Witness.of(*rival[1:]))
+                return self._put_aside(rival[0], rival[1], self.answer, rival[2], witnesses)
+            witnesses.append(self._behind(rival[1], self.answer, rival[2]))
         return self.place, self.answer, witnesses
 
-    def _compared(self, place: Address, other: Poll) -> Difference:
-        """How ours differs from another answer, once the older of the two had time to follow."""
-        found = _difference(self.answer, other, self.names)
+    def _compared(self, place: Address, other: Poll, names: Sequence[str] | None) -> tuple[Difference, Poll]:
+        """How ours differs from another answer, once the older of the two had time to follow; what that said then."""
+        found = _difference(self.answer, other, names)
         if found.age is Age.SAME:
-            return found
+            return found, other
         self.pause()
         is_ours = found.age is Age.OLDER
-        again, error = self.ask(self.place if is_ours else place, self.names)
+        again, error = self.ask(self.place if is_ours else place, names)
         if error is not None:
-            return found
-        later = _difference(again, other, self.names) if is_ours else _difference(self.answer, again, self.names)
+            return found, self.answer if is_ours else other
+        later = _difference(again, other, names) if is_ours else _difference(self.answer, again, names)
         has_followed = later.age in {Age.SAME, Age.NEWER if is_ours else Age.OLDER}
-        return SAME if has_followed else later
+        return (SAME if has_followed else later), again
+
+    def _behind(self, older: Poll, newer: Poll, found: Difference) -> Witness:
+        return Witness.of(older, found, newer.received_at if self.known is None else self.known.since(older, newer))
 
     def _put_aside(
-        self, place: Address, other: Poll, found: Difference, witnesses: list[Witness]
+        self, place: Address, other: Poll, older: Poll, found: Difference, witnesses: list[Witness]
     ) -> tuple[Address, Poll, list[Witness]]:
         """The other's answer in the place of ours: whole, if the other was asked about some topics."""
         whole, error = (other, None) if self.names is None else self.ask(place, None)
         if error is not None:
             raise error
-        return place, whole, [*witnesses, Witness.of(self.answer, found)]
-
-
-def topics_to_ask(news: Sequence[str]) -> Sequence[str] | None:
-    """The topics to ask others about; None, for all, where these are too many to name."""
-    return news if len(news) <= _NAMED else None
+        return place, whole, [*witnesses, self._behind(older, other, found)]
 
 
 def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Difference:

@@ -8,7 +8,7 @@ PARTITION_STRUCT = (
 )
 WITNESS_STRUCT = (
     "struct<broker_id: int, broker: string, sent_at: timestamp, received_at: timestamp, error_kind: string, "
-    "is_behind: boolean, partitions_behind: int, epochs_behind: bigint>"
+    "is_behind: boolean, behind_ms: bigint, partitions_behind: int, epochs_behind: bigint>"
 )
 BROKER_STRUCT = "struct<broker_id: int, host: string, port: int, rack: string>"
 
@@ -73,8 +73,8 @@ POLL_COLUMNS = (
         "witnesses",
         f"array<{WITNESS_STRUCT}>",
         "Other brokers that were asked with this poll about what was new in an answer: when, why one did not answer, "
-        "and whether one answered from an older image than broker_id, by how many partitions and leader epochs; null "
-        "when none was asked.",
+        "and whether one showed an older image than broker_id: how long after the newer one had been seen, and by how "
+        "many partitions and leader epochs; null when none was asked.",
     ),
     Column(
         "topic_filter", "string", 'Topics asked for: null for every one, else {"topics": [...]} or {"pattern": "..."}.'

@@ -197,6 +197,39 @@ BROKER_INCIDENTS = Table(
     live="is_live",
 )
 
+STALE_BROKERS = Table(
+    schema="gold",
+    name="stale_brokers",
+    comment=(
+        "One row for each stretch in which a broker answered clients from an old image of the cluster, as one does "
+        "that is cut off from the controllers. Found when polls ask it; a broker that nobody asked may be stale unseen."
+    ),
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        Column("broker_id", "int", "The broker.", nullable=False),
+        Column("broker", "string", "host:port at which it answered."),
+        Column("poll", "string", "First accepted poll in which it was found to be behind.", nullable=False),
+        Column("began_after", "timestamp", "Its last answer that was not behind was asked for then; null: none was."),
+        Column("began_before", "timestamp", "Its first answer that was behind came then.", nullable=False),
+        *_ends("it was not behind, or could not be reached"),
+        Column("end_reason", "string", "caught_up | unreachable (it may be stale still); null while it lasts."),
+        Column("partitions_behind", "int", "Partitions that it showed in an earlier state, at most.", nullable=False),
+        Column(
+            "epochs_behind",
+            "bigint",
+            "Leader epochs that it was behind, of all partitions together, at most. 0 where ISRs alone differed.",
+            nullable=False,
+        ),
+        _is_live("while it lasts"),
+        part_column(),
+    ),
+    key=("id",),
+    constraints={"end_known": "end_reason IS NULL OR end_reason IN ('caught_up', 'unreachable')"},
+    partition_by=("is_live", PART),
+    live="is_live",
+)
+
 LEADER_CHANGES = Table(
     schema="gold",
     name="leader_changes",
@@ -291,7 +324,7 @@ LEADER_BALANCE = Table(
 
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
-TABLES = (*ISR_TABLES, *LEADER_TABLES)
+TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS)
 
 _TIMELINE = (
     # The first one, without which there is no view, is of a gold table: where it is, there is a schema for the view.
@@ -309,6 +342,14 @@ FROM {silver.broker_snapshots} WHERE prev_host IS NULL""",
 SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, NULL, broker_id, concat(host, ':', port), NULL, NULL,
   last_seen_sent_at, valid_to
 FROM {silver.broker_snapshots} WHERE end_reason IS NOT NULL""",
+    """
+SELECT 'broker_stale', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL,
+  concat(partitions_behind, ' partitions, ', epochs_behind, ' leader epochs behind'), NULL, began_after, began_before
+FROM {gold.stale_brokers}""",
+    """
+SELECT 'broker_stale_no_more', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, end_reason, NULL,
+  ended_after, ended_before
+FROM {gold.stale_brokers} WHERE ended_before IS NOT NULL""",
     """
 SELECT 'leader_changed', cluster_id, cluster, topic, partition, NULL, leader, CAST(prev_leader AS STRING),
   CAST(leader AS STRING),

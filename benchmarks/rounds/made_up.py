@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from metadata_source.options import TopicFilter
 from metadata_source.images import Image
+from metadata_source.options import TopicFilter
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.records import POLLS, BatchRecords, Planned

@@ -96,7 +96,7 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
     live = {
         table.full_name: [row for row in taken.live.get(table.full_name, ()) if row["valid_to"] is None]
         for table in SNAPSHOTS
-    }
+    } | {gold.STALE_BROKERS.full_name: taken.live.get(gold.STALE_BROKERS.full_name, ())}
     known = None if before is None else State.from_json(json.loads(before["memory"]))
     folded = silver_fold(known, live, headers, others, taken.claimed_id)
     of_log = {(row["partition"], row["first_poll"]) for row in live[PARTITIONS] if row["topic"] == LOG_TOPIC}

@@ -99,10 +99,13 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
             "outcome": "ok" if a.ok else "failed",
             "error_kind": a.error_kind,
             "error": a.error_kind,
+            "broker_id": a.broker_id,
+            "broker": None if a.broker_id is None else f"host{a.broker_id}:9092",
             "api_version": a.api_version,
             "metadata_version_level": a.levels[0],
             "elr_version_level": a.levels[1],
             "topic_filter": a.topic_filter,
+            "witnesses": a.witnesses,
         }
         if not a.ok:
             rows.append(header)

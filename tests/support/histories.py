@@ -34,6 +34,8 @@ class Answer:
     brokers: dict[int, tuple[str, int, str | None]] = field(default_factory=dict)
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     topic_filter: str | None = None
+    broker_id: int | None = None
+    witnesses: list[dict[str, Any]] | None = None
     enriched: dict[str, str] = field(default_factory=dict)  # kind -> outcome
     enrichments: dict[str, dict[Any, tuple]] = field(default_factory=dict)  # kind -> key -> state, of those that are ok
 

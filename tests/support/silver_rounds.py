@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.rules.silver import Poll, State, fold, records_to_read
+from jobs.rules.silver.cluster import WITNESSES
 from jobs.rules.silver.compare import narrow
-from schemas import silver
+from schemas import gold, silver
 
 TOPICS, PARTITIONS = silver.TOPIC_SNAPSHOTS.full_name, silver.PARTITION_SNAPSHOTS.full_name
-KEYS = {table.full_name: table.key for table in silver.TABLES}
+STALE = gold.STALE_BROKERS.full_name
+KEYS = {table.full_name: table.key for table in (*silver.TABLES, gold.STALE_BROKERS)}
 
 _INTS = pa.list_(pa.int32())
 _STRUCT = pa.struct(
@@ -66,8 +68,11 @@ class Lake:
         live = {
             table: [row | {"is_current": True} for row in rows.values() if row["valid_to"] is None]
             for table, rows in self.tables.items()
-            if table != silver.POLL_GAPS.full_name
+            if table not in {silver.POLL_GAPS.full_name, STALE}
         }
+        # A stage brings these rows where headers tell of other brokers.
+        if any(WITNESSES in records for records in wanted.values()):
+            live[STALE] = [row for row in self.tables[STALE].values() if row["is_live"]]
         if self.narrowed:
             live, said = self._narrow([h for h in headers if "topic" in wanted.get(h["poll_id"], ())], live, said)
         self.looked_at += len(live.get(PARTITIONS, ()))

@@ -458,6 +458,7 @@ def test_where_no_time_is_left_a_kind_stays_due(poller):
 
 def test_a_connection_that_is_lost_puts_the_rest_off(poller):
     poller._connection = connection = Connected(PollError("timeout", "one:9092: no answer in time"))
+    poller._connections = {connection.address: connection}
     assert enriched(poller, "reassignments", "quorum") == {
         "reassignments": "failed: one:9092: no answer in time",
         "quorum": "failed: put off: the connection was lost",

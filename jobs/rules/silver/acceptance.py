@@ -2,11 +2,13 @@
 
 A failed poll says nothing. An answer of another cluster than the alias stands for is refused. An answer with one lower
 leader epoch under the same topic id comes from a lagging broker. The whole of it is stale, since all its topics come
-from one image. It waits, and is believed once `BELIEVED_AFTER_POLLS` such answers and `BELIEVED_AFTER` have gone by
-with no better one between them. The first better one discards those that waited.
+from one image. So is news that nobody else confirmed of a broker that the cluster does not list: it may be fenced,
+and its image an old one. A stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two brokers
+at least, and `BELIEVED_AFTER` have gone by with no better one between them. The first better one discards those that
+waited.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 
@@ -42,10 +44,27 @@ def is_stale(answer: Answer, lives: TopicLives) -> bool:
     return False
 
 
-def are_believed(received: Sequence[datetime], accepted_at: datetime) -> bool:
-    """Whether stale answers received at these times, in order of polling, are enough. Clocks may have stepped back."""
-    times = list(accumulate([accepted_at, *received], max))[1:]
-    return len(times) >= BELIEVED_AFTER_POLLS and times[-1] - times[0] >= BELIEVED_AFTER
+def is_by_unlisted(header: Header, listed: Collection[int]) -> bool:
+    """Whether a broker answered that the cluster, as last accepted, does not list, and no other broker was asked.
+
+    The answer of the first broker that starts again after all have stopped lists nobody else: it is not in doubt.
+    """
+    broker = header["broker_id"]
+    others = {each["broker_id"] for each in header["brokers"] or ()} - {broker}
+    is_confirmed = any(told["error_kind"] is None for told in header["witnesses"] or ())
+    return bool(listed) and broker is not None and broker not in listed and bool(others) and not is_confirmed
+
+
+def are_believed(headers: Sequence[Header], accepted_at: datetime) -> bool:
+    """Whether stale answers, by their headers in order of polling, are enough. Clocks may have stepped back.
+
+    One broker that repeats itself is not, unless it lists no other. Behind an address of several brokers nobody knows
+    which of them answered.
+    """
+    times = list(accumulate([accepted_at, *(header["received_at"] for header in headers)], max))[1:]
+    brokers = {header["broker_id"] for header in headers}
+    are_several = len(brokers) > 1 or None in brokers or len(headers[-1]["brokers"] or ()) == 1
+    return are_several and len(times) >= BELIEVED_AFTER_POLLS and times[-1] - times[0] >= BELIEVED_AFTER
 
 
 def claims(pairs: Iterable[tuple[str, str, str]]) -> dict[str, str]:

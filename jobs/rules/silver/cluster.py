@@ -10,13 +10,23 @@ from datetime import timedelta
 from typing import Any
 
 from jobs.rules.silver import enrichments
-from jobs.rules.silver.acceptance import ANSWERED, FAILED, REFUSED, STALE, are_believed, is_stale, outcome
+from jobs.rules.silver.acceptance import (
+    ANSWERED,
+    FAILED,
+    REFUSED,
+    STALE,
+    are_believed,
+    is_by_unlisted,
+    is_stale,
+    outcome,
+)
 from jobs.rules.silver.intervals import Intervals
+from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
 from jobs.rules.silver.state import Answered, Header, Place, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
-from schemas import silver
+from schemas import gold, silver
 
-TOPIC = "topic"
+TOPIC, WITNESSES = "topic", "witnesses"
 Records = Mapping[str, list[Mapping[str, Any]]]
 """The rows of one poll beside its header, by kind of record."""
 
@@ -63,19 +73,25 @@ def records_to_read(
 ) -> dict[str, set[str]]:
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments as for `fold`.
 
+    What a header says of other brokers counts as a kind, `WITNESSES`.
+
     The rows of a digest that is still what was accepted last need not be read. After the first digest that differs all
     are: what is the same as before then depends on what is accepted.
     """
     state = state or State()
     accepted = {TOPIC: state.digest, **{kind: answered.digest for kind, answered in state.enriched.items()}}
+    behind = state.behind
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
     for header in _take(replace(state), headers):
         if outcome(header, state.cluster_id or claimed_id) == ANSWERED:
+            if is_told(header, behind):
+                wanted[header["poll_id"]] = {WITNESSES}
+            behind = behind_after(header, behind)
             told = {TOPIC: header["digest"], **enrichments.answered_kinds(header)}
             differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
             if records := differing & told.keys():
-                wanted[header["poll_id"]] = records
+                wanted.setdefault(header["poll_id"], set()).update(records)
     return wanted
 
 
@@ -116,6 +132,7 @@ class _Cluster:
         }
         topics, partitions = self._tables[silver.TOPIC_SNAPSHOTS], self._tables[silver.PARTITION_SNAPSHOTS]
         self._lives = TopicLives(topics, partitions, state)
+        self._stale = StaleBrokers(state, self._columns, live.get(gold.STALE_BROKERS.full_name, ()))
         self._stale_polls = 0  # Since the last accepted one.
         self._waiting: list[tuple[Header, Answer | None, Records]] = []  # A stale answer, and all polls after it.
         self._shown = Answer()  # The answers that wait, as one.
@@ -130,7 +147,7 @@ class _Cluster:
             if not self._says_the_same(header):
                 answer = answer_of(header, records.get(TOPIC, ()))
                 shown = self._shown.then(answer)
-            if not is_stale(shown, self._lives):
+            if not (is_stale(shown, self._lives) or self._is_by_unlisted(header)):
                 self._wait_no_more(are_believed=False)
                 self._accept(header, shown, records)
                 return
@@ -140,15 +157,20 @@ class _Cluster:
             return
         # A failed poll among answers that wait belongs to a gap on one side of them or the other: it waits with them.
         self._waiting.append((header, answer, records))
-        received = [each["received_at"] for each, of, _ in self._waiting if of is not None]
-        if last is not None and are_believed(received, last.at):
+        if last is not None and are_believed([each for each, of, _ in self._waiting if of is not None], last.at):
             self._wait_no_more(are_believed=True)
 
     def folded(self) -> Folded:
         rows = {table.full_name: list(of_table.changed.values()) for table, of_table in self._tables.items()}
         rows[silver.POLL_GAPS.full_name] = self._gaps
+        rows[gold.STALE_BROKERS.full_name] = list(self._stale.changed.values())
         self._state.waiting = tuple(header["poll_id"] for header, _, _ in self._waiting)
         return Folded(self._state, {table: changed for table, changed in rows.items() if changed}, self._accepted)
+
+    def _is_by_unlisted(self, header: Header) -> bool:
+        """See acceptance.is_by_unlisted."""
+        listed = {broker for (broker,) in self._tables[silver.BROKER_SNAPSHOTS].open}
+        return not self._says_the_same(header) and is_by_unlisted(header, listed)
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again."""
@@ -176,9 +198,11 @@ class _Cluster:
         """Make an answer part of history: levels, brokers, topics, then enrichments."""
         state, last = self._state, self._state.last
         poll, topic_filter = poll_of(header, last), header["topic_filter"]
-        now = Place(poll, last)
+        now = Place(poll, self._witness(header))
         self._look_for_gap(poll, last)
-        if not self._says_the_same(header):
+        self._stale.take(header, poll)
+        has_news = not self._says_the_same(header)
+        if has_news:
             levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
             self._tables[silver.CLUSTER_SNAPSHOTS].show((), levels, now)
             enrichments.take("brokers", [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
@@ -189,10 +213,24 @@ class _Cluster:
                 known = self._tables[silver.ENRICHMENTS[kind]]
                 enrichments.take(kind, records.get(kind, ()), topic_filter, Place(poll, earlier), known)
             state.enriched = {**state.enriched, kind: Answered(**vars(poll), digest=digest)}
+        if has_news:
+            state.sure = poll
+        elif header["broker_id"] != state.answered_by:
+            state.sure = last
+        state.answered_by = header["broker_id"]
         state.last, state.before, state.digest = poll, last, header["digest"]
         state.failed_polls = state.refused_polls = self._stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
+
+    def _witness(self, header: Header) -> Poll | None:
+        """The last accepted poll that shows the state before this one.
+
+        If the broker that answered `last` is found to be behind, its answer that nothing had changed proves nothing.
+        """
+        behind = {told["broker_id"] for told in header["witnesses"] or () if told["is_behind"]}
+        state = self._state
+        return state.sure if state.answered_by is not None and state.answered_by in behind else state.last
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
         """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one before."""

@@ -34,6 +34,19 @@ class Answered(Poll):
 
 
 @dataclass(frozen=True)
+class Behind:
+    """How far a broker is behind at most, and when it was asked last: partitions, and leader epochs in all."""
+
+    at: datetime
+    partitions: int
+    epochs: int
+
+    def beside(self, before: "Behind") -> "Behind":
+        """The same with what it was behind before."""
+        return Behind(self.at, max(self.partitions, before.partitions), max(self.epochs, before.epochs))
+
+
+@dataclass(frozen=True)
 class Place:
     """A poll and the one before it in its line of polls; and the columns of when of rows that began or ended there."""
 
@@ -75,6 +88,10 @@ class State:
     `last`; `topic_digests` are those of the topics that it showed, each with its version, `enriched` the last
     answers by kind. The counts and `error_kinds` are of polls since `last` and before the first of `waiting`, the ids
     of polls that wait. `seen` is the last n that was taken of each stream, `last_poll_at` when the last poll was due.
+
+    `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for `last` should that
+    broker turn out to have been behind. `behind` are the brokers that are, `current` when others were last known not to
+    be.
     """
 
     cluster_id: str | None = None
@@ -91,6 +108,10 @@ class State:
     late_polls: int = 0
     waiting: tuple[str, ...] = ()
     last_poll_at: datetime | None = None
+    answered_by: int | None = None
+    sure: Poll | None = None
+    behind: Mapping[int, Behind] = field(default_factory=dict)
+    current: Mapping[int, datetime] = field(default_factory=dict)
 
     @property
     def settled(self) -> Poll | None:

@@ -14,6 +14,7 @@ from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import START, Answer, good_answer
 from tests.support.silver_rounds import PARTITIONS, TOPICS, Lake
 
+TWO = [{"broker_id": 0}, {"broker_id": 1}]
 STREAM, LATER = "20261101T000000Z-00000000", "20261102T000000Z-00000000"
 Topics = Mapping[str, list[dict[str, Any]]]
 
@@ -75,11 +76,21 @@ def test_one_lower_epoch_under_the_same_topic_id_is_stale(answers: list[dict[str
 
 def test_stale_answers_are_believed_after_five_over_a_minute() -> None:
     at = [START + timedelta(seconds=15 * n) for n in range(5)]
-    assert are_believed(at, START)
-    assert not are_believed(at[:4], START)
-    assert not are_believed([at[0], *at[:4]], START)
+    headers = [{"received_at": each, "broker_id": n % 2, "brokers": TWO} for n, each in enumerate(at)]
+    assert are_believed(headers, START)
+    assert not are_believed(headers[:4], START)
+    assert not are_believed([headers[0], *headers[:4]], START)
     # The poller's clock stepped back: no time passed until it has caught up.
-    assert not are_believed(at, at[1])
+    assert not are_believed(headers, at[1])
+
+
+def test_nothing_is_believed_because_one_broker_repeats_it() -> None:
+    at = [START + timedelta(seconds=30 * n) for n in range(9)]
+    one: list[dict[str, Any]] = [{"received_at": each, "broker_id": 0, "brokers": TWO} for each in at]
+    assert not are_believed(one, START)
+    assert are_believed([*one, {**one[-1], "broker_id": 1}], START)
+    assert are_believed([{**each, "brokers": TWO[:1]} for each in one], START), "there is no other"
+    assert are_believed([{**each, "broker_id": None} for each in one], START), "nobody knows who answered"
 
 
 def test_a_topic_ends_as_of_the_first_of_two_absences() -> None:

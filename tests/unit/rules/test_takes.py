@@ -36,6 +36,10 @@ def header(n: int, digest: bytes | None = SAME, partitions: int = 10, **more: An
         "enriched": None,
         "enrichment_digests": None,
         "partition_count": partitions,
+        "broker_id": None,
+        "broker": None,
+        "sent_at": at(n),
+        "witnesses": None,
         **more,
     }
 
