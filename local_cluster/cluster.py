@@ -254,9 +254,11 @@ class LocalCluster:
         return self.state(node_id) != "down"
 
     def state(self, node_id: int) -> str:
-        """`running`, `paused` or `down`."""
+        """`running`, `isolated`, `paused` or `down`."""
         self._name(node_id)
-        return self._processes[node_id].state if node_id in self._processes else "down"
+        state = self._processes[node_id].state if node_id in self._processes else "down"
+        is_cut = any(proxy.is_cut for proxy in self._proxies.get(node_id, ()))
+        return "isolated" if is_cut and state == "running" else state
 
     def pid(self, node_id: int) -> int:
         """The process id of a running node."""

@@ -17,7 +17,7 @@ class Proxy:
 
     def __init__(self, address: str, port: int) -> None:
         self._port = port
-        self._is_cut = False
+        self.is_cut = False
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server((address, port))
@@ -26,7 +26,7 @@ class Proxy:
     def cut(self) -> None:
         """Close all connections, and each that comes."""
         with self._lock:
-            self._is_cut = True
+            self.is_cut = True
             for each in self._open:
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
@@ -34,7 +34,7 @@ class Proxy:
     def mend(self) -> None:
         """Forward new connections again."""
         with self._lock:
-            self._is_cut = False
+            self.is_cut = False
 
     def close(self) -> None:
         """Cut, for good."""
@@ -49,7 +49,7 @@ class Proxy:
     def _forward(self, near: socket.socket) -> None:
         with self._lock:
             try:
-                if self._is_cut:
+                if self.is_cut:
                     raise ConnectionAbortedError
                 far = socket.create_connection((HOST, self._port))
             except OSError:

@@ -39,7 +39,8 @@ _ASKED: Final = 3
 class Witness:
     """Another broker that was asked with a poll: an element of bronze's `witnesses`. Unknown is None.
 
-    `error_kind`: why it did not answer. `behind_ms`: it still showed older state so long after the newer had been seen.
+    `error_kind`: why it did not answer. `is_behind`: None too where nobody knows which of two is older.
+    `behind_ms`: it still showed older state so long after the newer had been seen.
     `partitions_behind`, `epochs_behind`: see images.Difference.
     """
 
@@ -105,7 +106,7 @@ class Inquiry:
         """Ask the first of `others` that answers: the newer answer, its place, and what the others said.
 
         Where neither of two can be older (equal leader epochs, and each lists the other) a third decides. If there is
-        none, ours is older where its broker `was_behind` with the same answer before, else the other is. Raises
+        none, ours is older where its broker `was_behind` with the same answer before; else nobody knows. Raises
         PollError where ours is older and the newer one does not come.
         """
         witnesses: list[Witness] = []
@@ -131,22 +132,27 @@ class Inquiry:
         if rival is not None:
             if was_behind:
                 return self._put_aside(rival[0], rival[1], self.answer, rival[2], witnesses)
-            witnesses.append(self._behind(rival[1], self.answer, rival[2]))
+            witnesses.append(replace(Witness.of(rival[1]), is_behind=None))
         return self.place, self.answer, witnesses
 
     def _compared(self, place: Address, other: Poll, names: Sequence[str] | None) -> tuple[Difference, Poll]:
-        """How ours differs from another answer, once the older of the two had time to follow; what that said then."""
+        """How ours differs from another answer, once the older of the two had time to follow; what that said then.
+
+        An image that changes meanwhile has not stopped.
+        """
         found = _difference(self.answer, other, names)
         if found.age is Age.SAME:
             return found, other
         self.pause()
         is_ours = found.age is Age.OLDER
+        older = self.answer if is_ours else other
         again, error = self.ask(self.place if is_ours else place, names)
         if error is not None:
-            return found, self.answer if is_ours else other
+            return found, older
         later = _difference(again, other, names) if is_ours else _difference(self.answer, again, names)
         has_followed = later.age in {Age.SAME, Age.NEWER if is_ours else Age.OLDER}
-        return (SAME if has_followed else later), again
+        has_changed = _difference(again, older, names).age is not Age.SAME
+        return (SAME if has_followed or has_changed else later), again
 
     def _behind(self, older: Poll, newer: Poll, found: Difference) -> Witness:
         return Witness.of(older, found, newer.received_at if self.known is None else self.known.since(older, newer))

@@ -5,6 +5,7 @@ Exit status 1 when it does not.
 """
 
 import argparse
+import secrets
 import signal
 import sys
 import tempfile
@@ -63,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m truth", description="Hold history against the controllers' log.")
     parser.add_argument("--long", action="store_true", help="all set-ups, polled each 1, 2, 5 and 15 s")
     parser.add_argument("--setup", choices=[setup.name for setup in SETUPS], help="with --long, this one alone")
-    parser.add_argument("--seed", type=int, default=281, help="decides what is done (default %(default)s)")
+    seed = secrets.randbelow(100_000)
+    parser.add_argument("--seed", type=int, default=seed, help="decides what is done (default: another each time)")
     parser.add_argument("--seconds", type=float, help="of things done to each cluster, about")
     return parser
 

@@ -40,8 +40,8 @@ class Step:
 
     wait: float
     action: str
-    """stop | kill | pause | resume | start | reassign | cancel | elect_preferred | elect_unclean | delete | create |
-    grow.
+    """stop | kill | pause | resume | start | isolate | rejoin | reassign | cancel | elect_preferred | elect_unclean |
+    delete | create | grow.
     """
     brokers: tuple[int, ...] = ()
     """Those that it is done to, all at once."""
@@ -100,6 +100,13 @@ class _Planner:
         (broker,) = self.some(1)
         yield self.after(1, "pause", broker)
         yield Step(_FENCED_AFTER + self.chance.uniform(0, 2), "resume", (broker,))
+        yield from self.perhaps_elect()
+
+    def isolation(self) -> Iterator[Step]:
+        """A broker is cut off from the controllers until it is fenced and longer, and answers clients on."""
+        (broker,) = self.some(1)
+        yield self.after(1, "isolate", broker)
+        yield Step(_FENCED_AFTER + self.chance.uniform(0, 2), "rejoin", (broker,))
         yield from self.perhaps_elect()
 
     def flap(self) -> Iterator[Step]:
@@ -230,7 +237,7 @@ def plan(seed: int, brokers: Sequence[int], seconds: float) -> tuple[Step, ...]:
     planner.topics = {topic.name: topic for topic in topics(seed, brokers)}
     scenarios: list[Callable[[], Iterator[Step]]] = [
         planner.outage, planner.outage, planner.lag, planner.hang, planner.flap, planner.two_at_once, planner.lose,
-        planner.stuck, planner.small, planner.small, planner.small,
+        planner.stuck, planner.isolation, planner.small, planner.small, planner.small,
     ]  # fmt: skip
     steps: list[Step] = []
     deck: list[Callable[[], Iterator[Step]]] = []
@@ -299,12 +306,10 @@ def _act(cluster: LocalCluster, administration: Administration, step: Step) -> N
 
 
 def _bring_back(cluster: LocalCluster, administration: Administration) -> list[Entry]:
-    """Resume and start whatever a step that failed, or the end, left out."""
+    """Bring back whatever a step that failed, or the end, left out."""
     entries = []
-    paused = tuple(node_id for node_id in cluster.nodes if cluster.state(node_id) == "paused")
-    if paused:
-        entries.append(_do(cluster, administration, Step(0, "resume", paused)))
-    down = tuple(node_id for node_id in cluster.nodes if cluster.state(node_id) == "down")
-    if down:
-        entries.append(_do(cluster, administration, Step(0, "start", down)))
+    for state, action in (("isolated", "rejoin"), ("paused", "resume"), ("down", "start")):
+        out = tuple(node_id for node_id in cluster.nodes if cluster.state(node_id) == state)
+        if out:
+            entries.append(_do(cluster, administration, Step(0, action, out)))
     return entries

@@ -28,6 +28,8 @@ _POLL_COLUMNS = (
     "received_at",
     "interval_ms",
     "broker_id",
+    "digest",
+    "witnesses",
     "present",
     "topic_id",
     "partitions",

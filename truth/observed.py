@@ -2,7 +2,7 @@
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,7 +22,9 @@ class Poll:
     broker_id: int | None
     interval: timedelta
     accepted: bool
-    """False: an epoch in it is lower than one that was known before."""
+    """False: an epoch in it is lower than one that was known before; or it has nothing new and the next one says that
+    its broker was behind, or may have been.
+    """
     left_out: str | None
     """Why it proves nothing of silver: paused | started; null for nearly all."""
 
@@ -67,7 +69,9 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
     out = _times_out(journal)
     known: dict[tuple[str, int], int] = {}
     topics: dict[str, dict[tuple[str, int], int]] = {}
-    polls = []
+    polls: list[Poll] = []
+    digest: bytes | None = None
+    quiet: int | None = None  # The broker of the last one, if that had nothing new.
     for poll_id in sorted(by_poll):
         header = next(row for row in by_poll[poll_id] if row["record"] == "poll")
         if header["outcome"] != "ok":
@@ -76,6 +80,8 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
             topics = {}
         _take(topics, [row for row in by_poll[poll_id] if row["record"] == "topic"])
         epochs = {key: epoch for partitions in topics.values() for key, epoch in partitions.items()}
+        if quiet is not None and quiet in _behind(header):
+            polls[-1] = replace(polls[-1], accepted=False)
         accepted = all(epoch >= known.get(key, 0) for key, epoch in epochs.items())
         if accepted:
             known |= epochs
@@ -90,7 +96,15 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
                 left_out=_why_left_out(out, header),
             )
         )
+        is_quiet = header["digest"] == digest
+        quiet, digest = header["broker_id"] if is_quiet else None, header["digest"]
     return polls
+
+
+def _behind(header: Mapping[str, Any]) -> set[int]:
+    """The brokers that answered with a poll and are not known to be as far as its answer."""
+    heard = [told for told in header["witnesses"] or () if told["error_kind"] is None]
+    return {told["broker_id"] for told in heard if told["is_behind"] is not False}
 
 
 def _take(topics: dict[str, dict[tuple[str, int], int]], rows: Sequence[Mapping[str, Any]]) -> None:

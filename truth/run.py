@@ -84,6 +84,7 @@ def run(
         features=setup.features,
         racks=setup.racks,
         properties=properties,
+        isolatable=True,
     ) as cluster:
         say(f"{setup.name}: {setup.brokers} brokers and a controller; seed {seed}")
         brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)

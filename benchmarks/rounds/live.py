@@ -238,6 +238,7 @@ def _faulty_cluster() -> Iterator[tuple[LocalCluster, Administration]]:
         metadata_version=NEWEST.metadata_version,
         racks=NEWEST.racks,
         properties=PROPERTIES,
+        isolatable=True,
     ) as cluster:
         administration = Administration(cluster)
         begun_with = topics(SEED, _brokers(cluster))

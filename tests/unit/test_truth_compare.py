@@ -361,7 +361,8 @@ def row(n: int, broker_id: int | None = 1, **more) -> dict:
     """A row of bronze: a header."""
     return {
         "poll_id": f"s/{n:012d}", "record": "poll", "topic": None, "outcome": "ok", "is_key_frame": n == 0,
-        "sent_at": second(n), "received_at": second(n + 0.01), "interval_ms": 1000, "broker_id": broker_id, **more,
+        "sent_at": second(n), "received_at": second(n + 0.01), "interval_ms": 1000, "broker_id": broker_id,
+        "digest": str(n).encode(), "witnesses": None, **more,
     }  # fmt: skip
 
 
@@ -369,6 +370,17 @@ def topic(n: int, epoch: int, **more) -> dict:
     partitions = [{"partition": 0, "leader_epoch": epoch}]
     return {"poll_id": f"s/{n:012d}", "record": "topic", "topic": "orders", "topic_id": TOPIC, "present": True,
             "partitions": partitions, **more}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("digest", "is_behind", "accepted"),
+    [(b"0", True, False), (b"0", None, False), (b"0", False, True), (b"1", True, True)],
+    ids=["behind", "perhaps", "not behind", "with news"],
+)
+def test_a_broker_that_is_behind_proves_not_that_nothing_changed(digest, is_behind, accepted):
+    told = [{"broker_id": 2, "error_kind": None, "is_behind": is_behind}]
+    rows = [row(0), topic(0, 3), row(1, 2, digest=digest), row(2, witnesses=told), topic(2, 4)]
+    assert [poll.accepted for poll in polls_of(rows, [])] == [True, accepted, True]
 
 
 def test_answers_with_a_lower_epoch_are_not_accepted():

@@ -4,6 +4,7 @@ Exit status 1 when it does not.
 """
 
 import argparse
+import secrets
 import signal
 import sys
 import tempfile
@@ -56,7 +57,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m truth.groups", description="Hold rebalance history against real groups."
     )
     parser.add_argument("--kinds", nargs="+", choices=[kind.name for kind in KINDS], help="these alone")
-    parser.add_argument("--seed", type=int, default=281, help="decides what is done (default %(default)s)")
+    seed = secrets.randbelow(100_000)
+    parser.add_argument("--seed", type=int, default=seed, help="decides what is done (default: another each time)")
     return parser
 
 

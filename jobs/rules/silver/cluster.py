@@ -226,9 +226,11 @@ class _Cluster:
     def _witness(self, header: Header) -> Poll | None:
         """The last accepted poll that shows the state before this one.
 
-        If the broker that answered `last` is found to be behind, its answer that nothing had changed proves nothing.
+        If the broker that answered `last` is found to be behind, or may be, its answer that nothing had changed proves
+        nothing.
         """
-        behind = {told["broker_id"] for told in header["witnesses"] or () if told["is_behind"]}
+        heard = [told for told in header["witnesses"] or () if told["error_kind"] is None]
+        behind = {told["broker_id"] for told in heard if told["is_behind"] is not False}
         state = self._state
         return state.sure if state.answered_by is not None and state.answered_by in behind else state.last
 

@@ -26,7 +26,7 @@ def behind_after(header: Header, before: Mapping[int, Behind]) -> dict[int, Behi
             if known or lag_ms >= STALE_AFTER / timedelta(milliseconds=1):
                 far = Behind(told["sent_at"], told["partitions_behind"], told["epochs_behind"])
                 behind[broker] = far if known is None else far.beside(known)
-        else:
+        elif told["is_behind"] is False or told["error_kind"]:
             behind.pop(broker, None)
     return behind
 
