@@ -28,6 +28,7 @@ _POLL_COLUMNS = (
     "received_at",
     "interval_ms",
     "broker_id",
+    "brokers",
     "digest",
     "witnesses",
     "present",

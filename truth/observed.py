@@ -12,6 +12,10 @@ SETTLING = timedelta(seconds=10)
 """For so long after its start or its pause a broker's answers are left out of the comparison."""
 
 
+_Told = tuple[int, int, frozenset[int]]
+"""Leader epoch, leader and ISR of a partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Poll:
     """One good poll."""
@@ -22,8 +26,8 @@ class Poll:
     broker_id: int | None
     interval: timedelta
     accepted: bool
-    """False: an epoch in it is lower than one that was known before; or it has nothing new and the next one says that
-    its broker was behind, or may have been.
+    """False: an epoch in it is lower than one that was known before; or it has nothing new, and the next one shows that
+    its broker was behind, or may have been: it is no leader any more, out of an ISR, or not listed.
     """
     left_out: str | None
     """Why it proves nothing of silver: paused | started; null for nearly all."""
@@ -68,7 +72,8 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
         by_poll.setdefault(row["poll_id"], []).append(row)
     out = _times_out(journal)
     known: dict[tuple[str, int], int] = {}
-    topics: dict[str, dict[tuple[str, int], int]] = {}
+    topics: dict[str, dict[tuple[str, int], _Told]] = {}
+    before: dict[tuple[str, int], _Told] = {}
     polls: list[Poll] = []
     digest: bytes | None = None
     quiet: int | None = None  # The broker of the last one, if that had nothing new.
@@ -79,9 +84,11 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
         if header["is_key_frame"]:
             topics = {}
         _take(topics, [row for row in by_poll[poll_id] if row["record"] == "topic"])
-        epochs = {key: epoch for partitions in topics.values() for key, epoch in partitions.items()}
-        if quiet is not None and quiet in _behind(header):
+        told = {key: of for partitions in topics.values() for key, of in partitions.items()}
+        epochs = {key: epoch for key, (epoch, _, _) in told.items()}
+        if quiet is not None and (quiet in _behind(header) or _has_lost(quiet, header, before, told)):
             polls[-1] = replace(polls[-1], accepted=False)
+        before = told
         accepted = all(epoch >= known.get(key, 0) for key, epoch in epochs.items())
         if accepted:
             known |= epochs
@@ -101,14 +108,30 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
     return polls
 
 
+def _has_lost(
+    broker: int,
+    header: Mapping[str, Any],
+    before: Mapping[tuple[str, int], _Told],
+    now: Mapping[tuple[str, int], _Told],
+) -> bool:
+    """Whether a broker led, was in sync or was listed before a poll, and is not with it."""
+    if broker not in {each["broker_id"] for each in header["brokers"]}:
+        return True
+    both = [(before[key], now[key]) for key in before.keys() & now.keys()]
+    return any(
+        (leader == broker != leader_now) or (broker in isr and broker not in isr_now)
+        for (_, leader, isr), (_, leader_now, isr_now) in both
+    )
+
+
 def _behind(header: Mapping[str, Any]) -> set[int]:
     """The brokers that answered with a poll and are not known to be as far as its answer."""
     heard = [told for told in header["witnesses"] or () if told["error_kind"] is None]
     return {told["broker_id"] for told in heard if told["is_behind"] is not False}
 
 
-def _take(topics: dict[str, dict[tuple[str, int], int]], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Bring the epochs of each topic up to a poll; its rows hold the topics that changed, in chunks."""
+def _take(topics: dict[str, dict[tuple[str, int], _Told]], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Bring what is told of each topic up to a poll; its rows hold the topics that changed, in chunks."""
     for name in {row["topic"] for row in rows}:
         topics[name] = {}
     for row in rows:
@@ -117,7 +140,12 @@ def _take(topics: dict[str, dict[tuple[str, int], int]], rows: Sequence[Mapping[
             continue
         for partition in row["partitions"] or ():
             if partition["leader_epoch"] is not None and row["topic_id"] is not None:
-                topics[row["topic"]][row["topic_id"], partition["partition"]] = partition["leader_epoch"]
+                key = row["topic_id"], partition["partition"]
+                topics[row["topic"]][key] = (
+                    partition["leader_epoch"],
+                    partition["leader"],
+                    frozenset(partition["isr"]),
+                )
 
 
 Outage = tuple[str, datetime, datetime]

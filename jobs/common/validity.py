@@ -11,7 +11,7 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from schemas import bronze, silver
+from schemas import bronze, gold, silver
 from schemas.lake import Lake
 from schemas.table import Table
 
@@ -142,4 +142,5 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
         "partitions": snapshots(silver.PARTITION_SNAPSHOTS),
         "intervals": reduce(DataFrame.union, map(intervals, silver.SNAPSHOTS)),
         "gaps": since(silver.POLL_GAPS, "gap_end"),
+        "stale_brokers": since(gold.STALE_BROKERS, "ended_before"),
     }

@@ -100,6 +100,19 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
             row["received_at"] = row["sent_at"] - timedelta(milliseconds=1)
         if is_header and n == 7:
             row["latency_ms"] = 5_000.0
+        if is_header and n == 8:
+            row["witnesses"] = [
+                {
+                    "broker_id": 2,
+                    "broker": "host2:9092",
+                    "sent_at": row["sent_at"],
+                    "received_at": row["sent_at"],
+                    "is_behind": True,
+                    "behind_ms": 5_000,
+                    "partitions_behind": 3,
+                    "epochs_behind": 4,
+                }
+            ]
     keep(spark, config.lake, rows)
     columns = "cluster, log_partition, offset, record, read_at, day, next_offset, error, key"
     spark.sql(
@@ -146,6 +159,7 @@ def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
         "known_partitions_complete": 3,
         **dict.fromkeys(("one_current_row", "intervals_apart"), 3 + 3 + 5 + 1),
         "polled_without_gaps": 0,
+        "brokers_are_current": 0,
     }
 
 
@@ -186,6 +200,9 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert [(row["gap_start"], row["gap_end"], row["reason"]) for row in found["polled_without_gaps"]] == [
         ("2026-11-01T12:01:50.100Z", "2026-11-01T12:03:00.100Z", "not_polled")
     ]
+    assert [
+        (row["broker_id"], row["partitions_behind"], row["ended_before"]) for row in found["brokers_are_current"]
+    ] == [(2, 3, None)]
     assert [(row["cluster"], row["last_good_at"]) for row in found["polled_now"]] == [
         ("new", None),
         ("prod", "2026-11-01T12:03:00.100Z"),

@@ -362,12 +362,12 @@ def row(n: int, broker_id: int | None = 1, **more) -> dict:
     return {
         "poll_id": f"s/{n:012d}", "record": "poll", "topic": None, "outcome": "ok", "is_key_frame": n == 0,
         "sent_at": second(n), "received_at": second(n + 0.01), "interval_ms": 1000, "broker_id": broker_id,
-        "digest": str(n).encode(), "witnesses": None, **more,
+        "digest": str(n).encode(), "witnesses": None, "brokers": [{"broker_id": id_} for id_ in (1, 2)], **more,
     }  # fmt: skip
 
 
-def topic(n: int, epoch: int, **more) -> dict:
-    partitions = [{"partition": 0, "leader_epoch": epoch}]
+def topic(n: int, epoch: int, leader: int = 1, **more) -> dict:
+    partitions = [{"partition": 0, "leader_epoch": epoch, "leader": leader, "isr": [1]}]
     return {"poll_id": f"s/{n:012d}", "record": "topic", "topic": "orders", "topic_id": TOPIC, "present": True,
             "partitions": partitions, **more}  # fmt: skip
 
@@ -380,6 +380,21 @@ def topic(n: int, epoch: int, **more) -> dict:
 def test_a_broker_that_is_behind_proves_not_that_nothing_changed(digest, is_behind, accepted):
     told = [{"broker_id": 2, "error_kind": None, "is_behind": is_behind}]
     rows = [row(0), topic(0, 3), row(1, 2, digest=digest), row(2, witnesses=told), topic(2, 4)]
+    assert [poll.accepted for poll in polls_of(rows, [])] == [True, accepted, True]
+
+
+@pytest.mark.parametrize(
+    ("last", "accepted"),
+    [
+        ((row(2), topic(2, 4)), True),
+        ((row(2), topic(2, 4, leader=2)), False),
+        ((row(2), {**topic(2, 3), "partitions": [{"partition": 0, "leader_epoch": 3, "leader": 1, "isr": []}]}), False),
+        ((row(2, brokers=[{"broker_id": 2}]),), False),
+    ],
+    ids=["raised", "moved", "shrunk", "not listed"],
+)
+def test_a_broker_that_lost_something_may_have_been_behind(last, accepted):
+    rows = [row(0, 2), topic(0, 3), row(1, 1, digest=b"0"), *last]
     assert [poll.accepted for poll in polls_of(rows, [])] == [True, accepted, True]
 
 

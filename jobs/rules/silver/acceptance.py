@@ -55,6 +55,25 @@ def is_by_unlisted(header: Header, listed: Collection[int]) -> bool:
     return bool(listed) and broker is not None and broker not in listed and bool(others) and not is_confirmed
 
 
+def has_lost(broker: int, header: Header, answer: Answer, lives: TopicLives) -> bool:
+    """Whether an answer shows that a broker lost something: its place in the list, in an ISR, or as a leader.
+
+    Such a broker may have been cut off from the controllers, and what it said just before of an old image.
+    """
+    if broker not in {each["broker_id"] for each in header["brokers"] or ()}:
+        return True
+    for topic, said in answer.topics.items():
+        for number, partition in said.partitions.items():
+            known = lives.partitions.open.get((topic, number))
+            if known is None:
+                continue
+            if known["leader"] == broker != partition["leader"]:
+                return True
+            if broker in (known["isr"] or ()) and broker not in (partition["isr"] or ()):
+                return True
+    return False
+
+
 def are_believed(headers: Sequence[Header], accepted_at: datetime) -> bool:
     """Whether stale answers, by their headers in order of polling, are enough. Clocks may have stepped back.
 

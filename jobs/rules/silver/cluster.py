@@ -16,6 +16,7 @@ from jobs.rules.silver.acceptance import (
     REFUSED,
     STALE,
     are_believed,
+    has_lost,
     is_by_unlisted,
     is_stale,
     outcome,
@@ -198,7 +199,7 @@ class _Cluster:
         """Make an answer part of history: levels, brokers, topics, then enrichments."""
         state, last = self._state, self._state.last
         poll, topic_filter = poll_of(header, last), header["topic_filter"]
-        now = Place(poll, self._witness(header))
+        now = Place(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         self._stale.take(header, poll)
         has_news = not self._says_the_same(header)
@@ -223,16 +224,18 @@ class _Cluster:
         state.error_kinds = ()
         self._accepted.append(poll)
 
-    def _witness(self, header: Header) -> Poll | None:
+    def _witness(self, header: Header, answer: Answer) -> Poll | None:
         """The last accepted poll that shows the state before this one.
 
-        If the broker that answered `last` is found to be behind, or may be, its answer that nothing had changed proves
-        nothing.
+        If the broker that answered `last` is found to be behind, or may have been, its answer that nothing had changed
+        proves nothing.
         """
+        state, broker = self._state, self._state.answered_by
+        if broker is None or self._says_the_same(header):
+            return state.last
         heard = [told for told in header["witnesses"] or () if told["error_kind"] is None]
         behind = {told["broker_id"] for told in heard if told["is_behind"] is not False}
-        state = self._state
-        return state.sure if state.answered_by is not None and state.answered_by in behind else state.last
+        return state.sure if broker in behind or has_lost(broker, header, answer, self._lives) else state.last
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
         """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one before."""

@@ -111,8 +111,12 @@ def bounds(lake: Lake) -> tuple[datetime, datetime]:
 def test_a_broker_that_is_behind_proves_not_that_nothing_had_changed() -> None:
     quiet = [poll(0, 0, WHOLE), poll(1, 1, WHOLE), poll(2, 2, WHOLE)]
     answered = at(3) + timedelta(milliseconds=100)
-    assert bounds(taken([*quiet, poll(3, 0, MOVED, said(3, 2, is_behind=False))])) == (at(2), answered)
-    assert bounds(taken([*quiet, poll(3, 0, MOVED, said(3, 2, is_behind=True))])) == (at(1), answered)
+    kept = led(6, 1, 2)
+    assert bounds(taken([*quiet, poll(3, 0, kept, said(3, 2, is_behind=False))])) == (at(2), answered)
+    assert bounds(taken([*quiet, poll(3, 0, kept, said(3, 2, is_behind=True))])) == (at(1), answered)
+    # It caught up before anybody asked, and lost what it led.
+    lost = poll(3, 1, MOVED, said(3, 0, is_behind=False))
+    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), lost])) == (at(1), answered)
     # Its own news are news: it was not behind when it told them.
     news = [poll(0, 0, WHOLE), poll(1, 2, SHRUNK), poll(2, 0, MOVED, said(2, 2, is_behind=True))]
     rows = sorted(taken(news).tables[PARTITIONS].values(), key=lambda row: row["first_poll"])
