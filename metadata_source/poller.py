@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from metadata_source.questions import Question, TableQuestion
 
 _METADATA: Final = 3
+_DESCRIBE_TOPIC_PARTITIONS: Final = 75
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_WITHOUT_CREATION: Final = 4
 _FIRST_CLIENT_THROTTLE: Final = 6
@@ -479,7 +480,10 @@ class Poller:
             api_version=version,
             response_bytes=len(answer.body),
             metadata_version_level=_level(connection, "metadata.version", None),
-            elr_version_level=_level(connection, "eligible.leader.replicas.version", 0),
+            # A broker without DescribeTopicPartitions is older than eligible leader replicas, which all must have.
+            elr_version_level=_level(connection, "eligible.leader.replicas.version", 0)
+            if _DESCRIBE_TOPIC_PARTITIONS in connection.api_versions
+            else 0,
         )
         if not self._holds_place and len(answer.body) > _SMALL_BYTES:
             self._place.enter_context(self._decoders)
