@@ -298,6 +298,82 @@ def test_a_foreign_assignor_is_cooperative_where_members_kept_what_they_had():
     assert gave_up.rebalances[2]["mode"] == "eager"
 
 
+# --- coordinators of Kafka 3.9 and before, which write no generation 0 ---
+
+
+def static(*member_ids):
+    return [classic_member(each, has={"t": [n]}, instance_id=each[0]) for n, each in enumerate(member_ids)]
+
+
+def test_generation_1_is_the_creation_too_where_no_generation_0_is_written():
+    log = Log().batch(1, classic(1, [classic_member("a", has=ALONE)], state_seconds=0.99))
+    told = history(log)
+    (event,), (row,) = told.events, told.rebalances
+    assert (event["event"], event["generation"], event["offset"]) == ("created", 0, 100)
+    assert (event["began_after"], event["began_before"]) == (None, at(0.99))
+    assert (row["prev_generation"], row["skipped_generations"], row["prev_members"]) == (0, 0, 0)
+    assert (row["members_joined"], row["members_left"], row["reasons"]) == (1, 0, ["member_joined"])
+    assert (row["began_after"], row["began_before"]) == (None, at(0.99))
+    assert (row["ended_after"], row["ended_before"], row["since_previous_ms"]) == (at(1), at(1), None)
+    assert counts(row) == (0, 0, 4, 0)
+    assert told.members[0]["a"]["change"] == "joined"
+
+
+def test_generation_1_without_members_was_emptied_before_its_first_rebalance_completed():
+    told = history(Log().batch(1, classic(1)))
+    assert told.names == ["created"]
+    (row,) = told.rebalances
+    assert (row["end_reason"], row["prev_members"], row["reasons"]) == ("emptied", 0, ["group_emptied"])
+
+
+def test_a_group_whose_tombstone_was_read_starts_from_nothing_at_any_generation():
+    log = started().batch(5, classic(2)).batch(9, (2, None, None))
+    told = history(log.batch(20, classic(3, static("x-1"), state_seconds=19.9)))
+    assert told.names == ["created", "deleted", "created"]
+    event, row = told.events[2], told.rebalances[2]
+    assert (event["began_after"], event["began_before"], event["generation"]) == (at(9), at(19.9), 0)
+    assert (row["prev_generation"], row["skipped_generations"], row["prev_members"]) == (0, 2, 0)
+    assert (row["members_joined"], row["reasons"], row["since_previous_ms"]) == (1, ["member_joined"], None)
+    assert (row["began_after"], row["ended_after"], row["ended_before"]) == (at(9), at(20), at(20))
+
+
+def test_a_later_generation_that_is_read_first_tells_nothing_of_before():
+    told = history(Log().batch(1, classic(2, [classic_member("a", has=ALONE)])))
+    assert told.names == []
+    assert (told.rebalances[0]["prev_generation"], told.rebalances[0]["reasons"]) == (None, None)
+
+
+def test_generation_1_of_static_members_that_is_read_first_may_repeat_itself():
+    """A restart writes a generation again. Who is in it does not change, only when it ended is left open."""
+    log = Log()
+    log.leader_epoch = 5
+    told = history(log.batch(50, classic(1, static("x-2", "y-1"), state_seconds=1)))
+    assert told.names == ["created"]
+    (row,) = told.rebalances
+    assert (row["members_joined"], row["reasons"], row["prev_generation"]) == (2, ["member_joined"], 0)
+    assert (row["ended_after"], row["ended_before"], row["ended_leader_epoch"]) == (at(1), at(50), None)
+
+
+def test_generation_1_after_a_loss_is_a_new_life_unless_static_members_may_repeat_it():
+    for members, names, reasons in (
+        ([classic_member("b", has=ALONE)], ["created", "records_lost", "created"], ["member_joined"]),
+        (static("x-2"), ["created", "records_lost"], None),
+    ):
+        log = Log().batch(1, classic(1, static("x-1")))
+        told = history(log.span("lost", log.next_offset, 150, seconds=20).batch(30, classic(1, members)))
+        assert (told.names, told.rebalances[1]["reasons"]) == (names, reasons)
+
+
+def test_made_again_at_generation_1_where_the_tombstone_was_compacted_away():
+    log = two_phases().batch(9, classic(1, [classic_member("c", has=ALONE)], state_seconds=8.9))
+    told = history(log)
+    assert told.names == ["created", "created"]
+    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["phases"]) == ("completed", 1)
+    row = told.rebalances[2]
+    assert (row["prev_generation"], row["members_joined"], row["members_left"]) == (0, 1, 0)
+    assert (row["began_after"], row["since_previous_ms"]) == (at(5), None)
+
+
 # --- what is not known ---
 
 

@@ -21,6 +21,7 @@ LIMITS = Thresholds(storm=3, crash_loop=2)
 MAKERS = {
     "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
     "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
+    "cooperative, old": lambda partitions: ClassicGroup(partitions, cooperative=True, old=True),
     "consumer": ConsumerGroup,
     "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
 }
