@@ -10,11 +10,11 @@ from jobs.rules.groups.state import CLASSIC, CONSUMER, SHARE, STREAMS, Gone, Mom
 
 STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
     CLASSIC: {2: classic_group},
-    CONSUMER: dict(zip((3, 5, 6, 7, 8, 16), (*epochs.STEPS, epochs.pattern_record), strict=True)),
+    CONSUMER: dict(zip((3, 5, 6, 7, 8, 4, 16), (*epochs.STEPS, *epochs.OF_CONSUMERS), strict=True)),
     SHARE: dict(zip((11, 10, 12, 13, 14, 15), (*epochs.STEPS, epochs.share_state_record), strict=True)),
     STREAMS: dict(zip((17, 19, 20, 21, 22, 23), (*epochs.STEPS, epochs.topology_record), strict=True)),
 }
-"""Type of group -> record type -> what it changes. Type 4 is only written to be gone (Kafka 4.1)."""
+"""Type of group -> record type -> what it changes."""
 
 TYPES = {kind: group_type for group_type, steps in STEPS.items() for kind in steps}
 GROUPS = (2, 3, 11, 17)

@@ -95,7 +95,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Standing:
-    """A group at one moment. `generation` is the group epoch of groups that are not classic."""
+    """A group at one moment. `generation` is the group epoch of groups that are not classic.
+
+    What the coordinator knew of the topics: `metadata_hash` from Kafka 4.1 on, before a digest of `partition_metadata`.
+    """
 
     group_type: str | None = None
     generation: int | None = None
@@ -105,6 +108,7 @@ class Standing:
     leader: str | None = None
     target_epoch: int | None = None
     metadata_hash: int | None = None
+    partition_metadata: str | None = None
     topology_epoch: int | None = None
     patterns: dict[str, str] = field(default_factory=dict)
     initializing: bool = False
