@@ -44,6 +44,8 @@ class Log:
     next_offset: int = 100
     leader_epoch: int | None = None
     """Of the records that are written from now on."""
+    has_times: bool = True
+    """Whether the records that are written from now on have a time; those of message format 0 have none."""
 
     def batch(self, seconds: float, *records: tuple[int, str | None, Mapping[str, Any] | None]) -> "Log":
         """Write (type, member, value) records side by side at one time; a value of None is a tombstone."""
@@ -88,7 +90,7 @@ class Log:
                 "log_partition": self.log_partition,
                 "read_at": at(seconds + 1),
                 "day": at(seconds + 1).date(),
-                "timestamp": at(seconds),
+                "timestamp": at(seconds) if self.has_times else None,
                 "leader_epoch": self.leader_epoch,
                 "group_id": self.group_id,
                 "error": None,

@@ -364,6 +364,47 @@ def test_generation_1_after_a_loss_is_a_new_life_unless_static_members_may_repea
         assert (told.names, told.rebalances[1]["reasons"]) == (names, reasons)
 
 
+# --- records without a time: message format 0, which Kafka wrote before 0.10 ---
+
+
+def test_a_record_without_a_time_was_written_after_the_one_before_and_by_when_it_was_read():
+    log = Log(has_times=False).batch(1, classic(1, [classic_member("a", has=ALONE)]))
+    log.batch(5, classic(2, [classic_member("a", has=ALONE)])).batch(9, classic(3)).batch(12, (2, None, None))
+    told = history(log)
+    assert told.names == ["created", "deleted"]
+    bounds = ("began_after", "began_before", "ended_after", "ended_before")
+    assert [tuple(row[name] for name in bounds) for row in told.rebalances] == [
+        (None, at(2), None, at(2)),
+        (at(2), at(6), at(2), at(6)),
+        (at(6), at(10), at(6), at(10)),
+    ]
+    assert [(row["duration_ms_min"], row["duration_ms_max"]) for row in told.rebalances[:2]] == [(0, None), (0, 4000)]
+    assert [(event["began_after"], event["began_before"]) for event in told.events] == [(None, at(2)), (at(10), at(13))]
+    assert history(log, range(len(log.rows))) == told
+
+
+def test_of_a_group_that_is_met_without_times_the_end_is_not_known_to_be_when_it_was_read():
+    log = Log(has_times=False).batch(1, classic(7, [classic_member("a", has=ALONE)]))
+    (row,) = history(log).rebalances
+    assert (row["reasons"], row["began_before"], row["ended_after"], row["ended_before"]) == (None, at(2), None, at(2))
+
+
+def test_what_is_read_by_a_clock_that_is_behind_keeps_its_order():
+    log = started()
+    log.has_times = False
+    log.batch(-60, classic(2, [classic_member("a", has=ALONE)]))
+    row = history(log).rebalances[1]
+    assert (row["began_after"], row["began_before"], row["ended_before"]) == (at(1), at(1), at(1))
+
+
+def test_records_without_a_time_that_lie_side_by_side_are_no_batch():
+    """A group that was taken away is no conversion then."""
+    log = Log(has_times=False).batch(1, classic(1, [classic_member("a", has=ALONE)]))
+    log.batch(5, (2, None, None), (5, "a", {"instance_id": None, "client_id": "c", "client_host": "/h"}))
+    log.rows[-1]["member"] |= {"topics": ["t"], "regex": None, "topology_epoch": None, "assignor": None}
+    assert history(log).names == ["created", "deleted"]
+
+
 def test_made_again_at_generation_1_where_the_tombstone_was_compacted_away():
     log = two_phases().batch(9, classic(1, [classic_member("c", has=ALONE)], state_seconds=8.9))
     told = history(log)

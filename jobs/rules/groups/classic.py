@@ -80,7 +80,8 @@ def _generation(state: State, row: Row, before: Standing | None, after: Standing
         return replace(state, rebalance=replace(rebalance, withheld=withheld, reached=at.by))
     if may_repeat:
         # The record that is read first may be a restart's repetition: the state's timestamp then still bounds the end.
-        at = replace(at, after=rebalance.began.by, leader_epoch=None)
+        is_bounded = row["classic"]["state_timestamp"] is not None
+        at = replace(at, after=rebalance.began.by if is_bounded else at.after, leader_epoch=None)
     return ended(state, rebalance, COMPLETED if after.members else EMPTIED, at, told)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
 from jobs.rules.groups.rows import MEMBER_ROWS, UNKNOWN, Row, Told, end_columns
-from jobs.rules.groups.state import Moment, from_micros, to_micros
+from jobs.rules.groups.state import Moment, from_micros, to_micros, written_by
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
 from jobs.rules.memory import from_json, to_json
@@ -121,7 +121,7 @@ def _by_partition(records: Iterable[Row], known: Collection[int]) -> dict[int, l
         partition = row["log_partition"]
         if partition in found or partition in known or row["record"] == "record":
             found.setdefault(partition, []).append(row)
-    return dict(sorted(found.items(), key=lambda each: each[1][0].get("timestamp") or each[1][0]["read_at"]))
+    return dict(sorted(found.items(), key=lambda each: written_by(each[1][0])))
 
 
 def _changed(table: Table, told: Live, live: Live) -> list[Row]:
@@ -173,7 +173,7 @@ class _Source:
         if not is_whole and all(place == ("record", before.at, before.last_offset) for place in places):
             recent |= self._live.keys()
         settled, unsettled = self._split(told, recent)
-        first = Life(since or records[0]["timestamp"]) if not self.memory else from_json(Life, self.memory["life"])
+        first = Life(since or written_by(records[0])) if not self.memory else from_json(Life, self.memory["life"])
         ended, life = _lived(first, settled)
         over, there = _lived(life, unsettled)
         group_type = now.now.group_type
@@ -184,7 +184,7 @@ class _Source:
             gone = max((row["offset"] for row in told.rows.values() if row.get("event") == "deleted"), default=-1)
             own = [row for row in records if row["record"] == "record"]
             made = next((row for row in own if row["offset"] > gone), own[0])
-            there = Life(made["timestamp"], group_type=group_type)
+            there = Life(written_by(made), group_type=group_type)
         self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life)}
         of_lives = {"log_partition": last["log_partition"], "known_since": now.known_since}
         self._tell(settled, unsettled, ended, [*over, there], **of_lives)
@@ -207,9 +207,10 @@ class _Source:
     def give_way(self, record: Row) -> datetime:
         """Tell no more: the log has the group from this record on. Returns since when it has it and what was open."""
         # The record may be the end of a rebalance.
-        began = (record["classic"] or {}).get("state_timestamp") or record["timestamp"]
+        by = written_by(record)
+        began = (record["classic"] or {}).get("state_timestamp") or by
         is_open = [row for row in self._live.values() if _is_open(row)]
-        at: datetime = min([record["timestamp"], began, *(row["began_before"] for row in is_open)])
+        at: datetime = min([by, began, *(row["began_before"] for row in is_open)])
         if self.memory:
             for row in is_open:
                 by = row["began_before"]
