@@ -234,7 +234,8 @@ LEADER_CHANGES = Table(
         Column(
             "reason",
             "string",
-            "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | unknown.",
+            "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | isr_shrink "
+            "(the same leader: below metadata.version 3.6-IV0 epochs rise as brokers leave the ISR) | unknown.",
             nullable=False,
         ),
         Column(
@@ -256,7 +257,9 @@ LEADER_CHANGES = Table(
     key=("id",),
     constraints={
         "semantics_known": "epoch_semantics IN ('exact', 'upper_bound', 'unreliable')",
-        "reason_known": "reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', 'unknown')",
+        "reason_known": (
+            "reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', 'isr_shrink', 'unknown')"
+        ),
         "unclean_known": "unclean IS NULL OR unclean IN ('no', 'suspected', 'proven')",
         "bounds_in_order": "changes_max IS NULL OR changes_min <= changes_max",
     },

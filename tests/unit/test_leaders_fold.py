@@ -63,7 +63,7 @@ def test_random_histories_have_everything() -> None:
         for row in assert_as_the_rules_say(random_history(seed, POLLS))
         for name in ("epoch_semantics", "reason", "unclean", "is_last_known_leader")
     }
-    reasons = ("preferred", "failover", "reassignment", "recovery", "offline", "unknown")
+    reasons = ("preferred", "failover", "reassignment", "recovery", "offline", "isr_shrink", "unknown")
     assert seen == {
         *(("epoch_semantics", value) for value in ("exact", "upper_bound", "unreliable")),
         *(("reason", value) for value in reasons),
@@ -203,6 +203,38 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (11, 0)},
         {"epoch_semantics": "upper_bound", "changes_min": 1, "changes_max": 3},
     ),
+    "shrunk below 3.6-IV0": (
+        state(1, 5),
+        state(1, 6, isr="13"),
+        {"levels": (11, 0)},
+        {"reason": "isr_shrink", "changes_min": 0, "changes_max": 0, "changes_hidden": 0, "unclean": "no"},
+    ),
+    "shrunk twice, the level unknown": (
+        state(1, 5),
+        state(1, 7, isr="1"),
+        {"levels": (None, 0)},
+        {"reason": "isr_shrink", "changes_min": 0, "changes_max": 2, "changes_hidden": None},
+    ),
+    "two left in one step": (state(1, 5), state(1, 6, isr="1"), {"levels": (11, 0)}, {"reason": "isr_shrink"}),
+    "one left in two steps": (
+        state(1, 5),
+        state(1, 7, isr="13"),
+        {"levels": (11, 0)},
+        {"reason": "unknown", "changes_max": 2},
+    ),
+    "one step below 3.6-IV0, nobody left": (
+        state(1, 5),
+        state(1, 6),
+        {"levels": (11, 0)},
+        {"reason": "unknown", "epoch_semantics": "upper_bound", "changes_min": 0, "changes_max": 0},
+    ),
+    "shrunk from 3.6-IV0 on": (state(1, 5), state(1, 6, isr="13"), {}, {"reason": "unknown"}),
+    "shrunk in a reassignment": (
+        state(1, 5),
+        state(1, 6, replicas="13", isr="13"),
+        {"levels": (11, 0)},
+        {"reason": "unknown"},
+    ),
     "moved in the same epoch": (
         state(1, 5),
         state(2, 5),
@@ -282,6 +314,10 @@ def test_reasons_look_at_all_that_a_broker_lost_in_a_poll() -> None:
     # One step under the same leader is no failure.
     together = changes({"p": preferred[0], "t": state(1, 5)}, {"p": preferred[1], "t": state(1, 6)})
     assert [row["reason"] for row in (*together["p"], *together["t"])] == ["preferred", "unknown"]
+    # Nor are two where shrinks raise the epoch and two have left the ISR.
+    shrunk = {"p": preferred[1], "t": state(1, 7, isr="1")}
+    together = changes({"p": preferred[0], "t": state(1, 5)}, shrunk, levels=(11, 0))
+    assert [row["reason"] for row in (*together["p"], *together["t"])] == ["preferred", "isr_shrink"]
     # In another poll it is another matter.
     later = changes({"p": preferred[0], "t": state(1, 5)}, {"p": preferred[1], "t": state(1, 5)}, {"t": state(3, 6)})
     assert [row["reason"] for row in (*later["p"], *later["t"])] == ["preferred", "failover"]
