@@ -2,6 +2,7 @@
 case.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -121,6 +122,13 @@ def state(leader: int, leader_epoch: int, replicas: str = "123", isr: str = "123
         "isr": [int(each) for each in isr],
         "offline_replicas": [],
     }
+
+
+def migrated(history: History) -> dict[str, list[Row]]:
+    """Rows of gold of a cluster that migrates from ZooKeeper."""
+    last = history.polls[-1]
+    news = replace(News.of(history.rows, None, last.poll_id, last.at), is_migrating=True)
+    return {table: list(rows) for table, rows in fold(None, {}, news).rows.items()}
 
 
 def history_of(*polls: dict[str, Row], levels: tuple[int | None, int] = (25, 0), elr: str | None = None) -> History:
@@ -260,6 +268,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"reason": "recovery", "unclean": "no", "leaderless_ms_min": 0, "leaderless_ms_max": None},
     ),
     "unclean proven": (DOWN, state(3, 6, isr="3"), {}, {"reason": "recovery", "unclean": "proven"}),
+    "unclean proven, of Kafka 2.6 and before, which knows neither level": (
+        DOWN,
+        state(3, 6, isr="3"),
+        {"levels": (None, 0)},
+        {"unclean": "proven", "epoch_semantics": "upper_bound"},
+    ),
     "unclean suspected": (DOWN, state(3, 7, isr="3"), {}, {"unclean": "suspected", "is_last_known_leader": None}),
     "unclean with a level unknown": (DOWN, state(3, 6, isr="3"), {"levels": (25, None)}, {"unclean": None}),
     "elected from the ELR": (
@@ -297,6 +311,14 @@ def test_case(case: str) -> None:
     assert_as_the_rules_say(history)
     (row,) = changes({"t": before}, {"t": after}, **more)["t"]
     assert {name: row[name] for name in expected} == expected
+
+
+def test_epochs_are_upper_bounds_while_a_cluster_migrates_from_zookeeper() -> None:
+    history = history_of({"p": state(1, 5), "t": state(1, 5)}, {"p": state(2, 8), "t": state(1, 6, isr="13")})
+    rows = {row["topic"]: row for row in migrated(history)["gold.leader_changes"]}
+    names = ("epoch_semantics", "reason", "changes_min", "changes_max")
+    assert tuple(rows["p"][name] for name in names) == ("upper_bound", "failover", 1, 3)
+    assert tuple(rows["t"][name] for name in names) == ("upper_bound", "isr_shrink", 0, 0)
 
 
 def test_no_leader_behind_a_missing_listener_is_no_change() -> None:
