@@ -7,8 +7,11 @@ import pytest
 
 from jobs.rules.groups.fold import fold
 from jobs.rules.groups.rows import Told
-from jobs.rules.groups.state import Gone, Member, Moment, Rebalance, Standing, State, from_json, to_json
+from jobs.rules.groups.state import Gone, Member, Moment, Rebalance, Standing, State, from_json, to_json, to_micros
+from metadata_source.protocol.group_records import decode_records
+from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
+from tests.group_messages import embedded, key_bytes, value_bytes
 from tests.group_records import Log, at, classic, classic_member, counts, history, parts
 
 ALONE = {"t": [0, 1, 2, 3]}
@@ -362,6 +365,65 @@ def test_generation_1_after_a_loss_is_a_new_life_unless_static_members_may_repea
         log = Log().batch(1, classic(1, static("x-1")))
         told = history(log.span("lost", log.next_offset, 150, seconds=20).batch(30, classic(1, members)))
         assert (told.names, told.rebalances[1]["reasons"]) == (names, reasons)
+
+
+def written(version, *groups):
+    """Rows of a group's records, ten seconds apart, as a coordinator writes them in this version.
+
+    `groups`: generation, and member -> partitions of t; None is a tombstone.
+    """
+    said = {"topics": ["t"], "user_data": None, "owned_partitions": []}
+    of_all = {"client_id": "c", "client_host": "/h", "rebalance_timeout": 60_000, "session_timeout": 10_000}
+    of_all |= {"group_instance_id": None, "subscription": embedded(SUBSCRIPTION, min(version, 1), said)}
+    values = []
+    for n, group in enumerate(groups):
+        generation, members = group or (0, {})
+        value = {
+            "protocol_type": "consumer",
+            "generation": generation,
+            "protocol": "range" if members else None,
+            "leader": next(iter(members), None),
+            "current_state_timestamp": to_micros(at(10 * n - 1)) // 1000,
+            "members": [{"member_id": each, **of_all, "assignment": assigned(has)} for each, has in members.items()],
+        }
+        values.append(None if group is None else value_bytes(2, version, value))
+    rows = decode_records([key_bytes(2, {"group": "g"})] * len(values), values).to_pylist()
+    of_log = {"record": "record", "log_partition": 7, "next_offset": None, "leader_epoch": 0, "read_at": at(100)}
+    return [row | of_log | {"offset": 2 * n, "timestamp": at(10 * n)} for n, row in enumerate(rows)]
+
+
+def assigned(partitions):
+    parts = [{"topic": "t", "partitions": partitions}]
+    return embedded(ASSIGNMENT, 0, {"assigned_partitions": parts, "user_data": None})
+
+
+@pytest.mark.parametrize("version", range(RECORD_TYPES[2].value.last_version + 1))
+def test_a_group_in_each_version_of_its_record(version):
+    """Kafka before 0.10.1, 2.1, 2.3 and 4.0 writes versions 0, 1, 2 and 3, by its inter.broker.protocol.version."""
+    told = history(
+        written(
+            version,
+            (1, {"a": [0, 1, 2, 3]}),
+            (2, {"a": [0, 1], "b": [2, 3]}),
+            (3, {"a": [0, 1, 2, 3]}),
+            (4, {"a": [0, 1, 2, 3, 4, 5]}),
+            (5, {}),
+            None,
+            (2, {"c": [0, 1, 2, 3, 4, 5]}),
+        )
+    )
+    assert told.names == ["created", "deleted", "created"]
+    names = ("prev_generation", "generation", "skipped_generations", "members_joined", "members_left", "reasons")
+    assert [tuple(row[name] for name in names) for row in told.rebalances] == [
+        (0, 1, 0, 1, 0, ["member_joined"]),
+        (1, 2, 0, 1, 0, ["member_joined"]),
+        (2, 3, 0, 0, 1, ["member_left"]),
+        (3, 4, 0, 0, 0, ["partitions_changed"]),
+        (4, 5, 0, 0, 1, ["member_left", "group_emptied"]),
+        (0, 2, 1, 1, 0, ["member_joined"]),
+    ]
+    # The state's timestamp, from version 2 on, is when the join phase ended.
+    assert [row["began_before"] for row in told.rebalances[:2]] == ([at(-1), at(9)] if version > 1 else [at(0), at(10)])
 
 
 # --- records without a time: message format 0, which Kafka wrote before 0.10 ---
