@@ -235,7 +235,8 @@ LEADER_CHANGES = Table(
             "reason",
             "string",
             "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | isr_shrink "
-            "(the same leader: below metadata.version 3.6-IV0 epochs rise as brokers leave the ISR) | unknown.",
+            "(the same leader, but brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or "
+            "not known, and in a migration from ZooKeeper) | unknown.",
             nullable=False,
         ),
         Column(

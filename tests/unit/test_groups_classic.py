@@ -399,7 +399,7 @@ def assigned(partitions):
 
 @pytest.mark.parametrize("version", range(RECORD_TYPES[2].value.last_version + 1))
 def test_a_group_in_each_version_of_its_record(version):
-    """Kafka before 0.10.1, 2.1, 2.3 and 4.0 writes versions 0, 1, 2 and 3, by its inter.broker.protocol.version."""
+    """Kafka writes version 0 before 0.10.1, 1 before 2.1, 2 before 2.3, 3 since: by inter.broker.protocol.version."""
     told = history(
         written(
             version,
