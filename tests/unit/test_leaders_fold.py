@@ -2,18 +2,23 @@
 case.
 """
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import schemas
 from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.leaders import fold
 from jobs.rules.gold.news import Levels, News
+from schemas.gold import LEADER_CHANGES
 from tests.support import gold_oracle
+from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.examples import examples
 from tests.support.rounds import fold_in_rounds
 from tests.support.silver_rows import CLUSTERS, ELR, PARTITIONS, START, TABLES, History, Line, Poll, Row, random_history
@@ -319,6 +324,27 @@ def test_epochs_are_upper_bounds_while_a_cluster_migrates_from_zookeeper() -> No
     names = ("epoch_semantics", "reason", "changes_min", "changes_max")
     assert tuple(rows["p"][name] for name in names) == ("upper_bound", "failover", 1, 3)
     assert tuple(rows["t"][name] for name in names) == ("upper_bound", "isr_shrink", 0, 0)
+
+
+def test_epochs_that_rose_under_one_leader_are_no_churn() -> None:
+    after = {
+        "moved": state(2, 6, isr="23"),
+        "shrunk": state(1, 6, isr="13"),
+        "twice": state(1, 7, isr="1"),
+        "step": state(1, 6),
+        "away": state(1, 7),
+    }
+    rows = folded(history_of(dict.fromkeys(after, state(1, 5)), after, levels=(11, 0)))[0]["gold.leader_changes"]
+    assert len(rows) == 5
+    query = (Path(schemas.__file__).parent / "queries" / "leader_churn.sql").read_text()
+    given = {"since": "'2026-11-01'", "until": "'2026-11-02'", "cluster": "NULL", "topic": "NULL", "broker": "NULL"}
+    with duckdb_lake({LEADER_CHANGES: rows}, ()) as lake:
+        found = ask(lake, re.sub(r":(\w+)", lambda marker: given[marker[1]], query))
+    names = ("topic", "partitions", "seen", "changes_min", "changes_max", "failover", "unknown")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("moved", 1, 1, 1, 1, 1, 0),
+        ("away", 1, 0, 0, 2, 0, 1),
+    ]
 
 
 def test_no_leader_behind_a_missing_listener_is_no_change() -> None:
