@@ -41,11 +41,11 @@ def classic_group(state: State, row: Row, told: Told) -> State:
 
 
 def _is_first(state: State, after: Standing) -> bool:
-    """Whether the group was made since its last record that was read, if any.
+    """Whether the group was made since its record before that was read, if any.
 
-    Coordinators of Kafka 3.9 and before keep generation 0, without members, in memory alone (GroupMetadata's
-    initNextGeneration comes before storeGroup). After a tombstone it was there at any rate. Without one generation 1
-    tells it; not where a loss may hide that it is a static member's restart, which writes the generation again.
+    Coordinators of Kafka 3.9 and before keep generation 0, without members, in memory alone (GroupCoordinator calls
+    initNextGeneration before storeGroup). If the record before is a tombstone, the group was made. Otherwise generation
+    1 tells it, unless records were lost and it may be a static member's restart, which writes the generation again.
     """
     if state.known and state.now.generation is None:
         return True

@@ -69,7 +69,7 @@ def fold(
 
     A row takes the place of the live one with its key. `memory`: as the last fold of the group returned it, None before
     the first. `records`: rows of bronze.group_log in the order of their places: the group's own, and what was lost or
-    truncated of its partition. `read_to`: partition of the log -> the offset up to which it has been read. `states`:
+    truncated of its partitions. `read_to`: partition of the log -> the offset up to which it has been read. `states`:
     rows of silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`.
     `log_partition`: that keeps the group, by its id, where that is known.
     """
