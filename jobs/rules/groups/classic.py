@@ -79,9 +79,9 @@ def _generation(state: State, row: Row, before: Standing | None, after: Standing
     if withheld:
         return replace(state, rebalance=replace(rebalance, withheld=withheld, reached=at.by))
     if may_repeat:
-        # The record that is read first may be a restart's repetition: the state's timestamp then still bounds the end.
-        is_bounded = row["classic"]["state_timestamp"] is not None
-        at = replace(at, after=rebalance.began.by if is_bounded else at.after, leader_epoch=None)
+        # A static member's restart writes the generation again, with when the group became stable, after its end.
+        since = at.after if row["classic"]["state_timestamp"] is None else rebalance.began.by
+        at = replace(at, after=None if _has_static(after) else since, leader_epoch=None)
     return ended(state, rebalance, COMPLETED if after.members else EMPTIED, at, told)
 
 
