@@ -105,6 +105,7 @@ class History(Maker):
         plan: dict[str, Any] = {
             "at": now.isoformat(),
             "thresholds": self._config.thresholds.to_json(),
+            "migrating": sorted(self._config.migrating),
             "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
             "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
@@ -351,7 +352,8 @@ class History(Maker):
         limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
         written = [*(table for history in self._histories for table in HISTORIES[history]), STATE]
         small = {each.cluster for each in takes if not each.is_large and self._gold_behind(each.cluster) is None}
-        fold = partial(_fold, clusters, Plan(frozenset(self._histories), limits, at), times=times, narrowed=small)
+        settings = Plan(frozenset(self._histories), limits, at, frozenset(plan["migrating"]))
+        fold = partial(_fold, clusters, settings, times=times, narrowed=small)
         made = folded(packed(said, METADATA_POLLS), side_by_side([*sides, *behind]), written, fold)
         if partitions is None:
             return made, []

@@ -305,18 +305,21 @@ def _fold(
         states = _by("group_id", (as_of(row, str(take.until)) | {"is_new": row["first_poll"] > since} for row in seen))
         kept = {row["group_id"]: json.loads(row["memory"]) for row in _rows(live, GROUP_STATES)}
         of_groups = {table.full_name: _by("group_id", _rows(live, table)) for table in groups.TABLES}
-        partitions = _partitions(kept, records)
+        partitions = {group_id: rules.partitions_of(memory) for group_id, memory in kept.items()}
+        for group_id, of_group in records.items():
+            partitions.setdefault(group_id, set()).update(row["log_partition"] for row in of_group)
         read_to = {p: offset for p, (_, offset) in ends.get(cluster, {}).items()}
-        missed = {group_id for group_id, partition in partitions.items() if partition in gaps}
+        missed = {group_id for group_id, of_group in partitions.items() if of_group & gaps.keys()}
         made: dict[str, list[Row]] = {table.full_name: [] for table in TABLES}
         for group_id in sorted({*records, *states, *missed}):
             group = Group(take.cluster_id, cluster, group_id)
+            missing = [row for partition in partitions.get(group_id, ()) for row in gaps.get(partition, ())]
             memory, rows = rules.fold(
                 group,
                 kept.get(group_id),
                 {name: of_table.get(group_id, ()) for name, of_table in of_groups.items()},
                 limits,
-                records=sorted((*records.get(group_id, ()), *gaps.get(partitions.get(group_id), ())), key=_PLACE),
+                records=sorted((*records.get(group_id, ()), *missing), key=_PLACE),
                 read_to=read_to,
                 states=states.get(group_id, ()),
                 log_partition=take.log_partitions and log_partition(group_id, take.log_partitions),
@@ -333,13 +336,6 @@ def _fold(
 def _rows(tables: Mapping[str, pa.Table], table: Table) -> list[Row]:
     found = tables.get(table.full_name)
     return [] if found is None else rows_of(found)
-
-
-def _partitions(kept: Mapping[str, Row], records: Mapping[str, Sequence[Row]]) -> dict[str, int | None]:
-    """The partition of the log that each group's records were read from; None before any."""
-    found = {group_id: memory.get(rules.LOG, {}).get("state", {}) for group_id, memory in kept.items()}
-    of_records = {group_id: rows[0]["log_partition"] for group_id, rows in records.items()}
-    return {group_id: state.get("log_partition") for group_id, state in found.items()} | of_records
 
 
 def _by(name: str, rows: Iterable[Row]) -> dict[Any, list[Row]]:

@@ -1,4 +1,4 @@
-"""Hold what is new in bronze and silver against the rules of jobs/common/validity.yaml.
+"""Hold what is new in bronze, in silver and of rebalances against the rules of jobs/common/validity.yaml.
 
 spark-submit jobs/validate.py --config FILE
 
@@ -21,7 +21,7 @@ from jobs.common.config import Config, ConfigError, load
 from jobs.common.session import spark_session
 from jobs.common.validity import Finding, batches, done, window_of
 from metadata_source.text import text_table
-from schemas import bronze, gold, quality, silver
+from schemas import bronze, gold, groups, quality, silver
 from schemas.internal import STATE, STATE_NOW
 from schemas.lake import check_tables, ensure_tables, read_view
 
@@ -63,7 +63,8 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
             f"validation.docs is missing: data docs need a folder of this machine, and the lake is {config.lake}"
         )
     lake = config.lake
-    check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, STATE))
+    of_groups = (groups.REBALANCES_TOLD, groups.REBALANCE_MEMBERS_TOLD)
+    check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE))
     ensure_tables(spark, lake, quality.TABLES)
     # All that a run knows of: rounds go on while it validates.
     states = read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").localCheckpoint()

@@ -23,6 +23,7 @@ REASON = {
     "recovery": "#d8b365",
     "preferred": "#009e73",
     "reassignment": "#b8e0b0",
+    "isr_shrink": "#0b6623",
     "unknown": "#ffffff",
 }
 

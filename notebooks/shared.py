@@ -49,14 +49,14 @@ LEADER_CHANGES = """
 SELECT began_before, reason, sum(changes_min) AS changes_min,
   CASE WHEN count(changes_max) = count(*) THEN sum(changes_max) END AS changes_max
 FROM gold.leader_changes
-WHERE cluster = :cluster
+WHERE cluster = :cluster AND reason <> 'isr_shrink' AND coalesce(changes_max, 1) > 0
   AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   AND (CAST(:broker AS INT) IS NULL OR :broker IN (leader, prev_leader))
 GROUP BY began_before, reason
 ORDER BY began_before, reason
 """
-"""For pictures.changes: why leaders changed."""
+"""For pictures.changes: why leaders changed; not the epochs that rose under one."""
 
 GROUPS = """
 WITH rebalances AS (

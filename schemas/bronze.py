@@ -219,7 +219,7 @@ GROUP_LOG_SPAN = (
 )
 
 GROUP_LOG_RECORD = (
-    Column("timestamp", "timestamp", "Of the record: the coordinator's clock."),
+    Column("timestamp", "timestamp", "Of the record: the coordinator's clock; null in message format 0."),
     Column("leader_epoch", "int", "Leader epoch that wrote the record; null before message format 2."),
     Column("type", "int", "Record type: the key's first two bytes; null where there is no such key."),
     Column("version", "int", "Version of the value; null for a tombstone."),

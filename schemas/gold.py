@@ -267,7 +267,9 @@ LEADER_CHANGES = Table(
         Column(
             "reason",
             "string",
-            "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | unknown.",
+            "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | isr_shrink "
+            "(the same leader, but brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or "
+            "not known, and in a migration from ZooKeeper) | unknown.",
             nullable=False,
         ),
         Column(
@@ -289,7 +291,9 @@ LEADER_CHANGES = Table(
     key=("id",),
     constraints={
         "semantics_known": "epoch_semantics IN ('exact', 'upper_bound', 'unreliable')",
-        "reason_known": "reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', 'unknown')",
+        "reason_known": (
+            "reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', 'isr_shrink', 'unknown')"
+        ),
         "unclean_known": "unclean IS NULL OR unclean IN ('no', 'suspected', 'proven')",
         "bounds_in_order": "changes_max IS NULL OR changes_min <= changes_max",
     },

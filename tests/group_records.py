@@ -16,6 +16,7 @@ Row = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 VALUES = {
     2: "classic",
+    4: "partition_metadata",
     **dict.fromkeys((3, 11, 17), "group_epoch"),
     **dict.fromkeys((5, 10, 19), "member"),
     **dict.fromkeys((6, 12, 20), "target_epoch"),
@@ -43,6 +44,8 @@ class Log:
     next_offset: int = 100
     leader_epoch: int | None = None
     """Of the records that are written from now on."""
+    has_times: bool = True
+    """Whether the records that are written from now on have a time; those of message format 0 have none."""
 
     def batch(self, seconds: float, *records: tuple[int, str | None, Mapping[str, Any] | None]) -> "Log":
         """Write (type, member, value) records side by side at one time; a value of None is a tombstone."""
@@ -87,7 +90,7 @@ class Log:
                 "log_partition": self.log_partition,
                 "read_at": at(seconds + 1),
                 "day": at(seconds + 1).date(),
-                "timestamp": at(seconds),
+                "timestamp": at(seconds) if self.has_times else None,
                 "leader_epoch": self.leader_epoch,
                 "group_id": self.group_id,
                 "error": None,
@@ -170,6 +173,13 @@ class Kind:
 
     def epoch(self, epoch: int, metadata_hash: int = 1) -> tuple[int, None, Row]:
         return (RECORD_TYPES[self.name]["epoch"], None, {"epoch": epoch, "metadata_hash": metadata_hash})
+
+    def partition_metadata(self, partitions: Mapping[str, int]) -> tuple[int, None, list[Row]]:
+        """What Kafka 3.7 to 4.0 writes before an epoch where it differs: topic -> how many partitions it has."""
+        topics = [
+            {"topic_id": name.upper(), "topic": name, "partitions": n, "racks": []} for name, n in partitions.items()
+        ]
+        return (4, None, topics)
 
     def member(self, member_id: str, topics: Iterable[str] | None = ("t",), **told: Any) -> tuple[int, str, Row]:
         value = {

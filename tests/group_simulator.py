@@ -129,13 +129,14 @@ class Group:
 
 
 class ClassicGroup(Group):
-    """A classic group, eager or cooperative."""
+    """A classic group, eager or cooperative. `old`: of a coordinator of Kafka 3.9 or before, without generation 0."""
 
-    def __init__(self, partitions: int, *, cooperative: bool) -> None:
+    def __init__(self, partitions: int, *, cooperative: bool, old: bool = False) -> None:
         super().__init__(partitions)
         self.protocol = "cooperative-sticky" if cooperative else "range"
         self.withheld: set[int] = set()
-        self.log.batch(0, classic(0, protocol_type=""))
+        if not old:
+            self.log.batch(0, classic(0, protocol_type=""))
 
     def do(self, action: Action) -> None:
         what, number = action

@@ -26,6 +26,7 @@ from truth.observed import Poll, Seen, Watch
 LEFT = "left"
 EXACT = "exact"
 UNKNOWN = "unknown"
+ISR_SHRINK = "isr_shrink"
 STAYED = ("leader_stalled", "lagging")
 """Causes of departures of a broker that is there, and is a replica."""
 
@@ -234,6 +235,8 @@ def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], t
     elif row.epoch_semantics == EXACT and row.changes_min != row.changes_max:
         score.miscounted.append(f"{row} is exact and a range")
     _judge_unclean(row, transitions, truth, score)
+    if row.reason == ISR_SHRINK and transitions:
+        score.misjudged.append(f"{row} holds {count}")
     # With several transitions in a row of gold the reason is of what was seen, which the log does not have.
     if count == 1 and transitions[0].reason is not None:
         score.decided += 1

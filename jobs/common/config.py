@@ -18,6 +18,8 @@ from schemas.lake import Lake
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 _SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
 """Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
+MIGRATING = "migrating"
+"""Of a cluster: a key of history's, not an option of the data source."""
 _MILLISECOND = timedelta(milliseconds=1)
 _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
@@ -58,7 +60,8 @@ class Config:
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
     the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None
     where nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is
-    not read. `polls_per_round`: how many polls of each cluster a round of history takes at most.
+    not read. `polls_per_round`: how many polls of each cluster a round of history takes at most. `migrating`: aliases
+    of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells.
     """
 
     lake: Lake
@@ -70,6 +73,7 @@ class Config:
     docs: str | None = None
     group_log: Mapping[str, str] | None = None
     polls_per_round: int = 60
+    migrating: frozenset[str] = frozenset()
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -142,6 +146,11 @@ def _config(given: dict[str, Any]) -> Config:
         given["checkpoints"] = f"{root.rstrip('/')}/checkpoints"
     if root is not None and not _URI.match(root):
         given.setdefault("docs", f"{root}/quality/data_docs")
+    own = {alias: options.pop(MIGRATING, "false") for alias, options in given["clusters"].items()}
+    for alias, value in own.items():
+        if value not in {"true", "false"}:
+            raise ValueError(f"clusters.{alias}.{MIGRATING}: {value!r} is neither true nor false")
+    given["migrating"] = frozenset(alias for alias, value in own.items() if value == "true")
     limits = {limit.name: given.pop(limit.name) for limit in fields(Thresholds) if limit.name in given}
     return Config(**given, thresholds=Thresholds(**limits))
 

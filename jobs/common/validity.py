@@ -1,4 +1,4 @@
-"""Rules that bronze and silver must keep, and the rows that must keep them: those that are new (validity.yaml)."""
+"""Rules that bronze, silver and rebalances must keep, and the new rows, which must keep them (validity.yaml)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from schemas import bronze, gold, silver
+from schemas import bronze, gold, groups, silver
 from schemas.lake import Lake
 from schemas.table import Table
 
@@ -143,4 +143,6 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
         "intervals": reduce(DataFrame.union, map(intervals, silver.SNAPSHOTS)),
         "gaps": since(silver.POLL_GAPS, "gap_end"),
         "stale_brokers": since(gold.STALE_BROKERS, "ended_before"),
+        "rebalances": since(groups.REBALANCES_TOLD, "updated_at"),
+        "members": since(groups.REBALANCE_MEMBERS_TOLD, "updated_at"),
     }

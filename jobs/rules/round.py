@@ -54,11 +54,14 @@ class Taken:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of all clusters of a round. `at`: when it was planned."""
+    """The settings of all clusters of a round. `at`: when it was planned. `migrating`: the aliases of those that are on
+    their way from ZooKeeper to KRaft.
+    """
 
     histories: frozenset[str]
     thresholds: Any
     at: datetime
+    migrating: frozenset[str] = frozenset()
 
 
 def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
@@ -78,7 +81,13 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
         of_silver[table.full_name] = list({tuple(row[name] for name in table.key): row for row in both}.values())
     for history in GOLD.keys() & plan.histories:
         before = taken.states.get(history, {"done_poll": None, "memory": "null"})
-        news = News.of(of_silver, before["done_poll"], silver["done_poll"], silver["done_at"])
+        news = News.of(
+            of_silver,
+            before["done_poll"],
+            silver["done_poll"],
+            silver["done_at"],
+            is_migrating=taken.cluster in plan.migrating,
+        )
         folded = GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
         for table_name, made in folded.rows.items():
             stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}

@@ -1,4 +1,5 @@
 -- How often did the leaders of each topic change within [:since, :until], seen and hidden, and why?
+-- Epochs that rose under one leader, by ISRs that shrank (inferred) or by one step, are no changes of it.
 SELECT cluster, topic,
   count(DISTINCT partition) AS partitions,
   count_if(leader <> prev_leader) AS seen,
@@ -15,6 +16,7 @@ SELECT cluster, topic,
   CASE WHEN count(leaderless_ms_max) = count(*) THEN sum(leaderless_ms_max) / 1000 END AS leaderless_s_max
 FROM gold.leader_changes
 WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  AND reason <> 'isr_shrink' AND coalesce(changes_max, 1) > 0
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   AND (CAST(:broker AS INT) IS NULL OR :broker IN (leader, prev_leader))

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from jobs import validate
 from jobs.common import expectations, validity
+from jobs.common.commit import append_rows
 from jobs.common.config import Config, load
 from jobs.common.expectations import ValidationError
 from jobs.common.validity import Batch, Finding, Rule
-from schemas import bronze, internal, quality, silver
+from schemas import bronze, groups, internal, quality, silver
 from tests.lakes import keep, new_lake
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
@@ -53,6 +54,29 @@ ODD = {
     "logs": [partition(3, 7, [3], [3])],
 }
 FALLEN = {**ODD, "logs": [partition(3, 6, [3], [3])]}
+
+
+def rebalance(
+    group_id: str, group_type: str, *, at_s: int, shared: bool = True, end_reason: str = "completed"
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A rebalance of gold, and its members: both have partition 1 of the topic, where it is `shared`."""
+    at = NOON + timedelta(seconds=at_s)
+    place = {"cluster_id": "id-prod", "cluster": "prod", "group_id": group_id, "began_before": at}
+    told = {"updated_at": at, "is_live": False}
+    row = {"id": group_id, "group_type": group_type, "source": "log", "generation": 4, "members": 2}
+    has = {"a": [0, 1], "b": [1, 2] if shared else [2]}
+    members = [
+        {
+            **place,
+            **told,
+            "rebalance_id": group_id,
+            "member_id": member_id,
+            "change": "joined",
+            "after": [{"topic": None, "topic_id": "id-orders", "partitions": numbers}],
+        }
+        for member_id, numbers in has.items()
+    ]
+    return {**place, **told, **row, "ended_before": at, "end_reason": end_reason}, members
 
 
 def poll(n: int) -> str:
@@ -122,6 +146,15 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         ('prod', 1, 10, 'lost', '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 20, NULL, NULL),
         ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', '{NOON.date()}', 25, NULL, NULL)"""
     )
+    told = [
+        rebalance("twice", "consumer", at_s=41),
+        rebalance("once", "classic", at_s=42, shared=False),
+        rebalance("shared", "share", at_s=43),
+        rebalance("unknown", "classic", at_s=44, end_reason="unknown"),
+        rebalance("not_settled", "classic", at_s=3_000),
+    ]
+    append_rows(spark, config.lake, groups.REBALANCES_TOLD, [row for row, _ in told])
+    append_rows(spark, config.lake, groups.REBALANCE_MEMBERS_TOLD, [each for _, members in told for each in members])
     brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)
     names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)
     again = names.replace("first_poll", f"'{poll(4)}' AS first_poll")
@@ -158,6 +191,7 @@ def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
         ),
         "known_partitions_complete": 3,
         **dict.fromkeys(("one_current_row", "intervals_apart"), 3 + 3 + 5 + 1),
+        "partition_of_one_member": 0,
         "polled_without_gaps": 0,
         "brokers_are_current": 0,
     }
@@ -197,6 +231,10 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert [(row["table"], row["first_poll"], row["next_first_poll"]) for row in found["intervals_apart"]] == [
         ("silver.broker_snapshots", poll(0), poll(4))
     ]
+    assert [(row["group_id"], row["generation"], row["shared"]) for row in found["partition_of_one_member"]] == [
+        ("twice", 4, ["id-orders-1"])
+    ]
+    assert {each.rule.name: each.checked for each in planted}["partition_of_one_member"] == 2
     assert [(row["gap_start"], row["gap_end"], row["reason"]) for row in found["polled_without_gaps"]] == [
         ("2026-11-01T12:01:50.100Z", "2026-11-01T12:03:00.100Z", "not_polled")
     ]

@@ -341,10 +341,12 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
             if raised is None or raised < 0 or (old != new and raised == 0):
                 semantics, bounds, hidden = "unreliable", (visible, None), None
             elif is_exact(row, silver["silver.cluster_snapshots"]):
-                count = 0 if old == new and raised == 1 and not hidden_listener else raised
-                semantics, bounds, hidden = "exact", (count, count), count - visible
+                semantics, bounds, hidden = "exact", (raised, raised), raised - visible
             else:
                 semantics, bounds, hidden = "upper_bound", (visible, max(raised, visible)), None
+            if semantics != "unreliable" and old == new and raised == 1 and not hidden_listener:
+                # Away and back again are two steps.
+                bounds, hidden = (0, 0), 0
             before = rows[i - 1]
             leaderless = leaderless_bounds(row, before, bounds[1])
             lists = [
@@ -381,6 +383,7 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                     "reason": reason(
                         row,
                         [r for r in silver["silver.partition_snapshots"] if r["first_poll"] == row["first_poll"]],
+                        silver["silver.cluster_snapshots"],
                         bounds[1],
                     ),
                     "unclean": unclean(row, levels["elr_version_level"], known),
@@ -420,12 +423,28 @@ def is_preferred(row: Row) -> bool:
 
 def is_exact(row: Row, clusters: list[Row]) -> bool:
     """Every step of the epoch is a change of the leader, where it rose at all."""
+    return has_quiet_shrinks(row, clusters) and row["replicas"] == row["prev_replicas"]
+
+
+def has_quiet_shrinks(row: Row, clusters: list[Row]) -> bool:
+    """No shrink of an ISR raises the epoch."""
     (levels,) = held_at(clusters, row["first_poll"])
     level = levels["metadata_version_level"]
     if levels["first_poll"] == row["first_poll"]:
         pair = level, levels["prev_metadata_version_level"]
         level = None if None in pair else min(pair)
-    return level is not None and level >= 12 and row["replicas"] == row["prev_replicas"]
+    return level is not None and level >= 12
+
+
+def is_shrunk(row: Row, clusters: list[Row]) -> bool:
+    """At least as many brokers left the ISR as the epoch rose by, and nothing else is to be seen."""
+    same = all(row[name] == row[f"prev_{name}"] for name in ("leader", "replicas"))
+    if not same or row["leader"] == -1 or 72 in {row["error_code"], row["prev_error_code"]}:
+        return False
+    epochs = row["prev_leader_epoch"], row["leader_epoch"]
+    if None in epochs or epochs[1] <= epochs[0] or has_quiet_shrinks(row, clusters):
+        return False
+    return len([b for b in row["prev_isr"] if b not in row["isr"]]) >= epochs[1] - epochs[0]
 
 
 def came_back(row: Row) -> bool:
@@ -438,8 +457,10 @@ def came_back(row: Row) -> bool:
     return is_its_own and None not in epochs and epochs[1] - epochs[0] >= 2
 
 
-def reason(row: Row, of_poll: list[Row], changes_max: int | None) -> str:
+def reason(row: Row, of_poll: list[Row], clusters: list[Row], changes_max: int | None) -> str:
     old, new = row["prev_leader"], row["leader"]
+    if is_shrunk(row, clusters):
+        return "isr_shrink"
     if old == new or 72 in {row["error_code"], row["prev_error_code"]}:
         return "unknown"
     if new == -1:
@@ -448,7 +469,7 @@ def reason(row: Row, of_poll: list[Row], changes_max: int | None) -> str:
         return "recovery"
     moves = [r for r in of_poll if lost(r)]
     failed = {r["prev_leader"] for r in moves if not is_preferred(r) or r["prev_leader"] not in r["isr"]}
-    failed |= {r["leader"] for r in of_poll if came_back(r)}
+    failed |= {r["leader"] for r in of_poll if came_back(r) and not is_shrunk(r, clusters)}
     if old not in row["replicas"]:
         return "unknown" if old in failed or (is_preferred(row) and changes_max != 1) else "reassignment"
     if not is_preferred(row):

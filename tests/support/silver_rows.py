@@ -194,7 +194,10 @@ class World:
         """A leader that hangs drops its followers; they are back in no time."""
         leader = self.random.choice(BROKERS)
         for p in self.led_by(leader):
-            self.back.append((p, p["isr"]))
+            if self.random.random() < 0.5:
+                self.back.append((p, p["isr"]))
+            if (self.levels[0] or 0) < 12:
+                p["leader_epoch"] += len(p["isr"]) - 1
             p["isr"] = [leader]
 
     def recover(self) -> None:

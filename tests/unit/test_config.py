@@ -50,6 +50,13 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert "gone" not in options["clusters"]
 
 
+@pytest.mark.parametrize(("said", "migrating"), [("true", {"prod"}), ("'true'", {"prod"}), ("false", set())])
+def test_a_cluster_that_migrates_from_zookeeper(tmp_path: Path, said: str, migrating: set[str]) -> None:
+    read = load(str(config(tmp_path, GOOD.replace("  prod:\n", f"  prod:\n    migrating: {said}\n"))))
+    assert read.migrating == migrating
+    assert "migrating" not in read.source_options({})["clusters"]
+
+
 def test_the_group_log_is_read_of_the_same_clusters_where_it_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="groupLog is missing"):
         load(str(config(tmp_path, GOOD))).group_log_options({})
@@ -139,6 +146,8 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: hunter2", "kafka.sasl.password"),
         ("    kafka.bootstrap.servers: b1:9092,b2:9092\n", "", "kafka.bootstrap.servers: missing"),
         ("clusters:\n", "clusters: []\nx:\n", "unknown key x"),
+        ("  prod:\n", "  prod:\n    migrating: soon\n", "clusters.prod.migrating: 'soon' is neither true nor false"),
+        ("  prod:\n", "  prod:\n    migrates: true\n", "migrates"),
     ],
 )
 def test_mistakes(tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -7,8 +7,11 @@ import pytest
 
 from jobs.rules.groups.fold import fold
 from jobs.rules.groups.rows import Told
-from jobs.rules.groups.state import Gone, Member, Moment, Rebalance, Standing, State, from_json, to_json
+from jobs.rules.groups.state import Gone, Member, Moment, Rebalance, Standing, State, from_json, to_json, to_micros
+from metadata_source.protocol.group_records import decode_records
+from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
+from tests.group_messages import embedded, key_bytes, value_bytes
 from tests.group_records import Log, at, classic, classic_member, counts, history, parts
 
 ALONE = {"t": [0, 1, 2, 3]}
@@ -296,6 +299,183 @@ def test_a_foreign_assignor_is_cooperative_where_members_kept_what_they_had():
     assert kept.rebalances[1]["mode"] == "cooperative"
     gave_up = history(log.batch(6, classic(3, [classic_member("a", has=ALONE)], protocol="mine")))
     assert gave_up.rebalances[2]["mode"] == "eager"
+
+
+# --- coordinators of Kafka 3.9 and before, which write no generation 0 ---
+
+
+def static(*member_ids):
+    return [classic_member(each, has={"t": [n]}, instance_id=each[0]) for n, each in enumerate(member_ids)]
+
+
+def test_generation_1_is_the_creation_too_where_no_generation_0_is_written():
+    log = Log().batch(1, classic(1, [classic_member("a", has=ALONE)], state_seconds=0.99))
+    told = history(log)
+    (event,), (row,) = told.events, told.rebalances
+    assert (event["event"], event["generation"], event["offset"]) == ("created", 0, 100)
+    assert (event["began_after"], event["began_before"]) == (None, at(0.99))
+    assert (row["prev_generation"], row["skipped_generations"], row["prev_members"]) == (0, 0, 0)
+    assert (row["members_joined"], row["members_left"], row["reasons"]) == (1, 0, ["member_joined"])
+    assert (row["began_after"], row["began_before"]) == (None, at(0.99))
+    assert (row["ended_after"], row["ended_before"], row["since_previous_ms"]) == (at(1), at(1), None)
+    assert counts(row) == (0, 0, 4, 0)
+    assert told.members[0]["a"]["change"] == "joined"
+
+
+def test_generation_1_without_members_was_emptied_before_its_first_rebalance_completed():
+    told = history(Log().batch(1, classic(1)))
+    assert told.names == ["created"]
+    (row,) = told.rebalances
+    assert (row["end_reason"], row["prev_members"], row["reasons"]) == ("emptied", 0, ["group_emptied"])
+
+
+def test_a_group_whose_tombstone_was_read_starts_from_nothing_at_any_generation():
+    log = started().batch(5, classic(2)).batch(9, (2, None, None))
+    told = history(log.batch(20, classic(3, static("x-1"), state_seconds=19.9)))
+    assert told.names == ["created", "deleted", "created"]
+    event, row = told.events[2], told.rebalances[2]
+    assert (event["began_after"], event["began_before"], event["generation"]) == (at(9), at(19.9), 0)
+    assert (row["prev_generation"], row["skipped_generations"], row["prev_members"]) == (0, 2, 0)
+    assert (row["members_joined"], row["reasons"], row["since_previous_ms"]) == (1, ["member_joined"], None)
+    assert (row["began_after"], row["ended_after"], row["ended_before"]) == (at(9), at(20), at(20))
+
+
+def test_a_later_generation_that_is_read_first_tells_nothing_of_before():
+    told = history(Log().batch(1, classic(2, [classic_member("a", has=ALONE)])))
+    assert told.names == []
+    assert (told.rebalances[0]["prev_generation"], told.rebalances[0]["reasons"]) == (None, None)
+
+
+def test_generation_1_of_static_members_that_is_read_first_may_repeat_itself():
+    """A restart writes a generation again. Who is in it does not change, only when it ended is left open."""
+    log = Log()
+    log.leader_epoch = 5
+    told = history(log.batch(50, classic(1, static("x-2", "y-1"), state_seconds=1)))
+    assert told.names == ["created"]
+    (row,) = told.rebalances
+    assert (row["members_joined"], row["reasons"], row["prev_generation"]) == (2, ["member_joined"], 0)
+    # The time of the state in a repetition is when the group became stable, a moment after the generation's record.
+    assert (row["ended_after"], row["ended_before"], row["ended_leader_epoch"]) == (None, at(50), None)
+
+
+def test_generation_1_after_a_loss_is_a_new_life_unless_static_members_may_repeat_it():
+    for members, names, reasons in (
+        ([classic_member("b", has=ALONE)], ["created", "records_lost", "created"], ["member_joined"]),
+        (static("x-2"), ["created", "records_lost"], None),
+    ):
+        log = Log().batch(1, classic(1, static("x-1")))
+        told = history(log.span("lost", log.next_offset, 150, seconds=20).batch(30, classic(1, members)))
+        assert (told.names, told.rebalances[1]["reasons"]) == (names, reasons)
+
+
+def written(version, *groups):
+    """Rows of a group's records, ten seconds apart, as a coordinator writes them in this version.
+
+    `groups`: generation, and member -> partitions of t; None is a tombstone.
+    """
+    said = {"topics": ["t"], "user_data": None, "owned_partitions": []}
+    of_all = {"client_id": "c", "client_host": "/h", "rebalance_timeout": 60_000, "session_timeout": 10_000}
+    of_all |= {"group_instance_id": None, "subscription": embedded(SUBSCRIPTION, min(version, 1), said)}
+    values = []
+    for n, group in enumerate(groups):
+        generation, members = group or (0, {})
+        value = {
+            "protocol_type": "consumer",
+            "generation": generation,
+            "protocol": "range" if members else None,
+            "leader": next(iter(members), None),
+            "current_state_timestamp": to_micros(at(10 * n - 1)) // 1000,
+            "members": [{"member_id": each, **of_all, "assignment": assigned(has)} for each, has in members.items()],
+        }
+        values.append(None if group is None else value_bytes(2, version, value))
+    rows = decode_records([key_bytes(2, {"group": "g"})] * len(values), values).to_pylist()
+    of_log = {"record": "record", "log_partition": 7, "next_offset": None, "leader_epoch": 0, "read_at": at(100)}
+    return [row | of_log | {"offset": 2 * n, "timestamp": at(10 * n)} for n, row in enumerate(rows)]
+
+
+def assigned(partitions):
+    parts = [{"topic": "t", "partitions": partitions}]
+    return embedded(ASSIGNMENT, 0, {"assigned_partitions": parts, "user_data": None})
+
+
+@pytest.mark.parametrize("version", range(RECORD_TYPES[2].value.last_version + 1))
+def test_a_group_in_each_version_of_its_record(version):
+    """Kafka writes version 0 before 0.10.1, 1 before 2.1, 2 before 2.3, 3 since: by inter.broker.protocol.version."""
+    told = history(
+        written(
+            version,
+            (1, {"a": [0, 1, 2, 3]}),
+            (2, {"a": [0, 1], "b": [2, 3]}),
+            (3, {"a": [0, 1, 2, 3]}),
+            (4, {"a": [0, 1, 2, 3, 4, 5]}),
+            (5, {}),
+            None,
+            (2, {"c": [0, 1, 2, 3, 4, 5]}),
+        )
+    )
+    assert told.names == ["created", "deleted", "created"]
+    names = ("prev_generation", "generation", "skipped_generations", "members_joined", "members_left", "reasons")
+    assert [tuple(row[name] for name in names) for row in told.rebalances] == [
+        (0, 1, 0, 1, 0, ["member_joined"]),
+        (1, 2, 0, 1, 0, ["member_joined"]),
+        (2, 3, 0, 0, 1, ["member_left"]),
+        (3, 4, 0, 0, 0, ["partitions_changed"]),
+        (4, 5, 0, 0, 1, ["member_left", "group_emptied"]),
+        (0, 2, 1, 1, 0, ["member_joined"]),
+    ]
+    # The state's timestamp, from version 2 on, is when the join phase ended.
+    assert [row["began_before"] for row in told.rebalances[:2]] == ([at(-1), at(9)] if version > 1 else [at(0), at(10)])
+
+
+# --- records without a time: message format 0, which Kafka wrote before 0.10 ---
+
+
+def test_a_record_without_a_time_was_written_after_the_one_before_and_by_when_it_was_read():
+    log = Log(has_times=False).batch(1, classic(1, [classic_member("a", has=ALONE)]))
+    log.batch(5, classic(2, [classic_member("a", has=ALONE)])).batch(9, classic(3)).batch(12, (2, None, None))
+    told = history(log)
+    assert told.names == ["created", "deleted"]
+    bounds = ("began_after", "began_before", "ended_after", "ended_before")
+    assert [tuple(row[name] for name in bounds) for row in told.rebalances] == [
+        (None, at(2), None, at(2)),
+        (at(2), at(6), at(2), at(6)),
+        (at(6), at(10), at(6), at(10)),
+    ]
+    assert [(row["duration_ms_min"], row["duration_ms_max"]) for row in told.rebalances[:2]] == [(0, None), (0, 4000)]
+    assert [(event["began_after"], event["began_before"]) for event in told.events] == [(None, at(2)), (at(10), at(13))]
+    assert history(log, range(len(log.rows))) == told
+
+
+def test_of_a_group_that_is_met_without_times_the_end_is_not_known_to_be_when_it_was_read():
+    log = Log(has_times=False).batch(1, classic(7, [classic_member("a", has=ALONE)]))
+    (row,) = history(log).rebalances
+    assert (row["reasons"], row["began_before"], row["ended_after"], row["ended_before"]) == (None, at(2), None, at(2))
+
+
+def test_what_is_read_by_a_clock_that_is_behind_keeps_its_order():
+    log = started()
+    log.has_times = False
+    log.batch(-60, classic(2, [classic_member("a", has=ALONE)]))
+    row = history(log).rebalances[1]
+    assert (row["began_after"], row["began_before"], row["ended_before"]) == (at(1), at(1), at(1))
+
+
+def test_records_without_a_time_that_lie_side_by_side_are_no_batch():
+    """A group that was taken away is no conversion then."""
+    log = Log(has_times=False).batch(1, classic(1, [classic_member("a", has=ALONE)]))
+    log.batch(5, (2, None, None), (5, "a", {"instance_id": None, "client_id": "c", "client_host": "/h"}))
+    log.rows[-1]["member"] |= {"topics": ["t"], "regex": None, "topology_epoch": None, "assignor": None}
+    assert history(log).names == ["created", "deleted"]
+
+
+def test_made_again_at_generation_1_where_the_tombstone_was_compacted_away():
+    log = two_phases().batch(9, classic(1, [classic_member("c", has=ALONE)], state_seconds=8.9))
+    told = history(log)
+    assert told.names == ["created", "created"]
+    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["phases"]) == ("completed", 1)
+    row = told.rebalances[2]
+    assert (row["prev_generation"], row["members_joined"], row["members_left"]) == (0, 1, 0)
+    assert (row["began_after"], row["since_previous_ms"]) == (at(5), None)
 
 
 # --- what is not known ---

@@ -238,6 +238,57 @@ def test_a_metadata_hash_that_changed_under_the_same_subscription(metadata_hash,
     assert history(log).rebalances[1]["reasons"] == [reason]
 
 
+# --- Kafka 3.7 to 4.0, which keep what is known of topics in records of their own, and no hash ---
+
+
+def grown(*records, **member):
+    """`a` has everything of t, in 4 partitions, at epoch 1; epoch 2 with `records` before it."""
+    log = Log().batch(0, C.member("a", **member), C.partition_metadata({"t": 4}), C.epoch(1, 0))
+    log.batch(1, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
+    return log.batch(9, *records, C.epoch(2, 0)).batch(10, C.target_epoch(2), C.current("a", 2, ALL))
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([C.partition_metadata({"t": 6})], "partitions_changed"),
+        ([], "same_members"),
+        ([C.partition_metadata({"t": 4})], "same_members"),
+        ([C.member("a", ["t", "u"]), C.partition_metadata({"t": 4, "u": 2})], "subscription_changed"),
+    ],
+    ids=["grew", "no record", "as before", "another subscription"],
+)
+def test_partition_metadata_that_changed_under_the_same_subscription(records, reason):
+    told = history(grown(*records))
+    assert told.names == ["created"]
+    assert told.rebalances[1]["reasons"] == [reason]
+
+
+def test_a_topic_that_grew_while_a_rebalance_went_on():
+    log = Log().batch(0, C.member("a"), C.partition_metadata({"t": 4}), C.epoch(1, 0))
+    log.batch(1, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
+    log.batch(5, C.member("b"), C.epoch(2, 0)).batch(6, C.partition_metadata({"t": 6}), C.epoch(3, 0))
+    log.batch(7, C.target_epoch(3), C.current("a", 3, LOW), C.current("b", 3, HIGH))
+    row = history(log).rebalances[1]
+    assert (row["generation"], row["reasons"]) == (3, ["member_joined", "partitions_changed"])
+
+
+def test_partition_metadata_that_is_first_written_to_a_group_that_was_there_changed():
+    """A topic that was not there when members subscribed to it, or of which the records before were not read."""
+    log = Log().batch(0, C.member("a"), C.epoch(1, 0), C.target("a", {}), C.target_epoch(1), C.current("a", 1, {}))
+    log.batch(9, C.partition_metadata({"t": 4}), C.epoch(2, 0))
+    log.batch(10, C.target("a", ALL), C.target_epoch(2), C.current("a", 2, ALL))
+    assert history(log).rebalances[1]["reasons"] == ["partitions_changed"]
+
+
+@pytest.mark.parametrize("after", [[(4, None, None), C.epoch(2, 7)], [C.partition_metadata({"t": 4}), C.epoch(2, 0)]])
+def test_another_version_of_kafka_that_keeps_it_otherwise_tells_no_growth(after):
+    before = [C.partition_metadata({"t": 4}), C.epoch(1, 0)] if after[0][2] is None else [C.epoch(1, 7)]
+    log = Log().batch(0, C.member("a"), *before, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
+    log.batch(9, *after).batch(10, C.target_epoch(2), C.current("a", 2, ALL))
+    assert history(log).rebalances[1]["reasons"] == ["same_members"]
+
+
 def test_a_pattern_that_matched_anew():
     def resolved(*topics):
         return (16, None, {"regex": "t.*", "topics": list(topics)})

@@ -19,6 +19,7 @@ CUTS = st.lists(st.integers(0, 200), max_size=5)
 MAKERS = {
     "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
     "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
+    "cooperative, old": lambda partitions: ClassicGroup(partitions, cooperative=True, old=True),
     "consumer": ConsumerGroup,
     "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
 }

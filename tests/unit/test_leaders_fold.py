@@ -2,17 +2,23 @@
 case.
 """
 
+import re
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import schemas
 from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.leaders import fold
 from jobs.rules.gold.news import Levels, News
+from schemas.gold import LEADER_CHANGES
 from tests.support import gold_oracle
+from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.examples import examples
 from tests.support.rounds import fold_in_rounds
 from tests.support.silver_rows import CLUSTERS, ELR, PARTITIONS, START, TABLES, History, Line, Poll, Row, random_history
@@ -63,7 +69,7 @@ def test_random_histories_have_everything() -> None:
         for row in assert_as_the_rules_say(random_history(seed, POLLS))
         for name in ("epoch_semantics", "reason", "unclean", "is_last_known_leader")
     }
-    reasons = ("preferred", "failover", "reassignment", "recovery", "offline", "unknown")
+    reasons = ("preferred", "failover", "reassignment", "recovery", "offline", "isr_shrink", "unknown")
     assert seen == {
         *(("epoch_semantics", value) for value in ("exact", "upper_bound", "unreliable")),
         *(("reason", value) for value in reasons),
@@ -121,6 +127,13 @@ def state(leader: int, leader_epoch: int, replicas: str = "123", isr: str = "123
         "isr": [int(each) for each in isr],
         "offline_replicas": [],
     }
+
+
+def migrated(history: History) -> dict[str, list[Row]]:
+    """Rows of gold of a cluster that migrates from ZooKeeper."""
+    last = history.polls[-1]
+    news = replace(News.of(history.rows, None, last.poll_id, last.at), is_migrating=True)
+    return {table: list(rows) for table, rows in fold(None, {}, news).rows.items()}
 
 
 def history_of(*polls: dict[str, Row], levels: tuple[int | None, int] = (25, 0), elr: str | None = None) -> History:
@@ -203,6 +216,38 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (11, 0)},
         {"epoch_semantics": "upper_bound", "changes_min": 1, "changes_max": 3},
     ),
+    "shrunk below 3.6-IV0": (
+        state(1, 5),
+        state(1, 6, isr="13"),
+        {"levels": (11, 0)},
+        {"reason": "isr_shrink", "changes_min": 0, "changes_max": 0, "changes_hidden": 0, "unclean": "no"},
+    ),
+    "shrunk twice, the level unknown": (
+        state(1, 5),
+        state(1, 7, isr="1"),
+        {"levels": (None, 0)},
+        {"reason": "isr_shrink", "changes_min": 0, "changes_max": 2, "changes_hidden": None},
+    ),
+    "two left in one step": (state(1, 5), state(1, 6, isr="1"), {"levels": (11, 0)}, {"reason": "isr_shrink"}),
+    "one left in two steps": (
+        state(1, 5),
+        state(1, 7, isr="13"),
+        {"levels": (11, 0)},
+        {"reason": "unknown", "changes_max": 2},
+    ),
+    "one step below 3.6-IV0, nobody left": (
+        state(1, 5),
+        state(1, 6),
+        {"levels": (11, 0)},
+        {"reason": "unknown", "epoch_semantics": "upper_bound", "changes_min": 0, "changes_max": 0},
+    ),
+    "shrunk from 3.6-IV0 on": (state(1, 5), state(1, 6, isr="13"), {}, {"reason": "unknown"}),
+    "shrunk in a reassignment": (
+        state(1, 5),
+        state(1, 6, replicas="13", isr="13"),
+        {"levels": (11, 0)},
+        {"reason": "unknown"},
+    ),
     "moved in the same epoch": (
         state(1, 5),
         state(2, 5),
@@ -228,6 +273,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"reason": "recovery", "unclean": "no", "leaderless_ms_min": 0, "leaderless_ms_max": None},
     ),
     "unclean proven": (DOWN, state(3, 6, isr="3"), {}, {"reason": "recovery", "unclean": "proven"}),
+    "unclean proven, of Kafka 2.6 and before, which knows neither level": (
+        DOWN,
+        state(3, 6, isr="3"),
+        {"levels": (None, 0)},
+        {"unclean": "proven", "epoch_semantics": "upper_bound"},
+    ),
     "unclean suspected": (DOWN, state(3, 7, isr="3"), {}, {"unclean": "suspected", "is_last_known_leader": None}),
     "unclean with a level unknown": (DOWN, state(3, 6, isr="3"), {"levels": (25, None)}, {"unclean": None}),
     "elected from the ELR": (
@@ -267,6 +318,35 @@ def test_case(case: str) -> None:
     assert {name: row[name] for name in expected} == expected
 
 
+def test_epochs_are_upper_bounds_while_a_cluster_migrates_from_zookeeper() -> None:
+    history = history_of({"p": state(1, 5), "t": state(1, 5)}, {"p": state(2, 8), "t": state(1, 6, isr="13")})
+    rows = {row["topic"]: row for row in migrated(history)["gold.leader_changes"]}
+    names = ("epoch_semantics", "reason", "changes_min", "changes_max")
+    assert tuple(rows["p"][name] for name in names) == ("upper_bound", "failover", 1, 3)
+    assert tuple(rows["t"][name] for name in names) == ("upper_bound", "isr_shrink", 0, 0)
+
+
+def test_epochs_that_rose_under_one_leader_are_no_churn() -> None:
+    after = {
+        "moved": state(2, 6, isr="23"),
+        "shrunk": state(1, 6, isr="13"),
+        "twice": state(1, 7, isr="1"),
+        "step": state(1, 6),
+        "away": state(1, 7),
+    }
+    rows = folded(history_of(dict.fromkeys(after, state(1, 5)), after, levels=(11, 0)))[0]["gold.leader_changes"]
+    assert len(rows) == 5
+    query = (Path(schemas.__file__).parent / "queries" / "leader_churn.sql").read_text()
+    given = {"since": "'2026-11-01'", "until": "'2026-11-02'", "cluster": "NULL", "topic": "NULL", "broker": "NULL"}
+    with duckdb_lake({LEADER_CHANGES: rows}, ()) as lake:
+        found = ask(lake, re.sub(r":(\w+)", lambda marker: given[marker[1]], query))
+    names = ("topic", "partitions", "seen", "changes_min", "changes_max", "failover", "unknown")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("moved", 1, 1, 1, 1, 1, 0),
+        ("away", 1, 0, 0, 2, 0, 1),
+    ]
+
+
 def test_no_leader_behind_a_missing_listener_is_no_change() -> None:
     assert not changes({"t": state(1, 5)}, {"t": state(-1, 5, error_code=72)}, {"t": state(1, 5)})
 
@@ -282,6 +362,10 @@ def test_reasons_look_at_all_that_a_broker_lost_in_a_poll() -> None:
     # One step under the same leader is no failure.
     together = changes({"p": preferred[0], "t": state(1, 5)}, {"p": preferred[1], "t": state(1, 6)})
     assert [row["reason"] for row in (*together["p"], *together["t"])] == ["preferred", "unknown"]
+    # Nor are two where shrinks raise the epoch and two have left the ISR.
+    shrunk = {"p": preferred[1], "t": state(1, 7, isr="1")}
+    together = changes({"p": preferred[0], "t": state(1, 5)}, shrunk, levels=(11, 0))
+    assert [row["reason"] for row in (*together["p"], *together["t"])] == ["preferred", "isr_shrink"]
     # In another poll it is another matter.
     later = changes({"p": preferred[0], "t": state(1, 5)}, {"p": preferred[1], "t": state(1, 5)}, {"t": state(3, 6)})
     assert [row["reason"] for row in (*later["p"], *later["t"])] == ["preferred", "failover"]

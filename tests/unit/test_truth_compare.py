@@ -275,6 +275,7 @@ def test_true_leader_changes_agree(truth, watch, rows):
         ({"changes_min": 2, "changes_max": 2}, "miscounted"),
         ({"changes_min": 0}, "miscounted"),
         ({"reason": "preferred"}, "misjudged"),
+        ({"reason": "isr_shrink"}, "misjudged"),
         ({"unclean": "proven"}, "misjudged"),
         ({"began_after": second(14.01)}, "outside"),
         ({"began_before": second(12.99)}, "outside"),
@@ -285,6 +286,13 @@ def test_a_wrong_leader_change_is_found(truth, watch, rows, spoilt, kind):
     changes[0] = replace(changes[0], **spoilt)
     score = compare_leader_changes(changes, rows, watch, truth)
     assert kind in {fault.split(":")[0] for fault in score.faults}
+
+
+def test_a_leader_that_went_and_came_back_is_no_shrink(truth, watch, rows):
+    changes = leader_changes(rows, watch, shrinks_raise=False)
+    said = [replace(each, reason="isr_shrink") for each in changes if each.leader == each.prev_leader]
+    score = compare_leader_changes(said, rows, watch, truth)
+    assert (len(said), len(score.misjudged)) == (2, 1)
 
 
 def test_a_leader_change_that_is_not_there_is_missed(truth, watch, rows):

@@ -28,8 +28,24 @@ def epoch_semantics(row: Row, levels: Levels) -> str:
     raised = raised_by(row)
     if raised is None or raised < 0 or (raised == 0 and row["leader"] != row["prev_leader"]):
         return UNRELIABLE
-    is_exact_level = levels.lower is not None and levels.lower >= EXACT_FROM_LEVEL
-    return EXACT if is_exact_level and row["replicas"] == row["prev_replicas"] else UPPER_BOUND
+    return EXACT if has_quiet_shrinks(levels) and row["replicas"] == row["prev_replicas"] else UPPER_BOUND
+
+
+def has_quiet_shrinks(levels: Levels) -> bool:
+    """Whether an ISR that shrinks is known not to raise the epoch."""
+    return levels.lower is not None and levels.lower >= EXACT_FROM_LEVEL
+
+
+def is_isr_shrink(row: Row, levels: Levels) -> bool:
+    """Whether brokers that left the ISR account for the epochs, under one leader: one record each, at most.
+
+    Below metadata.version 3.6-IV0 each record that shrinks the ISR raises the epoch by one (PartitionChangeBuilder);
+    under ZooKeeper those of the controller do. What left and came back between the polls does not show.
+    """
+    is_same = row["leader"] == row["prev_leader"] != NO_LEADER and row["replicas"] == row["prev_replicas"]
+    if not is_same or hides_leader(row) or has_quiet_shrinks(levels):
+        return False
+    return 0 < (raised_by(row) or 0) <= len(set(row["prev_isr"]) - set(row["isr"]))
 
 
 def raised_by(row: Row) -> int | None:
@@ -76,7 +92,7 @@ def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
     }
 
 
-def may_have_failed(rows: Iterable[Row]) -> set[int]:
+def may_have_failed(rows: Iterable[Row], levels: Levels) -> set[int]:
     """The brokers that may have failed, by states that began with one poll.
 
     KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
@@ -86,7 +102,8 @@ def may_have_failed(rows: Iterable[Row]) -> set[int]:
     return {
         row["prev_leader"]
         for row in rows
-        if _came_back(row) or (_has_lost(row) and not (is_preferred(row) and row["prev_leader"] in row["isr"]))
+        if (_came_back(row) and not is_isr_shrink(row, levels))
+        or (_has_lost(row) and not (is_preferred(row) and row["prev_leader"] in row["isr"]))
     }
 
 

@@ -34,7 +34,7 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _
         known.levels = known.levels.at(poll)
         before = {place(row): row for row in poll.over[PARTITIONS]}
         seen = [row for row in poll.began[PARTITIONS] if has_moved(row) or (raised_by(row) or 0) > 0]
-        failed = elections.may_have_failed(seen)
+        failed = elections.may_have_failed(seen, known.levels)
         changes += [_change(row, before[place(row)], failed, known) for row in seen]
         # An answer tells of leaders that were elected later.
         known.follow(poll, PARTITION_ELR)
@@ -52,7 +52,7 @@ def _change(row: Row, before: Row, failed: set[int], known: Known) -> Row:
         **{name: row[name] for name in _SEEN},
         **counts,
         "epoch_semantics": semantics,
-        "reason": reason(row, failed, at_most_one=at_most_one),
+        "reason": reason(row, failed, known.levels, at_most_one=at_most_one),
         "unclean": unclean(row, known.levels, elr),
         "is_last_known_leader": is_last_known_leader(row, elr),
         **leaderless(row, before, at_most_one=at_most_one),
@@ -62,9 +62,9 @@ def _change(row: Row, before: Row, failed: set[int], known: Known) -> Row:
 def changes_counted(row: Row, semantics: str) -> dict[str, int | None]:
     """How often the leader changed, by what the difference of the epochs counts: bounds, and how often unseen."""
     visible, raised = int(has_moved(row)), raised_by(row) or 0
-    if semantics == elections.EXACT:
-        # One step, and the same leader: no leader changed, it was a reassignment that was not seen.
-        none_changed = raised == 1 and row["leader"] == row["prev_leader"] and not hides_leader(row)
+    # One step, and the same leader: away and back are two. It was a reassignment, or an ISR that shrank.
+    none_changed = raised == 1 and row["leader"] == row["prev_leader"] and not hides_leader(row)
+    if semantics == elections.EXACT or none_changed:
         exact = 0 if none_changed else raised
         return {"changes_min": exact, "changes_max": exact, "changes_hidden": exact - visible}
     at_most = raised if semantics == elections.UPPER_BOUND else None
@@ -82,8 +82,9 @@ def leaderless(row: Row, before: Row, *, at_most_one: bool) -> dict[str, int | N
     return {"leaderless_ms_min": shortest, "leaderless_ms_max": longest}
 
 
-def reason(row: Row, failed: set[int], *, at_most_one: bool) -> str:
-    """Why the leader changed, inferred: preferred | failover | reassignment | recovery | offline | unknown.
+def reason(row: Row, failed: set[int], levels: Levels, *, at_most_one: bool) -> str:
+    """Why the leader, or its epoch, changed, inferred: preferred | failover | reassignment | recovery | offline |
+    isr_shrink | unknown.
 
     `failed`: see may_have_failed. What such a broker lost to preferred replicas it may have lost by its failure, or to
     an election before or after: that is not known. One that an election has brought back leads what it is preferred for
@@ -91,7 +92,7 @@ def reason(row: Row, failed: set[int], *, at_most_one: bool) -> str:
     """
     leader, prev_leader, is_preferred = row["leader"], row["prev_leader"], elections.is_preferred(row)
     if leader == prev_leader or hides_leader(row):
-        return "unknown"
+        return "isr_shrink" if elections.is_isr_shrink(row, levels) else "unknown"
     if leader == NO_LEADER:
         return "offline"
     if prev_leader == NO_LEADER:

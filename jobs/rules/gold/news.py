@@ -37,11 +37,13 @@ place = itemgetter("topic", "partition")
 class Poll:
     """The rows, by table, that began with a poll answered `at`, and those over by it: superseded, or ended.
 
-    Within a poll, levels come first, then brokers, settings, reassignments, partitions, and ELR last.
+    Within a poll, levels come first, then brokers, settings, reassignments, partitions, and ELR last. `is_migrating`:
+    the cluster was on its way from ZooKeeper to KRaft.
     """
 
     poll_id: str
     at: datetime
+    is_migrating: bool = False
     began: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
     over: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
 
@@ -51,7 +53,7 @@ class News:
     """Rows of silver, by table, that began or ended in (done_poll, settled_poll], as they were at settled_poll.
 
     `context`: rows of silver.partition_snapshots that held all the time, of topics whose settings changed.
-    `done_poll`: empty while nothing is done.
+    `done_poll`: empty while nothing is done. `is_migrating`: as of a Poll, of all of them.
     """
 
     rows: Mapping[str, Sequence[Row]]
@@ -59,9 +61,18 @@ class News:
     settled_poll: str
     settled_at: datetime
     context: Sequence[Row] = ()
+    is_migrating: bool = False
 
     @classmethod
-    def of(cls, rows: Mapping[str, Sequence[Row]], done_poll: str | None, poll: str, at: datetime) -> "News":
+    def of(
+        cls,
+        rows: Mapping[str, Sequence[Row]],
+        done_poll: str | None,
+        poll: str,
+        at: datetime,
+        *,
+        is_migrating: bool = False,
+    ) -> "News":
         """The news up to the settled `poll` among `rows` of silver, by table; any history that has them."""
         done = done_poll or ""
         then = {table: [as_of(row, poll) for row in each if row["first_poll"] <= poll] for table, each in rows.items()}
@@ -71,18 +82,22 @@ class News:
         }
         topics = {row["topic"] for row in new.get(SETTINGS, ())}
         held = (row for row in then.get(PARTITIONS, ()) if row["first_poll"] <= done and row["superseded_poll"] is None)
-        return cls(new, done, poll, at, [row for row in held if row["topic"] in topics])
+        return cls(new, done, poll, at, [row for row in held if row["topic"] in topics], is_migrating)
 
     def polls(self) -> list[Poll]:
         """The polls by which something began or was over, in order."""
         found: dict[str, Poll] = {}
+
+        def poll(poll_id: str, at: datetime) -> Poll:
+            return found.setdefault(poll_id, Poll(poll_id, at, self.is_migrating))
+
         for table, rows in self.rows.items():
             for row in rows:
                 first, last = row["first_poll"], row["superseded_poll"]
                 if first > self.done_poll:
-                    found.setdefault(first, Poll(first, row["valid_from"])).began[table].append(row)
+                    poll(first, row["valid_from"]).began[table].append(row)
                 if last is not None:
-                    found.setdefault(last, Poll(last, row["valid_to"])).over[table].append(row)
+                    poll(last, row["valid_to"]).over[table].append(row)
         return [found[poll_id] for poll_id in sorted(found)]
 
 
@@ -96,7 +111,9 @@ def as_of(row: Row, poll_id: str) -> Row:
 class Levels:
     """Finalized feature levels at a poll, None while unknown: they decide what leader epochs and settings mean.
 
-    `lower`: of metadata.version at the poll and at the one before; between the two, either may have held.
+    `lower`: of metadata.version at the poll and at the one before; between the two, either may have held. None too
+    while a cluster migrates from ZooKeeper: then an ISR that shrinks raises the epoch, whatever the level says
+    (PartitionChangeBuilder, Kafka 3.6 to 3.9).
     """
 
     metadata_version: int | None = None
@@ -108,7 +125,8 @@ class Levels:
         before, now, elr_version = self.metadata_version, self.metadata_version, self.elr_version
         for row in poll.began[CLUSTERS]:
             now, elr_version = row["metadata_version_level"], row["elr_version_level"]
-        return Levels(now, elr_version, lower=None if before is None or now is None else min(before, now))
+        lower = None if before is None or now is None or poll.is_migrating else min(before, now)
+        return Levels(now, elr_version, lower)
 
 
 @dataclass

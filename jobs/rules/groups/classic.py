@@ -11,6 +11,8 @@ CONSUMER_PROTOCOL = "consumer"
 EAGER, COOPERATIVE = "eager", "cooperative"
 MODES = {**dict.fromkeys(("range", "roundrobin", "sticky"), EAGER), "cooperative-sticky": COOPERATIVE}
 """How Kafka's own assignors rebalance."""
+NOBODY = Standing(CLASSIC, 0)
+"""A group that is made, before its first rebalance."""
 
 
 def classic_group(state: State, row: Row, told: Told) -> State:
@@ -25,13 +27,40 @@ def classic_group(state: State, row: Row, told: Told) -> State:
             state = replace(_known(_phase_closed(state, told), after), last_end=None)
         return state
     if not state.known or before.generation is None or generation < before.generation:
-        return _generation(state, row, None, after, told)
+        if not _is_first(state, after):
+            return _generation(state, row, None, after, told)
+        state = replace(_phase_closed(state, told), last_end=None)
+        told.event("created", _joined(state, row), NOBODY)
+        return _generation(state, row, NOBODY, after, told)
     told.restarts(at, before.members, after)
     if generation > before.generation:
         return _generation(state, row, replace(before, members=state.leavers | before.members), after, told)
     stayed = by_identity(after.members)
     leavers = {each: member for each, member in before.members.items() if identity(each, member) not in stayed}
     return replace(state, now=after, leavers=leavers or state.leavers)
+
+
+def _is_first(state: State, after: Standing) -> bool:
+    """Whether the group was made since its record before that was read, if any.
+
+    Coordinators of Kafka 3.9 and before keep generation 0, without members, in memory alone (GroupCoordinator calls
+    initNextGeneration before storeGroup). If the record before is a tombstone, the group was made. Otherwise generation
+    1 tells it, unless records were lost and it may be a static member's restart, which writes the generation again.
+    """
+    if state.known and state.now.generation is None:
+        return True
+    return after.generation == 1 and (state.at is None or not _has_static(after))
+
+
+def _has_static(group: Standing) -> bool:
+    return any(member.instance_id is not None for member in group.members.values())
+
+
+def _joined(state: State, row: Row) -> Moment:
+    """When a generation's join phase ended: by then the rebalance had begun, after the group's record before."""
+    at = Moment.of(row)
+    by = min(at.by, row["classic"]["state_timestamp"] or at.by)
+    return replace(at, by=by, after=None if state.at is None else min(state.at, by), leader_epoch=None)
 
 
 def _generation(state: State, row: Row, before: Standing | None, after: Standing, told: Told) -> State:
@@ -42,16 +71,17 @@ def _generation(state: State, row: Row, before: Standing | None, after: Standing
         rebalance = replace(rebalance, phases=rebalance.phases + 1, passed=rebalance.passed | passed)
     else:
         state = _phase_closed(state, told)
-        by = min(at.by, row["classic"]["state_timestamp"] or at.by)
-        since = None if before is None or state.at is None else min(state.at, by)
-        rebalance = begun(state, before, after, Moment(by, since, at.log_partition, at.offset))
+        began = _joined(state, row)
+        rebalance = begun(state, before, after, began if before else replace(began, after=None))
+    may_repeat = before is None or (not state.known and _has_static(after))
     state = _known(state, after)
     withheld = _withheld(before, after)
     if withheld:
         return replace(state, rebalance=replace(rebalance, withheld=withheld, reached=at.by))
-    if before is None:
-        # The record that is read first may be a restart's repetition: the state's timestamp then still bounds the end.
-        at = replace(at, after=rebalance.began.by, leader_epoch=None)
+    if may_repeat:
+        # A static member's restart writes the generation again, with when the group became stable, after its end.
+        since = at.after if row["classic"]["state_timestamp"] is None else rebalance.began.by
+        at = replace(at, after=None if _has_static(after) else since, leader_epoch=None)
     return ended(state, rebalance, COMPLETED if after.members else EMPTIED, at, told)
 
 

@@ -91,8 +91,8 @@ def reasons(rebalance: Rebalance, before: Standing, after: Standing, went: list[
     else:
         patterns = {was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern}
         matched_others = any(before.patterns.get(each) != after.patterns.get(each) for each in patterns)
-        has_grown = _subscribed(before) == _subscribed(after) and _differ(before.metadata_hash, after.metadata_hash)
-        grew = matched_others or has_grown
+        has_grown = _differ(before.metadata_hash, after.metadata_hash) or _is_rewritten(before, after)
+        grew = matched_others or (has_grown and _subscribed(before) == _subscribed(after))
     holds = {
         "member_joined": bool(rebalance.passed) or any(each.before is None for each in went),
         "member_left": False in is_static,
@@ -112,7 +112,15 @@ def _differ(was: Any, now: Any) -> bool:
     return was is not None and now is not None and was != now
 
 
+def _is_rewritten(before: Standing, after: Standing) -> bool:
+    """Whether the coordinator wrote other partition metadata, though it was of a Kafka without hashes before.
+
+    It writes what changed alone, so the first that is read of a group that was there is a change, too.
+    """
+    return before.metadata_hash is None and _differ(before.partition_metadata or "", after.partition_metadata)
+
+
 def _subscribed(group: Standing) -> tuple[Any, ...]:
-    """The input of the group's metadata hash: topics by name, those that its patterns matched, and its topology."""
+    """The input of what is known of topics: those named, those that patterns matched, and the topology."""
     matched = {group.patterns.get(each.pattern) for each in group.members.values() if each.pattern}
     return group.topics, matched, group.topology_epoch

@@ -4,6 +4,7 @@ An epoch record begins a rebalance; it ends with the current assignment by which
 Epochs that are overtaken meanwhile belong to the same rebalance.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -97,10 +98,17 @@ def pattern_record(state: State, row: Row, _: Told) -> State:
     value = row["regular_expression"]
     patterns = {each: matched for each, matched in state.now.patterns.items() if each != value["regex"]}
     if not row["is_tombstone"]:
-        # Topics are only compared; a pattern may match thousands.
-        topics = "\n".join(sorted(value["topics"] or ()))
-        patterns[value["regex"]] = sha256(topics.encode()).hexdigest()[:16]
+        patterns[value["regex"]] = _digest(value["topics"] or ())
     return _with_now(state, patterns=patterns)
+
+
+def partition_metadata_record(state: State, row: Row, _: Told) -> State:
+    """What is known of the topics that are subscribed to (type 4), before the epoch that a change of it begins.
+
+    Kafka 3.7 to 4.0 write it where it changed (GroupMetadataManager.consumerGroupHeartbeat); later ones keep a hash
+    with the epoch, and leave a tombstone.
+    """
+    return _with_now(state, partition_metadata=_digest(map(repr, row["partition_metadata"])))
 
 
 def share_state_record(state: State, row: Row, _: Told) -> State:
@@ -119,8 +127,16 @@ def topology_record(state: State, row: Row, _: Told) -> State:
 STEPS = (epoch_record, member_record, target_epoch_record, target_record, current_record)
 """Every type of group has these."""
 
+OF_CONSUMERS = (partition_metadata_record, pattern_record)
+"""Those of consumer groups alone."""
+
 WITH_TOMBSTONE = (member_record, pattern_record, share_state_record)
 """Those of groups aside, other tombstones only come before one of these."""
+
+
+def _digest(texts: Iterable[str]) -> str:
+    """Of what is only compared, in any order; there may be thousands."""
+    return sha256("\n".join(sorted(texts)).encode()).hexdigest()[:16]
 
 
 def _with_now(state: State, **changed: Any) -> State:

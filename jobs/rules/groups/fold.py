@@ -6,15 +6,28 @@ from dataclasses import replace
 from jobs.rules.groups import epochs
 from jobs.rules.groups.classic import classic_group
 from jobs.rules.groups.rows import CONVERTED, DELETED, Told, interrupted
-from jobs.rules.groups.state import CLASSIC, CONSUMER, SHARE, STREAMS, Gone, Moment, Row, Standing, State, to_micros
+from jobs.rules.groups.state import (
+    CLASSIC,
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    WRITTEN_AFTER,
+    Gone,
+    Moment,
+    Row,
+    Standing,
+    State,
+    to_micros,
+    written_by,
+)
 
 STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
     CLASSIC: {2: classic_group},
-    CONSUMER: dict(zip((3, 5, 6, 7, 8, 16), (*epochs.STEPS, epochs.pattern_record), strict=True)),
+    CONSUMER: dict(zip((3, 5, 6, 7, 8, 4, 16), (*epochs.STEPS, *epochs.OF_CONSUMERS), strict=True)),
     SHARE: dict(zip((11, 10, 12, 13, 14, 15), (*epochs.STEPS, epochs.share_state_record), strict=True)),
     STREAMS: dict(zip((17, 19, 20, 21, 22, 23), (*epochs.STEPS, epochs.topology_record), strict=True)),
 }
-"""Type of group -> record type -> what it changes. Type 4 is only written to be gone (Kafka 4.1)."""
+"""Type of group -> record type -> what it changes."""
 
 TYPES = {kind: group_type for group_type, steps in STEPS.items() for kind in steps}
 GROUPS = (2, 3, 11, 17)
@@ -26,6 +39,7 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
 
     `rows`: of bronze.group_log, of one group and in offset order, timestamps as aware datetimes; and those of its
     partition that are `lost` or `truncated`, where they lie between them. Rows that the state has seen change nothing.
+    A record without a time was written after the group's record before, and by when it was read.
     """
     told, now, rows = Told(), state, list(rows)
     # Offsets tell rows apart only from the last truncation on.
@@ -46,8 +60,12 @@ def _step(state: State, row: Row, told: Told) -> State:
         return state
     if kind == "lost":
         return _broken(state, row, f"{next_offset - offset} offsets were gone before they could be read", told)
+    is_next = (row["timestamp"], offset - 1) == (state.at, last)
+    if row["timestamp"] is None:
+        by = written_by(row)
+        row = {**row, "timestamp": max(by, state.at or by), WRITTEN_AFTER: state.at}
     state = replace(state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"])
-    if (row["timestamp"], offset - 1) != (state.at, last):
+    if not is_next:
         # Another batch: records of one change have one time, and lie side by side.
         told.recent.clear()
         rebalance = state.open_rebalance if state.known else state.rebalance

@@ -1,20 +1,22 @@
 """All of one group: what the coordinators' log and polls have new of it, to rows of gold and what to remember.
 
 Log and polls have a fold each. From a group's first record on, polls only tell when its rebalances began: the log is
-exact, but has them only once they are over.
+exact, but has them only once they are over. Where __consumer_offsets gets more partitions a group is kept in another
+one from then on, by a coordinator that never knew it, and the one before lets it time out: each partition that has
+records of it is a log of its own.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import dropwhile
+from functools import partial
 from typing import Any
 
 from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
 from jobs.rules.groups.rows import MEMBER_ROWS, UNKNOWN, Row, Told, end_columns
-from jobs.rules.groups.state import Moment, from_micros, to_micros
+from jobs.rules.groups.state import Moment, from_micros, to_micros, written_by
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
 from jobs.rules.memory import from_json, to_json
@@ -67,29 +69,59 @@ def fold(
 
     A row takes the place of the live one with its key. `memory`: as the last fold of the group returned it, None before
     the first. `records`: rows of bronze.group_log in the order of their places: the group's own, and what was lost or
-    truncated of its partition. `read_to`: partition of the log -> the offset up to which it has been read. `states`:
+    truncated of its partitions. `read_to`: partition of the log -> the offset up to which it has been read. `states`:
     rows of silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`.
     `log_partition`: that keeps the group, by its id, where that is known.
     """
     kept = memory or {}
-    of_log, of_polls = (_Source(group, each, kept.get(each), live, limits) for each in (LOG, POLLS))
-    logged_from = kept.get("logged_from")
-    # Rows before the group's first record say nothing of it.
-    records = list(dropwhile(lambda row: LOG not in kept and row["record"] != "record", records))
-    if records:
-        if logged_from is None:
-            logged_from = to_micros(of_polls.give_way(records[0]))
-        of_log.take_records(records, read_to, from_micros(logged_from))
+    source = partial(_Source, group, live=live, limits=limits)
+    of_logs = {each: source(LOG, kept[LOG][str(each)], log_partition=each) for each in partitions_of(kept)}
+    of_polls, logged_from = source(POLLS, kept.get(POLLS)), kept.get("logged_from")
+    read, since = _by_partition(records, of_logs), None
+    if read and logged_from is None:
+        since = of_polls.give_way(next(iter(read.values()))[0])
+        logged_from = to_micros(since)
+    for partition, of_partition in read.items():
+        of_log = of_logs.setdefault(partition, source(LOG, None, log_partition=partition))
+        of_log.take_records(of_partition, read_to, since)
+        since = None
+    if read:
+        # Storms of one source are replaced together.
+        for partition in of_logs.keys() - read.keys():
+            of_logs[partition].tell_again()
     if states and logged_from is None:
         of_polls.take_states(states, log_partition)
-    rows = {table.full_name: of_log.rows[table.full_name] + of_polls.rows[table.full_name] for table in groups.TABLES}
+    sources = [*of_logs.values(), of_polls]
+    rows = {
+        table.full_name: [row for each in sources for row in each.rows.get(table.full_name, ())]
+        for table in groups.TABLES
+    }
+    for name in {each.name for each in sources if each.rows} - {row["source"] for row in rows[STORMS]}:
+        # A row without a kind takes the place of storms that were live.
+        rows[STORMS].append({"source": name, "is_live": True})
     if states:
         rows[BEGINS] = polls.begins(states, next(iter(live.get(BEGINS, ())), None))
-    remembered = {each.name: each.memory for each in (of_log, of_polls) if each.memory}
-    if logged_from is not None:
+    remembered: Row = {POLLS: of_polls.memory} if of_polls.memory else {}
+    if of_logs:
+        remembered |= {LOG: {str(partition): each.memory for partition, each in of_logs.items()}}
         remembered["logged_from"] = logged_from
     told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
     return remembered, {table.full_name: _changed(table, told, live) for table in groups.TABLES}
+
+
+def partitions_of(memory: Mapping[str, Any]) -> set[int]:
+    """The partitions of the log that have records of a group, by its memory."""
+    return {int(partition) for partition in memory.get(LOG, {})}
+
+
+def _by_partition(records: Iterable[Row], known: Collection[int]) -> dict[int, list[Row]]:
+    """Rows by partition, where the group came first first; rows before its first record there say nothing of it."""
+    found: dict[int, list[Row]] = {}
+    for row in records:
+        partition = row["log_partition"]
+        if partition in found or partition in known or row["record"] == "record":
+            found.setdefault(partition, []).append(row)
+    return dict(sorted(found.items(), key=lambda each: written_by(each[1][0])))
 
 
 def _changed(table: Table, told: Live, live: Live) -> list[Row]:
@@ -110,19 +142,28 @@ def _changed(table: Table, told: Live, live: Live) -> list[Row]:
 
 
 class _Source:
-    """One source of a group: what it remembers, and rows that it tells, live ones until no news may change them."""
+    """One source of a group: what it remembers, and rows that it tells, live ones until no news may change them.
 
-    def __init__(self, group: Group, name: str, memory: Any, live: Live, limits: Any) -> None:
+    `log_partition`: of the log, which has its own source for each.
+    """
+
+    def __init__(
+        self, group: Group, name: str, memory: Any, *, live: Live, limits: Any, log_partition: int | None = None
+    ) -> None:
         self.name, self.memory, self.rows = name, dict(memory or {}), defaultdict[str, list[Row]](list)
         self._group, self._limits = group, limits
         members = defaultdict[str, list[Row]](list)
         for row in live.get(MEMBERS, ()):
             members[row["rebalance_id"]].append(row)
         told = [row for table in (REBALANCES, EVENTS) for row in live.get(table, ()) if row["source"] == name]
-        self._live = {row["id"]: row | {MEMBER_ROWS: members[row["id"]]} for row in told}
+        of_partition = [row for row in told if log_partition in (None, row["log_partition"])]
+        self._live = {row["id"]: row | {MEMBER_ROWS: members[row["id"]]} for row in of_partition}
 
-    def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], logged_from: datetime) -> None:
-        """Fold rows of the log. A read may cut a batch in two: its rows are settled once the log was read beyond it."""
+    def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], since: datetime | None) -> None:
+        """Fold rows of the log. A read may cut a batch in two: its rows are settled once the log was read beyond it.
+
+        `since`: when the group was first known to be there, where that was before the first record.
+        """
         before, last = state.from_json(self.memory.get("state")), records[-1]
         now, told = fold_log(before, records)
         is_whole = last["record"] != "record" or read_to.get(last["log_partition"], 0) > last["offset"] + 1
@@ -132,7 +173,8 @@ class _Source:
         if not is_whole and all(place == ("record", before.at, before.last_offset) for place in places):
             recent |= self._live.keys()
         settled, unsettled = self._split(told, recent)
-        ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else Life(logged_from), settled)
+        first = Life(since or written_by(records[0])) if not self.memory else from_json(Life, self.memory["life"])
+        ended, life = _lived(first, settled)
         over, there = _lived(life, unsettled)
         group_type = now.now.group_type
         if there is not None:
@@ -141,8 +183,8 @@ class _Source:
             # No record said that the group was made, so its first one did.
             gone = max((row["offset"] for row in told.rows.values() if row.get("event") == "deleted"), default=-1)
             own = [row for row in records if row["record"] == "record"]
-            first = next((row for row in own if row["offset"] > gone), own[0])
-            there = Life(first["timestamp"], group_type=group_type)
+            made = next((row for row in own if row["offset"] > gone), own[0])
+            there = Life(written_by(made), group_type=group_type)
         self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life)}
         of_lives = {"log_partition": last["log_partition"], "known_since": now.known_since}
         self._tell(settled, unsettled, ended, [*over, there], **of_lives)
@@ -158,12 +200,17 @@ class _Source:
         self.memory |= {"open": to_json(open_), "life": to_json(life), "log_partition": log_partition}
         self._tell(settled, unsettled, ended, [life], log_partition=log_partition)
 
+    def tell_again(self) -> None:
+        """Tell what may change as it was: there is no news."""
+        self._tell([], self._live.values(), [], [])
+
     def give_way(self, record: Row) -> datetime:
         """Tell no more: the log has the group from this record on. Returns since when it has it and what was open."""
         # The record may be the end of a rebalance.
-        began = (record["classic"] or {}).get("state_timestamp") or record["timestamp"]
+        by = written_by(record)
+        began = (record["classic"] or {}).get("state_timestamp") or by
         is_open = [row for row in self._live.values() if _is_open(row)]
-        at: datetime = min([record["timestamp"], began, *(row["began_before"] for row in is_open)])
+        at: datetime = min([by, began, *(row["began_before"] for row in is_open)])
         if self.memory:
             for row in is_open:
                 by = row["began_before"]
@@ -204,8 +251,6 @@ class _Source:
             }
             for table, of_table in made.items():
                 self.rows[table] += [row | {"source": self.name, "is_live": is_live} for row in of_table]
-        # A row without a kind takes the place of storms that were live.
-        self.rows[STORMS] = self.rows[STORMS] or [{"source": self.name, "is_live": True}]
 
     def _storm(self, who: Who, chain: Chain) -> Row:
         micros = chain.last - chain.began

@@ -18,6 +18,11 @@ MODES = {CONSUMER: "cooperative", STREAMS: "cooperative"}
 CLIENT = ("instance_id", "client_id", "client_host")
 """Who a member is, as every source says it."""
 
+WRITTEN_AFTER = "written_after"
+"""Not a column: of a record without a time, that of the group's record before; None before any. `timestamp` then is by
+when it had been written.
+"""
+
 MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,6 +45,15 @@ def gathered(*parts: Iterable[Row] | None) -> Partitions:
             name = each.get("subtopology_id") or each.get("topic_id") or each["topic"]
             every.setdefault(name, set()).update(each["partitions"])
     return {name: sorted(numbers) for name, numbers in every.items()}
+
+
+def written_by(row: Row) -> datetime:
+    """When a row of the log had been written: at its time, or by when it was read where it has none.
+
+    Records of message format 0 (before Kafka 0.10) and spans have none.
+    """
+    time: datetime = row.get("timestamp") or row["read_at"]
+    return time
 
 
 def to_micros(time: datetime) -> int:
@@ -65,9 +79,9 @@ class Moment:
 
     @classmethod
     def of(cls, row: Row) -> "Moment":
-        """When a record of the log was written: exact."""
+        """When a record of the log was written: exact, unless it has WRITTEN_AFTER."""
         at = row["timestamp"]
-        return cls(at, at, row["log_partition"], row["offset"], row["leader_epoch"])
+        return cls(at, row.get(WRITTEN_AFTER, at), row["log_partition"], row["offset"], row["leader_epoch"])
 
 
 @dataclass(frozen=True)
@@ -95,7 +109,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Standing:
-    """A group at one moment. `generation` is the group epoch of groups that are not classic."""
+    """A group at one moment. `generation` is the group epoch of groups that are not classic.
+
+    What the coordinator knew of the topics: `metadata_hash` from Kafka 4.1 on, before a digest of `partition_metadata`.
+    """
 
     group_type: str | None = None
     generation: int | None = None
@@ -105,6 +122,7 @@ class Standing:
     leader: str | None = None
     target_epoch: int | None = None
     metadata_hash: int | None = None
+    partition_metadata: str | None = None
     topology_epoch: int | None = None
     patterns: dict[str, str] = field(default_factory=dict)
     initializing: bool = False

@@ -1,12 +1,17 @@
 """All of one group, from the log and from polls: whatever rounds are cut into, they leave the same tables."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.common.config import Thresholds
 from schemas import groups
+from tests.group_records import Log, at, classic, classic_member
 from tests.group_simulator import ClassicGroup, ConsumerGroup
+from tests.group_states import classic as described
+from tests.group_states import member, states
 from tests.support.examples import examples
 from tests.support.group_rounds import Rounds
 
@@ -18,9 +23,12 @@ ACTIONS = st.lists(
     max_size=25,
 )
 LIMITS = Thresholds(storm=3, crash_loop=2)
+NO_TIMES = {"timestamp": None}
 MAKERS = {
     "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
     "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
+    "cooperative, old": lambda partitions: ClassicGroup(partitions, cooperative=True, old=True),
+    "eager, no times": lambda partitions: ClassicGroup(partitions, cooperative=False, old=True),
     "consumer": ConsumerGroup,
     "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
 }
@@ -34,7 +42,7 @@ def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, 
     for action in actions:
         group.do(action)
     group.settle()
-    rows = group.log.rows
+    rows = [row | NO_TIMES for row in group.log.rows] if "no times" in maker else group.log.rows
     whole, cut, by_one = Rounds(LIMITS), Rounds(LIMITS), Rounds(LIMITS)
     whole.take(rows)
     begin = 0
@@ -51,3 +59,107 @@ def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, 
         assert {row["rebalance_id"] for row in whole.of(groups.REBALANCE_MEMBERS_TOLD)} <= {r["id"] for r in rebalances}
         assert [life["valid_to"] for life in whole.of(groups.GROUP_LIVES)] == [None]
         assert sum(row["ended_before"] is None for row in rebalances) <= 1
+
+
+# --- __consumer_offsets gets more partitions: the group hashes to another one, whose coordinator never knew it ---
+
+
+def moved(first, second, *, was=7, is_now=57):
+    """The logs of two lives of one group, which overlap: what the first wrote last came after the second began."""
+    for group, partition, shift, later in ((first, was, 5_000, 0), (second, is_now, -100, 0.5)):
+        log = group.log
+        log.rows = [
+            row
+            | {
+                "log_partition": partition,
+                "offset": row["offset"] + shift,
+                "timestamp": row["timestamp"] + timedelta(seconds=later),
+            }
+            for row in log.rows
+        ]
+    rows = [*first.log.rows, *second.log.rows]
+    return sorted(rows, key=lambda row: (row["timestamp"], row["log_partition"], row["offset"]))
+
+
+def lived(maker, partitions, actions):
+    group = MAKERS[maker](partitions)
+    for action in actions:
+        group.do(action)
+    group.settle()
+    return group
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@settings(max_examples=examples(10))
+@given(lives=st.tuples(ACTIONS, ACTIONS), cuts=st.lists(st.integers(0, 200), max_size=5))
+def test_each_partition_that_keeps_a_group_tells_its_own(maker, lives, cuts):
+    first, second = (lived(maker, 3, actions) for actions in lives)
+    rows = moved(first, second)
+    apart = [Rounds(LIMITS), Rounds(LIMITS)]
+    for rounds, partition in zip(apart, (7, 57), strict=True):
+        if of_partition := [row for row in rows if row["log_partition"] == partition]:
+            rounds.take(of_partition)
+    cut, begin = Rounds(LIMITS), 0
+    for end in [*sorted(each % (len(rows) + 1) for each in cuts), len(rows)]:
+        if rows[begin:end]:
+            cut.take(rows[begin:end])
+            begin = end
+    for table in (groups.REBALANCES_TOLD, groups.GROUP_EVENTS_TOLD, groups.REBALANCE_MEMBERS_TOLD):
+        expected = [repr(row) for rounds in apart for row in rounds.of(table)]
+        assert sorted(map(repr, cut.of(table))) == sorted(expected)
+    storms = [repr(row) for rounds in apart for row in rounds.of(groups.REBALANCE_STORMS_TOLD)]
+    assert sorted(map(repr, cut.of(groups.REBALANCE_STORMS_TOLD))) == sorted(storms)
+    lives = [(row["log_partition"], row["group_type"]) for row in cut.of(groups.GROUP_LIVES)]
+    assert len(lives) == len(set(lives)) == len({row["log_partition"] for row in rows})
+
+
+def test_a_group_in_another_partition_starts_at_low_offsets():
+    first, second = Log(next_offset=5_000), Log(log_partition=57, next_offset=0)
+    first.batch(0, classic(0)).batch(1, classic(1, [classic_member("a")]))
+    second.batch(20, classic(1, [classic_member("a2")], state_seconds=19)).batch(22, classic(2, [classic_member("b")]))
+    rounds = Rounds()
+    rounds.take(first.rows)
+    # Only now have all its members timed out where they were.
+    rounds.take([*second.rows, *first.batch(45, classic(2)).batch(90, (2, None, None)).rows[2:]])
+    found = [
+        (row["log_partition"], row["generation"], row["reasons"], row["end_reason"])
+        for row in sorted(rounds.of(groups.REBALANCES_TOLD), key=lambda row: row["began_before"])
+    ]
+    assert found == [
+        (7, 1, ["member_joined"], "completed"),
+        (57, 1, ["member_joined"], "completed"),
+        (57, 2, ["member_joined", "member_left"], "completed"),
+        (7, 2, ["member_left", "group_emptied"], "emptied"),
+    ]
+    lives = {row["log_partition"]: (row["valid_from"], row["valid_to"]) for row in rounds.of(groups.GROUP_LIVES)}
+    assert lives == {7: (at(0), at(90)), 57: (at(20), None)}
+
+
+def test_what_is_lost_of_one_partition_says_nothing_of_the_other():
+    first, second = Log(next_offset=5_000), Log(log_partition=57, next_offset=0)
+    first.batch(0, classic(0)).batch(1, classic(1, [classic_member("a")]))
+    second.batch(20, classic(1, [classic_member("a2")]))
+    first.span("lost", first.next_offset, first.next_offset + 10, seconds=30)
+    rounds = Rounds()
+    rounds.take([*second.rows, *first.rows])
+    rounds.take(second.batch(40, classic(2)).rows[1:])
+    last = max(rounds.of(groups.REBALANCES_TOLD), key=lambda row: row["began_before"])
+    assert (last["log_partition"], last["prev_generation"], last["reasons"]) == (
+        57,
+        1,
+        ["member_left", "group_emptied"],
+    )
+    lost = [row["log_partition"] for row in rounds.of(groups.GROUP_EVENTS_TOLD) if row["event"] == "records_lost"]
+    assert lost == [7]
+
+
+def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
+    log = Log().batch(0, classic(0))
+    for generation in range(1, 4):
+        log.batch(generation, classic(generation, [classic_member(f"a{generation}")]))
+    rounds = Rounds(LIMITS)
+    rounds.take(log.rows)
+    storms = list(rounds.of(groups.REBALANCE_STORMS_TOLD))
+    assert [row["kind"] for row in storms] == ["storm"]
+    rounds.take(states=states((0, described("Stable", member("a3", {"t": [0]})))))
+    assert rounds.of(groups.REBALANCE_STORMS_TOLD) == storms

@@ -192,3 +192,15 @@ def test_rows_are_stamped_with_when_the_round_was_planned() -> None:
     rows = lake.tables["gold.isr_changes"].values()
     assert {row["updated_at"] for row in rows} == {START, later}
     assert all(row["updated_at"] == later for row in rows if row["id"] not in first)
+
+
+def test_a_cluster_that_migrates_has_no_exact_counts() -> None:
+    answers = long_history(1)
+    migrating, other = Lake(answers), Lake(answers)
+    migrating.round(40, 1_000, replace(ALL, migrating=frozenset({ALIAS})))
+    other.round(40, 1_000, replace(ALL, migrating=frozenset({"another"})))
+    told, plain = (
+        [row["epoch_semantics"] for row in each.tables["gold.leader_changes"].values()] for each in (migrating, other)
+    )
+    assert "exact" in plain
+    assert told == ["upper_bound" if each == "exact" else each for each in plain]
