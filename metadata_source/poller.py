@@ -63,8 +63,9 @@ _BACKOFF_S: Final = 0.1
 _BACKOFF_MAX_S: Final = 1.0
 _JITTER: Final = 0.2
 _AVOIDED_S: Final = 1.0
+_HUNG_S: Final = 10.0
 _AVOIDED_MAX_S: Final = 60.0
-"""How long nobody asks a broker that could not be reached: at first, and at most."""
+"""How long nobody asks a broker that failed at first, one that gave no answer in time at first, and at most."""
 _WITNESS_S: Final = 1.0
 """The most that one broker takes which is asked beside the one that answered."""
 _SPREAD_S: Final = 0.25
@@ -112,15 +113,16 @@ OVERLAPPED: Final = Poll(
 
 @dataclass(frozen=True, slots=True)
 class _Avoided:
-    """A broker that could not be reached: until when nobody tries, and how long that wait was, s."""
+    """A broker that failed: until when nobody tries, and how long that wait was, s."""
 
     until: float
     wait: float
 
     @classmethod
-    def after(cls, before: _Avoided | None) -> _Avoided:
-        """The next wait, twice as long."""
-        wait = _AVOIDED_S if before is None else min(_AVOIDED_MAX_S, 2 * before.wait)
+    def after(cls, before: _Avoided | None, error: PollError) -> _Avoided:
+        """The next wait, twice as long as the one before."""
+        first = _HUNG_S if error.kind == "timeout" else _AVOIDED_S
+        wait = min(_AVOIDED_MAX_S, max(first, 2 * before.wait if before else 0.0))
         return cls(time.monotonic() + wait, wait)
 
 
@@ -249,7 +251,7 @@ class Poller:
                 answer,
                 address,
                 known,
-                lambda other, names: self._ask_witness(other, names, deadline),
+                lambda other, names: self._ask_witness(other, names, answer, deadline),
                 lambda: time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic()))),
             )
             place, newest, witnesses = inquiry.result(
@@ -270,9 +272,13 @@ class Poller:
         return replace(newest, witnesses=tuple(witnesses))
 
     def _ask_witness(
-        self, address: Address, names: Sequence[str] | None, deadline: float
+        self, address: Address, names: Sequence[str] | None, answer: Poll, deadline: float
     ) -> tuple[Poll, PollError | None]:
+        """Ask a broker beside the one that gave the answer. Its address may be another cluster's by now."""
+        # An attempt gets half of what is left.
         poll, error = self._attempt(address, min(deadline, time.monotonic() + 2 * _WITNESS_S), names)
+        if error is None and poll.cluster_id != answer.cluster_id:
+            error = PollError("wrong_cluster", f"{format_address(address)}: belongs to cluster {poll.cluster_id}")
         if error is not None:
             poll = replace(poll, broker_id=(self._memory.former | self._memory.learnt).get(address))
         return poll, error
@@ -289,9 +295,9 @@ class Poller:
         address = next((each for each in former if not self._is_avoided(each)), None)
         if address is None:
             return []
-        other, error = self._ask_witness(address, None, deadline)
+        other, error = self._ask_witness(address, None, answer, deadline)
         if error is not None:
-            if memory.avoided[address].wait >= _AVOIDED_MAX_S:
+            if error.kind == "wrong_cluster" or memory.avoided[address].wait >= _AVOIDED_MAX_S:
                 del memory.former[address]
             return [Witness(other.broker_id, format_address(address), error_kind=error.kind)]
         memory.avoided[address] = _Avoided(time.monotonic() + _BEHIND_S, 0.0)
@@ -447,7 +453,7 @@ class Poller:
             self._memory.avoided.pop(address, None)
             return poll, None
         self._drop(address)
-        self._memory.avoided[address] = _Avoided.after(self._memory.avoided.get(address))
+        self._memory.avoided[address] = _Avoided.after(self._memory.avoided.get(address), failure)
         if poll.received_at is None and connection is not None:
             poll = Poll(sent_at=connection.sent_at)
         return replace(poll, metadata=None, image=None), failure

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from dataclasses import replace
 from itertools import chain, pairwise, repeat
 
 import pyarrow as pa
@@ -185,7 +186,8 @@ class Brokers:
         metadata = self.images[number]
         if names is not None:
             metadata = with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names, pa.string())))
-        return Poll(metadata=metadata, broker_id=number, broker=f"{address[0]}:9092", api_version=12)
+        told = {"metadata": metadata, "cluster_id": metadata.cluster_id, "broker": f"{address[0]}:9092"}
+        return Poll(broker_id=number, api_version=12, **told)
 
 
 def made(listed: tuple[int, ...] = (0, 1, 2), **topics: list[tuple[int, tuple[int, ...]]]) -> ClusterMetadata:
@@ -340,6 +342,23 @@ def test_a_broker_that_is_listed_no_more_is_asked_whether_it_still_answers(broke
     brokers.set(WHOLE)
     polls(each, 2)
     assert each._memory.former == {}
+
+
+def test_an_address_that_is_another_clusters_by_now_is_no_witness(brokers):
+    each = of_cluster()
+    polls(each, 3)
+    brokers.set(replace(WHOLE, cluster_id="another"), 2)
+    brokers.set(FENCED, 0, 1)
+    told = [witness for _ in range(4) for witness in each.poll().witnesses if witness.broker_id == 2]
+    assert {(witness.error_kind, witness.is_behind) for witness in told} == {("wrong_cluster", None)}
+    assert each._memory.former == {}
+
+
+def test_a_broker_that_hangs_is_left_out_for_longer_than_one_that_is_down():
+    down, hung = PollError("unreachable", ""), PollError("timeout", "")
+    waits = [avoided := poller_module._Avoided.after(None, down)]
+    waits += [avoided := poller_module._Avoided.after(avoided, each) for each in (down, hung, hung, hung, hung)]
+    assert [each.wait for each in waits] == [1, 2, 10, 20, 40, 60]
 
 
 def test_the_only_bootstrap_server_is_cut_off(brokers):
