@@ -295,7 +295,7 @@ def _poll_on_beat(
     wall, monotonic = _now_ms(), time.monotonic()
     records = BatchRecords(task.topic_filter, _pseudonyms(task))
     idle_since = -math.inf
-    with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders) as poller:
+    with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders, interval_ms=task.interval_ms) as poller:
         for index, tick in enumerate(beat):
             due = monotonic + (tick - wall) / 1000
             is_idle = due >= idle_since

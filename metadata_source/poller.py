@@ -16,6 +16,7 @@ A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is 
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -66,6 +67,8 @@ _AVOIDED_S: Final = 1.0
 _HUNG_S: Final = 10.0
 _AVOIDED_MAX_S: Final = 60.0
 """How long nobody asks a broker that failed at first, one that gave no answer in time at first, and at most."""
+_PATIENCE: Final = 0.25
+"""The part of a poll's interval that a broker gets for its answer where another one can be asked instead."""
 _WITNESS_S: Final = 1.0
 """The most that one broker takes which is asked beside the one that answered."""
 _SPREAD_S: Final = 0.25
@@ -168,10 +171,14 @@ class Poller:
         topic_filter: TopicFilter,
         request_timeout_ms: int,
         decoders: threading.Semaphore | None = None,
+        *,
+        interval_ms: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._filter = topic_filter
         self._timeout_s = request_timeout_ms / 1000
+        # A broker that hangs must not take the next poll its time.
+        self._patience_s = math.inf if interval_ms is None else interval_ms / 1000 * _PATIENCE
         self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers), _Memory())
         self._connections: dict[Address, Connection] = {}
         self._connection: Connection | None = None
@@ -226,7 +233,7 @@ class Poller:
         attempts = 0
         for address in self._addresses(failures, deadline):
             attempts += 1
-            last, error = self._attempt(address, deadline)
+            last, error = self._attempt(address, self._attempt_until(address, deadline))
             if error is None:
                 try:
                     return replace(self._checked(address, last, known, deadline), attempts=attempts)
@@ -275,8 +282,8 @@ class Poller:
         self, address: Address, names: Sequence[str] | None, answer: Poll, deadline: float
     ) -> tuple[Poll, PollError | None]:
         """Ask a broker beside the one that gave the answer. Its address may be another cluster's by now."""
-        # An attempt gets half of what is left.
-        poll, error = self._attempt(address, min(deadline, time.monotonic() + 2 * _WITNESS_S), names)
+        until = min(deadline, time.monotonic() + min(_WITNESS_S, self._patience_s))
+        poll, error = self._attempt(address, until, names)
         if error is None and poll.cluster_id != answer.cluster_id:
             error = PollError("wrong_cluster", f"{format_address(address)}: belongs to cluster {poll.cluster_id}")
         if error is not None:
@@ -431,17 +438,13 @@ class Poller:
     def _attempt(
         self, address: Address, deadline: float, names: Sequence[str] | None = None
     ) -> tuple[Poll, PollError | None]:
-        """Ask one broker, about these topics or all that the filter covers.
-
-        It gets half of what is left, so that one that hangs leaves time for another.
-        """
+        """Ask one broker, about these topics or all that the filter covers."""
         poll = Poll()
         connection = None
         try:
             self._obey_throttle(address, deadline)
-            attempt_deadline = time.monotonic() + (deadline - time.monotonic()) / 2
-            connection = self._connect(address, attempt_deadline)
-            poll = self._ask(connection, attempt_deadline, names)
+            connection = self._connect(address, deadline)
+            poll = self._ask(connection, deadline, names)
             poll = _good(self._cluster, self._filter, poll)
         except PollError as error:
             # Anew: this one's traceback holds the answer, and this frame would hold the traceback.
@@ -457,6 +460,14 @@ class Poller:
         if poll.received_at is None and connection is not None:
             poll = Poll(sent_at=connection.sent_at)
         return replace(poll, metadata=None, image=None), failure
+
+    def _attempt_until(self, address: Address, deadline: float) -> float:
+        """Return when a broker's time is over: it gets half of what is left, so that one that hangs leaves time for
+        another, and less where the connection to who answered last is there to fall back on.
+        """
+        now, answered = time.monotonic(), self._memory.answered
+        half = (deadline - now) / 2
+        return now + (min(half, self._patience_s) if address != answered and answered in self._connections else half)
 
     def _obey_throttle(self, address: Address, deadline: float) -> None:
         wait = self._memory.throttled_until.get(address, 0.0) - time.monotonic()

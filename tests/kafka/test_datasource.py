@@ -402,6 +402,8 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cl
         return metadata
 
     monkeypatch.setattr(poller, "decode_response", decode)
+    monkeypatch.setattr(poller, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(poller, "_memories", {})
     aliases = {f"c{n}": {"clusterId": cluster_id} if cluster_id else {} for n in range(16)}
     options = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers, "clusters": json.dumps(aliases)})
     (task,) = _tasks(options, "stream", 0, 1, time.time_ns() // 1_000_000)
@@ -413,8 +415,10 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cl
                 time.sleep(0.01)  # a consumer that is slower than polls
     finally:
         gc.enable()
-    assert len(decoded) == len(aliases)
-    assert 1 <= most <= _DECODERS
+    # A good answer is checked with another broker's: nothing was known before.
+    each = 1 if cluster_id else 2
+    assert len(decoded) == each * len(aliases)
+    assert 1 <= most <= each * _DECODERS
     assert held() == 0
 
 

@@ -15,10 +15,11 @@ from metadata_source.errors import PollError
 from metadata_source.images import Image, with_topics
 from metadata_source.options import parse
 from metadata_source.poller import Poll, Poller
-from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
+from metadata_source.protocol.metadata import ClusterMetadata
+from tests.support.made_answers import PLACES, made
 
 BOOTSTRAP = [("one", 9092), ("two", 9092)]
-LEARNT = tuple((f"broker-{n}", 9092) for n in range(5))
+LEARNT = PLACES
 FINAL = ("authentication", "authorization", "too_large", "wrong_cluster")
 
 
@@ -188,41 +189,6 @@ class Brokers:
             metadata = with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names, pa.string())))
         told = {"metadata": metadata, "cluster_id": metadata.cluster_id, "broker": f"{address[0]}:9092"}
         return Poll(broker_id=number, api_version=12, **told)
-
-
-def made(listed: tuple[int, ...] = (0, 1, 2), **topics: list[tuple[int, tuple[int, ...]]]) -> ClusterMetadata:
-    """An answer that lists these brokers; of each topic the leader epoch and the ISR of each partition."""
-    partitions = [
-        {
-            "topic": name,
-            "topic_id": f"id-{name}",
-            "partition": number,
-            "error_code": 0,
-            "leader": isr[0],
-            "leader_epoch": epoch,
-            "replicas": [0, 1, 2],
-            "isr": list(isr),
-            "offline_replicas": [],
-        }
-        for name, states in topics.items()
-        for number, (epoch, isr) in enumerate(states)
-    ]
-    told = [
-        {"topic": name, "topic_id": f"id-{name}", "error_code": 0, "is_internal": False, "partition_count": len(states)}
-        for name, states in topics.items()
-    ]
-    return ClusterMetadata(
-        cluster_id="id",
-        controller_id=1,
-        throttle_time_ms=0,
-        error_code=0,
-        cluster_authorized_operations=None,
-        brokers=pa.Table.from_pylist(
-            [{"broker_id": n, "host": LEARNT[n][0], "port": LEARNT[n][1]} for n in listed], BROKERS
-        ),
-        topics=pa.Table.from_pylist(told, TOPICS),
-        partitions=pa.Table.from_pylist(partitions, PARTITIONS),
-    )
 
 
 WHOLE = made(orders=[(5, (0, 1, 2)), (3, (0, 1, 2))])
