@@ -1,4 +1,4 @@
-"""A certificate authority for tests, and a broker's certificate signed by it."""
+"""A certificate authority for tests, and certificates of brokers and clients signed by it."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALID = dt.timedelta(days=30)
+_CLOCKS_DIFFER = dt.timedelta(hours=1)
+"""Those of virtual machines do."""
 
 
 @dataclass(frozen=True)
@@ -36,37 +38,54 @@ class Authority:
         """What clients trust (PEM)."""
         file.write_bytes(_pem(self.certificate))
 
-    def write_server_keystore(self, host: str, file: Path) -> None:
+    def write_server_keystore(self, host: str, file: Path, *, expired: bool = False) -> None:
         """A new key and its certificate for the one DNS name `host` (PEM, as Kafka's
-        ssl.keystore.type=PEM reads it).
+        ssl.keystore.type=PEM reads it). An `expired` one was valid until an hour ago.
         """
+        file.touch(mode=0o600)
+        file.write_bytes(b"".join(self._issue(host, ExtendedKeyUsageOID.SERVER_AUTH, expired=expired)))
+
+    def write_client_certificate(self, name: str, certificate: Path, key: Path, password: str) -> None:
+        """A new key, encrypted with a password, and its certificate for a client of this common name (PEM)."""
+        private, *certificates = self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, password=password)
+        key.touch(mode=0o600)
+        key.write_bytes(private)
+        certificate.write_bytes(b"".join(certificates))
+
+    def _issue(
+        self, name: str, usage: x509.ObjectIdentifier, *, expired: bool = False, password: str | None = None
+    ) -> tuple[bytes, bytes, bytes]:
+        """A new private key, its certificate and the authority's (PEM)."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            _builder(_common_name(host), issuer=self.certificate.subject, key=key)
+            _builder(_common_name(name), issuer=self.certificate.subject, key=key, expired=expired)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
             .sign(self.key, hashes.SHA256())
         )
         private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption(),
         )
-        file.touch(mode=0o600)
-        file.write_bytes(private + _pem(certificate) + _pem(self.certificate))
+        return private, _pem(certificate), _pem(self.certificate)
 
 
-def _builder(subject: x509.Name, *, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
+def _builder(
+    subject: x509.Name, *, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, expired: bool = False
+) -> x509.CertificateBuilder:
+    end = dt.datetime.now(dt.UTC) + (-_CLOCKS_DIFFER if expired else _VALID)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))  # clocks of virtual machines differ
-        .not_valid_after(now + _VALID)
+        .not_valid_before(end - _VALID - _CLOCKS_DIFFER)
+        .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 

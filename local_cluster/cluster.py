@@ -22,13 +22,12 @@ from local_cluster.certificates import Authority
 from local_cluster.errors import LocalClusterError
 from local_cluster.ivy import kafka_jars
 from local_cluster.java import java_command
+from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import (
     CONTROLLER,
     DATA,
     HOSTS,
     PLAINTEXT,
-    SASL_SSL,
-    SASL_SSL_HOST,
     Node,
     format_arguments,
     hosts,
@@ -106,6 +105,8 @@ class LocalCluster:
         properties: Mapping[str, str] | None = None,
         sasl_ssl: bool = False,
         isolatable: bool = False,
+        listeners: Sequence[Listener] = (),
+        java_options: Sequence[str] = (),
         detached: Path | None = None,
     ) -> None:
         self.kafka_version = kafka_version
@@ -120,6 +121,8 @@ class LocalCluster:
             raise LocalClusterError("isolatable=True: a cluster of this process's own, with controllers=1 or more")
         self._isolatable = isolatable
         self._proxies: dict[int, list[Proxy]] = {}
+        self._listeners = tuple(listeners)
+        self._java_options = tuple(java_options)
         self._detached = detached
         self._folder = detached.absolute() if detached else Path()
         self._processes: dict[int, NodeProcess] = {}
@@ -167,7 +170,11 @@ class LocalCluster:
         """The SASL_SSL listener, which must have been asked for."""
         if not self.has_sasl_ssl:
             raise LocalClusterError("this cluster has no SASL_SSL listener: start it with sasl_ssl=True")
-        return SaslSsl(self._servers(SASL_SSL, SASL_SSL_HOST), self._folder / "ca.pem", self._users)
+        return SaslSsl(self.servers(SASL_SSL), self._folder / "ca.pem", self._users)
+
+    def servers(self, listener: str) -> str:
+        """A listener of all brokers, running or not, by the name localhost; PLAINTEXT is `bootstrap_servers`."""
+        return self._servers(listener, LISTENER_HOST)
 
     def up(self) -> None:
         """Make and start the cluster, and wait until each broker knows all. A port that was taken
@@ -275,7 +282,8 @@ class LocalCluster:
     def _make_and_start(self) -> None:
         if self._detached is None:
             self._folder = Path(tempfile.mkdtemp(prefix="local-cluster-"))
-        listeners = [roles.listeners(sasl_ssl=self.has_sasl_ssl) for roles in self._roles]
+        beside = [SASL_SSL] * self.has_sasl_ssl + [listener.name for listener in self._listeners]
+        listeners = [roles.listeners(beside) for roles in self._roles]
         with ReservedPorts(sum(map(len, listeners))) as ports:
             numbers = iter(ports.numbers)
             self.nodes = {
@@ -298,12 +306,13 @@ class LocalCluster:
         self._await_started(list(self.nodes))
 
     def _write_configuration(self) -> None:
-        keystore = None
+        listeners = self._listeners
         if self.has_sasl_ssl:
             keystore = self._folder / "keystore.pem"
             authority = Authority.create("local_cluster")
             authority.write_certificate(self._folder / "ca.pem")
-            authority.write_server_keystore(SASL_SSL_HOST, keystore)
+            authority.write_server_keystore(LISTENER_HOST, keystore)
+            listeners = (scram_over_tls(keystore), *listeners)
         for node in self.nodes.values():
             folder = self._node_folder(node.node_id)
             folder.mkdir()
@@ -317,7 +326,7 @@ class LocalCluster:
                 list(self.nodes.values()),
                 folder,
                 extra=self.properties,
-                keystore=keystore,
+                listeners=listeners,
                 isolatable=self._isolatable,
             )
             self._config(node.node_id).write_text(render(properties))
@@ -343,7 +352,7 @@ class LocalCluster:
 
     def _java(self) -> list[str]:
         class_path = ":".join(map(str, kafka_jars(self.kafka_version)))
-        return [java_command(), *_SMALL_JVM, *_LOGGING, "-cp", class_path]
+        return [java_command(), *_SMALL_JVM, *_LOGGING, *self._java_options, "-cp", class_path]
 
     def _command(self, node_id: int) -> list[str]:
         names = [f"-Djdk.net.hosts.file={self._node_folder(node_id) / HOSTS}"] if self._isolatable else []

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
+from local_cluster.listeners import LISTENER_HOST, SCRAM, Listener
 from local_cluster.ports import HOST
 
 PLAINTEXT = "PLAINTEXT"
 CONTROLLER = "CONTROLLER"
-SASL_SSL = "SASL_SSL"
-SCRAM = "SCRAM-SHA-512"
 
 DATA = "data"
 """The folder of a node's logs, within its own."""
@@ -21,9 +20,6 @@ HOSTS = "hosts"
 
 CONTROLLERS = "controllers"
 """The name by which nodes reach the controllers, where brokers can be isolated."""
-
-# What SASL_SSL advertises. Its certificate is for this name only, so connecting by address is a wrong host name.
-SASL_SSL_HOST = "localhost"
 
 # Partitions of each internal topic: Kafka's default, 50, costs three small JVMs seconds.
 INTERNAL_PARTITIONS = 4
@@ -55,10 +51,9 @@ class Roles:
     is_controller: bool
     rack: str | None
 
-    def listeners(self, *, sasl_ssl: bool) -> list[str]:
-        """The listeners that such a node opens."""
-        names = [PLAINTEXT, SASL_SSL] if sasl_ssl else [PLAINTEXT]
-        return (names if self.is_broker else []) + ([CONTROLLER] if self.is_controller else [])
+    def listeners(self, beside: Sequence[str]) -> list[str]:
+        """The listeners that such a node opens, with those of brokers that are `beside` PLAINTEXT."""
+        return ([PLAINTEXT, *beside] if self.is_broker else []) + ([CONTROLLER] if self.is_controller else [])
 
 
 def plan_roles(brokers: int, controllers: int | None, racks: Sequence[str] | None) -> list[Roles]:
@@ -83,14 +78,17 @@ def node_properties(
     folder: Path,
     *,
     extra: Mapping[str, str],
-    keystore: Path | None = None,
+    listeners: Sequence[Listener] = (),
     isolatable: bool = False,
 ) -> dict[str, str]:
     """The server.properties of one node, its data in `folder`.
 
-    `keystore` (PEM: key and certificate) opens SASL_SSL; `extra` wins over everything here. If `isolatable`, nodes
-    reach the controllers by a name, which each looks up in a file of its own (see `hosts`).
+    `listeners` are those of brokers beside PLAINTEXT; `extra` wins over everything here. If `isolatable`, nodes reach
+    the controllers by a name, which each looks up in a file of its own (see `hosts`).
     """
+    protocols = {CONTROLLER: "PLAINTEXT", PLAINTEXT: "PLAINTEXT"} | {
+        listener.name: listener.security_protocol for listener in listeners
+    }
     broker_count = sum(other.is_broker for other in nodes)
     replication = str(min(3, broker_count))
     # A static quorum (not KIP-853's): any metadata.version allows it.
@@ -102,7 +100,7 @@ def node_properties(
         "controller.quorum.voters": voters,
         "controller.listener.names": CONTROLLER,
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in node.ports.items()),
-        "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{PLAINTEXT}:PLAINTEXT,{SASL_SSL}:SASL_SSL",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "log.dirs": str(folder / DATA),
         "num.network.threads": "1",
         "num.io.threads": "2",
@@ -117,7 +115,7 @@ def node_properties(
     if node.is_broker:
         properties["inter.broker.listener.name"] = PLAINTEXT
         properties["advertised.listeners"] = ",".join(
-            f"{name}://{SASL_SSL_HOST if name == SASL_SSL else HOST}:{port}"
+            f"{name}://{HOST if name == PLAINTEXT else LISTENER_HOST}:{port}"
             for name, port in node.ports.items()
             if name != CONTROLLER
         )
@@ -126,15 +124,9 @@ def node_properties(
         properties["advertised.listeners"] = f"{CONTROLLER}://{host}:{node.ports[CONTROLLER]}"
     if node.rack is not None:
         properties["broker.rack"] = node.rack
-    if keystore is not None and node.is_broker:
-        listener = f"listener.name.{SASL_SSL.lower()}"
-        login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-        properties |= {
-            f"{listener}.ssl.keystore.type": "PEM",
-            f"{listener}.ssl.keystore.location": str(keystore),
-            f"{listener}.sasl.enabled.mechanisms": SCRAM,
-            f"{listener}.{SCRAM.lower()}.sasl.jaas.config": login,
-        }
+    if node.is_broker:
+        for listener in listeners:
+            properties |= listener.broker_properties()
     return {**properties, **extra}
 
 

@@ -36,6 +36,15 @@ class OptionsError(ValueError):
         return OptionsError, (self.problem,)
 
 
+class TokenError(RuntimeError):
+    """No token for SASL OAUTHBEARER. `kind` is a word of PollError's, `problem` one line without secrets."""
+
+    def __init__(self, kind: str, problem: str) -> None:
+        super().__init__(f"[KAFKA_METADATA_TOKEN] {kind}: {problem}")
+        self.kind = kind
+        self.problem = problem
+
+
 class PollError(RuntimeError):
     """A poll that got no usable answer.
 
@@ -55,8 +64,8 @@ class PollError(RuntimeError):
 class GroupLogError(RuntimeError):
     """The coordinators' log of a cluster that cannot be read.
 
-    `kind` is one stable word: unreachable, timeout, not_allowed, wrong_cluster, no_leader, options or broker_error;
-    `problem` one line without secrets.
+    `kind` is one stable word: unreachable, timeout, tls, authentication, not_allowed, wrong_cluster, no_leader,
+    options, protocol (of a token endpoint) or broker_error; `problem` one line without secrets.
     """
 
     def __init__(self, kind: str, problem: str) -> None:

@@ -10,11 +10,11 @@ import difflib
 import json
 import os
 import re
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from metadata_source.errors import OptionsError
 
@@ -38,7 +38,8 @@ MAX_BATCH_MS: Final = 60_000
 """The longest that the polls of one batch may hold a task."""
 
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_SASL_MECHANISMS: Final = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 _DEFAULT_TIMEOUT_MS: Final = 10_000
 _MIN_INTERVAL_MS: Final = 100
 
@@ -83,14 +84,14 @@ _CLUSTER_OPTIONS: Final = (
     ),
     Option(
         "kafka.sasl.mechanism",
-        "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`.",
+        "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `AWS_MSK_IAM` or `GSSAPI`.",
         per_cluster=True,
         kafka_python="sasl_mechanism",
         confluent="sasl.mechanism",
     ),
     Option(
         "kafka.sasl.username",
-        "The user, for every mechanism.",
+        "The user, for `PLAIN` and SCRAM.",
         per_cluster=True,
         kafka_python="sasl_plain_username",
         confluent="sasl.username",
@@ -105,9 +106,55 @@ _CLUSTER_OPTIONS: Final = (
     ),
     Option(
         "kafka.sasl.jaas.config",
-        "Instead of user and password, a Java client's line (`PlainLoginModule`, `ScramLoginModule`): a reference.",
+        "Instead of user and password, or client id and secret, a Java client's line (`PlainLoginModule`, "
+        "`ScramLoginModule`, `OAuthBearerLoginModule`, `IAMLoginModule`): a reference.",
         per_cluster=True,
         secret=True,
+    ),
+    Option(
+        "kafka.sasl.oauthbearer.method",
+        "`oidc`: tokens are asked of an endpoint.",
+        default="oidc",
+        per_cluster=True,
+    ),
+    Option(
+        "kafka.sasl.oauthbearer.token.endpoint.url",
+        "Where to ask for tokens, for `OAUTHBEARER`: `https://host/path`.",
+        per_cluster=True,
+    ),
+    Option(
+        "kafka.sasl.oauthbearer.client.id",
+        "The client that tokens are for.",
+        per_cluster=True,
+    ),
+    Option(
+        "kafka.sasl.oauthbearer.client.secret",
+        "The client's secret: a reference.",
+        per_cluster=True,
+        secret=True,
+    ),
+    Option(
+        "kafka.sasl.oauthbearer.scope",
+        "The scope to ask for.",
+        per_cluster=True,
+    ),
+    Option(
+        "kafka.sasl.oauthbearer.extensions",
+        "SASL extensions to send with the token: `name=value`, comma-separated.",
+        per_cluster=True,
+    ),
+    Option(
+        "kafka.https.ca.location",
+        "PEM file of the authorities to trust for the token endpoint; the system's where it is not given.",
+        per_cluster=True,
+    ),
+    Option(
+        "kafka.sasl.kerberos.service.name",
+        "The brokers' Kerberos service, for `GSSAPI`.",
+        default="kafka",
+        per_cluster=True,
+        kafka_python="sasl_kerberos_service_name",
+        confluent="sasl.kerberos.service.name",
     ),
     Option(
         "kafka.ssl.ca.location",
@@ -140,7 +187,8 @@ _CLUSTER_OPTIONS: Final = (
     ),
     Option(
         "kafka.ssl.endpoint.identification.algorithm",
-        "`https` checks that the certificate names the host that was asked for, `none` does not.",
+        "`https` checks that the certificate names the host that was asked for, `none` (or nothing, as in Java) does "
+        "not.",
         default="https",
         per_cluster=True,
         kafka_python="ssl_check_hostname",
@@ -241,11 +289,34 @@ GROUP_LOG_OPTIONS: Final = (
 BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 GROUP_LOG_BY_NAME: Final = {option.name.lower(): option for option in GROUP_LOG_OPTIONS}
 
-# Java's names for what has another form here: stores of their own format instead of PEM files.
+# Other names of the same: librdkafka's, and those of Java from 4.1 on.
+_SPELLINGS: Final = {
+    "kafka.sasl.mechanisms": "kafka.sasl.mechanism",
+    "kafka.sasl.oauthbearer.client.credentials.client.id": "kafka.sasl.oauthbearer.client.id",
+    "kafka.sasl.oauthbearer.client.credentials.client.secret": "kafka.sasl.oauthbearer.client.secret",
+}
+
+# Names of Java and librdkafka for what has another form here, or needs no option.
+_TICKET: Final = "leave it out: GSSAPI takes its ticket from the credential cache or the client keytab of Kerberos"
 _ELSEWHERE: Final = {
-    "kafka.ssl.truststore.location": "kafka.ssl.ca.location (a PEM file)",
-    "kafka.ssl.keystore.location": "kafka.ssl.certificate.location and kafka.ssl.key.location (PEM files)",
-    "kafka.ssl.keystore.password": "kafka.ssl.key.password",
+    "kafka.ssl.truststore.location": "use kafka.ssl.ca.location (a PEM file)",
+    "kafka.ssl.truststore.certificates": "use kafka.ssl.ca.location (a PEM file)",
+    "kafka.ssl.ca.pem": "use kafka.ssl.ca.location (a PEM file)",
+    "kafka.ssl.truststore.password": "leave it out: the PEM file of kafka.ssl.ca.location has none",
+    "kafka.ssl.truststore.type": "leave it out: kafka.ssl.ca.location is a PEM file",
+    "kafka.ssl.keystore.location": "use kafka.ssl.certificate.location and kafka.ssl.key.location (PEM files)",
+    "kafka.ssl.keystore.certificate.chain": "use kafka.ssl.certificate.location (a PEM file)",
+    "kafka.ssl.certificate.pem": "use kafka.ssl.certificate.location (a PEM file)",
+    "kafka.ssl.keystore.key": "use kafka.ssl.key.location (a PEM file)",
+    "kafka.ssl.key.pem": "use kafka.ssl.key.location (a PEM file)",
+    "kafka.ssl.keystore.password": "use kafka.ssl.key.password",
+    "kafka.ssl.keystore.type": "leave it out: certificate and key are PEM files",
+    "kafka.enable.ssl.certificate.verification": "leave it out: who is trusted is kafka.ssl.ca.location",
+    "kafka.sasl.login.callback.handler.class": "leave it out: OAUTHBEARER asks its token endpoint",
+    "kafka.sasl.client.callback.handler.class": "leave it out: kafka.sasl.mechanism says all",
+    "kafka.sasl.kerberos.keytab": _TICKET,
+    "kafka.sasl.kerberos.principal": _TICKET,
+    "kafka.sasl.kerberos.kinit.cmd": _TICKET,
 }
 
 
@@ -279,7 +350,7 @@ class TopicFilter:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How to reach one cluster. Passwords and the JAAS line are references, never secrets."""
+    """How to reach one cluster. Passwords, the client's secret and the JAAS line are references, never secrets."""
 
     alias: str
     bootstrap_servers: tuple[tuple[str, int], ...]
@@ -292,6 +363,13 @@ class Cluster:
     sasl_username: str | None = None
     sasl_password: str | None = None
     sasl_jaas_config: str | None = None
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    sasl_oauthbearer_client_id: str | None = None
+    sasl_oauthbearer_client_secret: str | None = None
+    sasl_oauthbearer_scope: str | None = None
+    sasl_oauthbearer_extensions: tuple[tuple[str, str], ...] = ()
+    https_ca_location: str | None = None
+    sasl_kerberos_service_name: str = "kafka"
     ssl_ca_location: str | None = None
     ssl_certificate_location: str | None = None
     ssl_key_location: str | None = None
@@ -307,6 +385,11 @@ class Cluster:
     def sasl(self) -> bool:
         """Whether the connection authenticates with SASL."""
         return self.security_protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
+
+    @property
+    def sent_mechanism(self) -> str | None:
+        """The mechanism that brokers are told: MSK takes its tokens by OAUTHBEARER."""
+        return "OAUTHBEARER" if self.sasl_mechanism == "AWS_MSK_IAM" else self.sasl_mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,11 +506,14 @@ def _wrong_mode(name: str, mode: Mode) -> str:
     return f"{name}: not in a {mode} read, which polls once"
 
 
+_HOST_CHECK: Final = "kafka.ssl.endpoint.identification.algorithm"
+
+
 def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within: str = "") -> dict[str, str]:
     """Return the options by their names as the table of those `known` spells them."""
     given: dict[str, str] = {}
     for key, value in options.items():
-        option = known.get(key.lower())
+        option = known.get(_SPELLINGS.get(key.lower(), key.lower()))
         if option is None:
             raise OptionsError(f"{within}unknown option {key!r}{_hint(key, known)}")
         if within and not option.per_cluster:
@@ -436,6 +522,8 @@ def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within:
             )
         if option.name in given:
             raise OptionsError(f"{within}{option.name}: given twice, in two spellings")
+        if not value.strip() and option.name == _HOST_CHECK:
+            value = "none"  # noqa: PLW2901 - how Java clients say it
         if not value.strip():
             raise OptionsError(f"{within}{option.name}: empty")
         if option.secret and not _REFERENCE.fullmatch(value):
@@ -449,10 +537,12 @@ def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within:
 
 
 def _hint(key: str, known: Mapping[str, Option]) -> str:
-    if key.lower() in _ELSEWHERE:
-        return f": use {_ELSEWHERE[key.lower()]}"
-    if f"kafka.{key.lower()}" in known:
-        return f": did you mean {known[f'kafka.{key.lower()}'].name!r}?"
+    for name in (key.lower(), f"kafka.{key.lower()}"):
+        if name in _ELSEWHERE:
+            return f": {_ELSEWHERE[name]}"
+        spelt = _SPELLINGS.get(name, name)
+        if spelt in known:
+            return f": did you mean {known[spelt].name!r}?"
     close = difflib.get_close_matches(key.lower(), known, n=1)
     if close:
         return f": did you mean {known[close[0]].name!r}?"
@@ -537,17 +627,24 @@ def _cluster(alias: str, given: Mapping[str, str], *, within: str) -> Cluster:
         sasl_username=given.get("kafka.sasl.username"),
         sasl_password=given.get("kafka.sasl.password"),
         sasl_jaas_config=given.get("kafka.sasl.jaas.config"),
+        sasl_oauthbearer_token_endpoint_url=_url(given, "kafka.sasl.oauthbearer.token.endpoint.url", within),
+        sasl_oauthbearer_client_id=given.get("kafka.sasl.oauthbearer.client.id"),
+        sasl_oauthbearer_client_secret=given.get("kafka.sasl.oauthbearer.client.secret"),
+        sasl_oauthbearer_scope=given.get("kafka.sasl.oauthbearer.scope"),
+        sasl_oauthbearer_extensions=_extensions(given, "kafka.sasl.oauthbearer.extensions", within),
+        https_ca_location=given.get("kafka.https.ca.location"),
+        sasl_kerberos_service_name=given.get("kafka.sasl.kerberos.service.name", "kafka"),
         ssl_ca_location=given.get("kafka.ssl.ca.location"),
         ssl_certificate_location=given.get("kafka.ssl.certificate.location"),
         ssl_key_location=given.get("kafka.ssl.key.location"),
         ssl_key_password=given.get("kafka.ssl.key.password"),
-        ssl_check_hostname=_choice(given, "kafka.ssl.endpoint.identification.algorithm", ("https", "none"), within)
-        != "none",
+        ssl_check_hostname=_choice(given, _HOST_CHECK, ("https", "none"), within) != "none",
     )
     if cluster.cluster_id is not None and cluster.metadata_version in {0, 1}:
         raise OptionsError(
             f"{within}clusterId: contradicts metadataVersion {cluster.metadata_version}, whose answers have none"
         )
+    _choice(given, "kafka.sasl.oauthbearer.method", ("oidc",), within)
     _check_security(cluster, given, within)
     return cluster
 
@@ -556,7 +653,7 @@ def _check_security(cluster: Cluster, given: Mapping[str, str], within: str) -> 
     def contradiction(problem: str) -> OptionsError:
         return OptionsError(f"{within}{problem}")
 
-    sasl = [name for name in given if name.startswith("kafka.sasl.")]
+    sasl = [name for name in given if name.startswith(_SASL)]
     ssl = [name for name in given if name.startswith("kafka.ssl.")]
     if sasl and not cluster.sasl:
         raise contradiction(
@@ -567,19 +664,75 @@ def _check_security(cluster: Cluster, given: Mapping[str, str], within: str) -> 
             f"{ssl[0]}: contradicts kafka.security.protocol {cluster.security_protocol}, which has no TLS"
         )
     if cluster.sasl:
-        if cluster.sasl_mechanism is None:
-            raise contradiction(f"kafka.sasl.mechanism: missing, one of {', '.join(_SASL_MECHANISMS)}")
-        direct = [name for name in ("kafka.sasl.username", "kafka.sasl.password") if name in given]
-        if cluster.sasl_jaas_config is not None and direct:
-            raise contradiction(f"{direct[0]}: contradicts kafka.sasl.jaas.config, which has user and password")
-        if cluster.sasl_jaas_config is None and len(direct) < 2:
-            raise contradiction(
-                "kafka.sasl.username and kafka.sasl.password: both are needed (or kafka.sasl.jaas.config)"
-            )
+        problem = _sasl_problem(cluster, given)
+        if problem is not None:
+            raise contradiction(problem)
     if cluster.ssl_key_location is not None and cluster.ssl_certificate_location is None:
         raise contradiction("kafka.ssl.key.location: without kafka.ssl.certificate.location")
     if cluster.ssl_key_password is not None and cluster.ssl_certificate_location is None:
         raise contradiction("kafka.ssl.key.password: without kafka.ssl.certificate.location")
+
+
+_SASL: Final = ("kafka.sasl.", "kafka.https.")
+_PASSWORD: Final = ("kafka.sasl.username", "kafka.sasl.password")
+_CLIENT: Final = ("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret")
+
+
+def _sasl_problem(cluster: Cluster, given: Mapping[str, str]) -> str | None:
+    """Return what is missing or too much for the mechanism."""
+    mechanism = cluster.sasl_mechanism
+    if mechanism is None:
+        return f"kafka.sasl.mechanism: missing, one of {', '.join(_SASL_MECHANISMS)}"
+    if mechanism == "AWS_MSK_IAM" and not cluster.tls:
+        return f"kafka.sasl.mechanism: AWS_MSK_IAM contradicts kafka.security.protocol {cluster.security_protocol}"
+    takes = {
+        "OAUTHBEARER": ("kafka.sasl.jaas.config", "kafka.sasl.oauthbearer.", "kafka.https."),
+        "AWS_MSK_IAM": ("kafka.sasl.jaas.config",),
+        "GSSAPI": ("kafka.sasl.kerberos.",),
+    }.get(mechanism, (*_PASSWORD, "kafka.sasl.jaas.config"))
+    for name in given:
+        if name.startswith(_SASL) and not name.startswith(("kafka.sasl.mechanism", *takes)):
+            return f"{name}: contradicts kafka.sasl.mechanism {mechanism}"
+    if mechanism == "OAUTHBEARER":
+        if cluster.sasl_oauthbearer_token_endpoint_url is None:
+            return "kafka.sasl.oauthbearer.token.endpoint.url: missing"
+        return _jaas_or_both(_CLIENT, given)
+    return _jaas_or_both(_PASSWORD, given) if mechanism in PASSWORD_MECHANISMS else None
+
+
+def _jaas_or_both(names: tuple[str, str], given: Mapping[str, str]) -> str | None:
+    direct = [name for name in names if name in given]
+    if "kafka.sasl.jaas.config" in given:
+        return f"{direct[0]}: contradicts kafka.sasl.jaas.config, which has the same" if direct else None
+    return None if len(direct) == len(names) else f"{' and '.join(names)}: both are needed (or kafka.sasl.jaas.config)"
+
+
+def _url(given: Mapping[str, str], name: str, within: str) -> str | None:
+    if name not in given:
+        return None
+    try:
+        url = urlsplit(given[name])
+        is_one = url.scheme in {"http", "https"} and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        is_one = False
+    if not is_one or "@" in url.netloc:
+        # Not shown: there may be a password in it.
+        raise OptionsError(f"{within}{name}: not a URL such as https://host/path, without a user in it")
+    return given[name]
+
+
+_EXTENSION: Final = re.compile(r"(?P<name>[A-Za-z]+)=(?P<value>[\x20-\x7e]+)")
+
+
+def _extensions(given: Mapping[str, str], name: str, within: str) -> tuple[tuple[str, str], ...]:
+    """Return SASL extensions; `auth` is where the token is (RFC 7628)."""
+    if name not in given:
+        return ()
+    matches = [_EXTENSION.fullmatch(part.strip()) for part in given[name].split(",")]
+    pairs = tuple((match["name"], match["value"]) for match in matches if match and match["name"] != "auth")
+    if len(dict(pairs)) != len(matches):
+        raise OptionsError(f"{within}{name}: not name=value, comma-separated, each name of letters and there once")
+    return pairs
 
 
 _SERVER: Final = re.compile(r"\[(?P<ip6>[0-9A-Fa-f:.%]+)\]:(?P<port6>\d+)|(?P<host>[^\s:/@]+):(?P<port>\d+)")
@@ -723,32 +876,3 @@ def resolve_secret(name: str, reference: str) -> str:
     if not secret:
         raise OptionsError(f"{name}: {target}: empty")
     return secret
-
-
-def sasl_credentials(cluster: Cluster) -> tuple[str, str]:
-    """Return user and password of a cluster with SASL, resolved. Raises OptionsError, never with a secret."""
-    if cluster.sasl_jaas_config is not None:
-        return parse_jaas(resolve_secret("kafka.sasl.jaas.config", cluster.sasl_jaas_config))
-    if cluster.sasl_username is None or cluster.sasl_password is None:
-        raise OptionsError("kafka.sasl.username and kafka.sasl.password: both are needed")
-    return cluster.sasl_username, resolve_secret("kafka.sasl.password", cluster.sasl_password)
-
-
-def parse_jaas(text: str) -> tuple[str, str]:
-    """Return user and password of a Java client's JAAS line. Raises OptionsError, never with the line."""
-    try:
-        words = shlex.split(text.strip().removesuffix(";"), posix=True)
-    except ValueError:
-        words = []
-    fields = dict(word.split("=", 1) for word in words[2:] if "=" in word)
-    modules = ("PlainLoginModule", "ScramLoginModule")
-    if (
-        len(words) < 2
-        or words[0].rsplit(".", 1)[-1] not in modules
-        or not fields.get("username")
-        or not fields.get("password")
-    ):
-        raise OptionsError(
-            "kafka.sasl.jaas.config: not a line of PlainLoginModule or ScramLoginModule with username and password"
-        )
-    return fields["username"], fields["password"]

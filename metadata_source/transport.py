@@ -1,8 +1,9 @@
 """Bytes to a broker and bytes back: the one file that knows kafka-python's connection layer.
 
 That layer (TCP, TLS, SASL, framing, ApiVersions) is not documented as public: pyproject.toml pins it to one minor
-version, and tests/kafka/test_transport.py says when it changed. Everything but the look-up of a host's name runs on the
-caller's thread and ends with `Connection.close`; connections of different threads share nothing.
+version, and tests/kafka/test_transport.py says when it changed. Everything but the look-up of a host's name and asking
+for a token runs on the caller's thread and ends with `Connection.close`; connections of different threads share
+nothing.
 """
 
 from __future__ import annotations
@@ -11,26 +12,30 @@ import logging
 import socket
 import ssl
 import struct
-import threading
 import time
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import kafka.errors
 from kafka.net.connection import KafkaConnection
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from metadata_source.errors import OptionsError, PollError
-from metadata_source.options import resolve_secret, sasl_credentials
+from metadata_source import tokens
+from metadata_source.credentials import credentials
+from metadata_source.errors import OptionsError, PollError, TokenError
+from metadata_source.options import resolve_secret
+from metadata_source.waiting import TooLateError, by_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from metadata_source.options import Cluster
+    from metadata_source.tokens import Token
 
 Address: TypeAlias = tuple[str, int]
 
@@ -40,6 +45,8 @@ for _name in ("kafka.net", "kafka.protocol"):
 
 _RECEIVE_BYTES: Final = 64 * 1024
 _TURN_BYTES: Final = 1024 * 1024
+_ELSEWHERE: Final = frozenset({"unreachable", "timeout"})
+"""What another of a host's addresses may do better."""
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
 _WRONG_HOST: Final = frozenset({62, 64})
 
@@ -67,36 +74,19 @@ class Connection:
         self.api_versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] | None = None
         self.sent_at: datetime | None = None
-        self._max_response_bytes = cluster.max_response_bytes
+        self._cluster = cluster
         try:
             context = _ssl_context(cluster) if cluster.tls else None
-            username, password = sasl_credentials(cluster) if cluster.sasl else (None, None)
         except OptionsError as error:
             raise PollError("options", error.problem) from None
-        # Zero: no warning about slow turns, which many threads on few cores always have.
-        self._net = NetworkSelector(client_id=cluster.client_id, slow_task_threshold_secs=0)
-        self._connection = _Connection(
-            self._net,
-            client_id=cluster.client_id,
-            receive_message_max_bytes=cluster.max_response_bytes,
-            security_protocol=cluster.security_protocol,
-            sasl_mechanism=cluster.sasl_mechanism,
-            sasl_plain_username=username,
-            sasl_plain_password=password,
-        )
-        try:
-            # Not by the library, which leaves sockets that did not connect to the garbage collector.
-            sock = self._open_socket(deadline)
-            self._drive(lambda: self._connect(sock, context, deadline), deadline)
-        except BaseException:
-            self.close()
-            raise
+        self._reach(context, self._sasl_settings(deadline), deadline)
 
     def request(self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float) -> Answer:
         """Send a request and return its answer by `deadline`. Raises PollError; the connection is of no use after it.
 
         `flexible` says whether this version's headers have tag sections.
         """
+        self._renew_credentials(deadline)
         answer: Answer = self._drive(
             lambda: self._request(_RawRequest(api_key, version, body, flexible), deadline), deadline
         )
@@ -106,6 +96,7 @@ class Connection:
         """Send a request of kafka-python's own message classes and return its response. Raises
         PollError, as `request`.
         """
+        self._renew_credentials(deadline)
         return self._drive(lambda: self._send(request, deadline), deadline)
 
     def close(self) -> None:
@@ -120,32 +111,99 @@ class Connection:
         if not future.is_done:
             raise PollError("timeout", f"{self._where}: no answer in time")
         if future.exception is not None:
-            raise self._error(future.exception) from None
+            error = self._error(future.exception)
+            if error.kind == "authentication":
+                tokens.forget(self._cluster)
+            raise error from None
         return future.value
 
-    def _open_socket(self, deadline: float) -> socket.socket:
-        """Connect to the first of the host's addresses that answers; they share the time evenly."""
-        host, port = self.address
-        error: OSError | None = None
+    def _reach(self, context: ssl.SSLContext | None, sasl: dict[str, Any], deadline: float) -> None:
+        """Connect to the first of the host's addresses that answers, up to authentication; they share the time
+        evenly.
+        """
+        addresses = self._addresses(deadline)
+        for left in range(len(addresses), 0, -1):
+            # Zero: no warning about slow turns, which many threads on few cores always have.
+            self._net = NetworkSelector(client_id=self._cluster.client_id, slow_task_threshold_secs=0)
+            self._connection = _Connection(
+                self._net,
+                client_id=self._cluster.client_id,
+                receive_message_max_bytes=self._cluster.max_response_bytes,
+                security_protocol=self._cluster.security_protocol,
+                **sasl,
+            )
+            try:
+                self._try(addresses[-left], context, (deadline - time.monotonic()) / left)
+            except PollError as error:
+                self.close()
+                if left == 1 or error.kind not in _ELSEWHERE:
+                    raise
+            except BaseException:
+                self.close()
+                raise
+            else:
+                return
+
+    def _try(self, address: str, context: ssl.SSLContext | None, seconds: float) -> None:
+        deadline = time.monotonic() + max(0.001, seconds)
+        # Not by the library, which leaves sockets that did not connect to the garbage collector.
+        sock = self._open_socket(address, deadline)
+        self._drive(lambda: self._connect(sock, context, deadline), deadline)
+
+    def _addresses(self, deadline: float) -> list[str]:
         try:
-            addresses = _look_up(host, deadline)
+            return _look_up(self.address[0], deadline)
+        except TooLateError:
+            problem = f"{self._where}: the look-up of the host's name gave no answer in time"
+            raise PollError("timeout", problem) from None
         except OSError as failure:
             raise self._error(failure) from None
         except ValueError:
             raise PollError("unreachable", f"{self._where}: not a host's name (a part is empty or too long)") from None
-        if addresses is None:
-            raise PollError("timeout", f"{self._where}: the look-up of the host's name gave no answer in time")
-        for index, address in enumerate(addresses):
-            timeout = max(0.001, deadline - time.monotonic()) / (len(addresses) - index)
-            try:
-                sock = socket.create_connection((address, port), timeout)
-            except OSError as failure:
-                error = failure
-                continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return sock
-        raise self._error(error or OSError("no address")) from None
+
+    def _open_socket(self, address: str, deadline: float) -> socket.socket:
+        try:
+            sock = socket.create_connection((address, self.address[1]), max(0.001, deadline - time.monotonic()))
+        except OSError as failure:
+            raise self._error(failure) from None
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    def _sasl_settings(self, deadline: float) -> dict[str, Any]:
+        """Return the library's settings for SASL, secrets resolved and a token asked for now. Raises PollError."""
+        mechanism = self._cluster.sent_mechanism
+        if mechanism == "GSSAPI" and find_spec("gssapi") is None:
+            raise PollError(
+                "options", "kafka.sasl.mechanism: GSSAPI needs the Python package gssapi where the connection is made"
+            )
+        try:
+            made = credentials(self._cluster, deadline)
+        except OptionsError as error:
+            raise PollError("options", error.problem) from None
+        except TokenError as error:
+            raise PollError(error.kind, error.problem) from None
+        return {
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": made.username,
+            "sasl_plain_password": made.password,
+            "sasl_oauth_token_provider": None if made.token is None else _Provided(made.token),
+            "sasl_kerberos_service_name": self._cluster.sasl_kerberos_service_name,
+        }
+
+    def _renew_credentials(self, deadline: float) -> None:
+        """Resolve the secrets again if the session is about to end (KIP-368). Raises PollError."""
+        if self._must_authenticate:
+            self._connection.config.update(self._sasl_settings(deadline))
+
+    @property
+    def _must_authenticate(self) -> bool:
+        """Whether a re-authentication is due. The library begins it when its loop is driven next, and holds back what
+        is sent after that; a broker closes on anything else that comes after the session's end.
+        """
+        task = self._connection._reauth.task  # noqa: SLF001
+        # It has no time any more when the loop is about to run it.
+        return task is not None and (task.scheduled_at is None or task.scheduled_at <= time.monotonic())
 
     async def _connect(self, sock: socket.socket, context: ssl.SSLContext | None, deadline: float) -> None:
         host = self.address[0]
@@ -178,21 +236,21 @@ class Connection:
             self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     async def _request(self, request: _RawRequest, deadline: float) -> Answer:
-        await self._let_throttle_pass()
+        await self._take_turn()
         self.sent_at = datetime.now(UTC)
         sent = time.monotonic()
         body = await self._send(request, deadline)
         return Answer(body=body, received_at=datetime.now(UTC), latency_ms=(time.monotonic() - sent) * 1000)
 
-    async def _let_throttle_pass(self) -> None:
+    async def _take_turn(self) -> None:
         """Wait for as long as an answer to one of the library's own requests asked for; sent meanwhile, a request
-        fails.
+        fails. Let a re-authentication begin before.
         """
-        while "throttle" in self._connection.paused:
+        while "throttle" in self._connection.paused or self._must_authenticate:
             await self._net.sleep(0.01)
 
     async def _send(self, request: Any, deadline: float) -> Any:
-        await self._let_throttle_pass()
+        await self._take_turn()
         return await self._connection.send_request(
             request, request_timeout_ms=max(0.0, deadline - time.monotonic()) * 1000
         )
@@ -210,10 +268,8 @@ class Connection:
         cause = error.args[0] if isinstance(error, kafka.errors.KafkaConnectionError) and error.args else error
         text = str(error.args[0]) if error.args else type(error).__name__
         match cause:
-            case ssl.SSLCertVerificationError():
-                return "tls", _explain_certificate(cause)
             case ssl.SSLError():
-                return "tls", f"no TLS connection: {cause.reason or cause.strerror}"
+                return "tls", _explain_tls(cause, self._cluster.ssl_certificate_location)
             case kafka.errors.InvalidReceiveError():
                 return self._explain_frame(text)
             case kafka.errors.KafkaTimeoutError() | kafka.errors.RequestTimedOutError():
@@ -223,7 +279,7 @@ class Connection:
                 | kafka.errors.UnsupportedSaslMechanismError()
                 | kafka.errors.IllegalSaslStateError()
             ):
-                return "authentication", f"authentication refused: {text.removeprefix(f'{type(cause).__name__}: ')}"
+                return "authentication", self._explain_refusal(cause, text)
             case kafka.errors.BrokerResponseError():
                 return "broker_error", f"error {cause.errno} ({type(cause).__name__})"
             case kafka.errors.KafkaProtocolError():
@@ -232,9 +288,20 @@ class Connection:
                 return "unreachable", (cause.strerror or str(cause)).lower()
             case kafka.errors.KafkaError() | str():
                 return "unreachable", _explain_connection(text)
+            case _ if type(cause).__module__.startswith("gssapi"):
+                return "authentication", f"Kerberos: {cause}"
             case _:
                 # The library's own code stumbled over what the broker sent.
                 return "protocol", f"{type(cause).__name__}: {text}"
+
+    def _explain_refusal(self, error: BaseException, text: str) -> str:
+        if not isinstance(error, kafka.errors.SaslAuthenticationFailedError):
+            return f"this listener has no SASL mechanism {self._cluster.sent_mechanism}: set kafka.sasl.mechanism"
+        check = {
+            "OAUTHBEARER": "the broker's log says why: the token's issuer, audience, scope, signature or time",
+            "AWS_MSK_IAM": "check that these AWS credentials may kafka-cluster:Connect",
+        }.get(self._cluster.sasl_mechanism or "", "check user and password")
+        return f"authentication refused: {text.removeprefix(f'{type(error).__name__}: ')} ({check})"
 
     def _explain_frame(self, text: str) -> tuple[str, str]:
         size = int(text.rsplit(" ", 1)[-1])
@@ -243,7 +310,10 @@ class Connection:
         begin = size.to_bytes(4, "big", signed=True)
         if size < 0 or begin.isalnum():
             return "protocol", f"not a Kafka broker: the answer begins with {begin!r}"
-        return "too_large", f"an answer of {size} bytes is larger than maxResponseBytes ({self._max_response_bytes})"
+        return (
+            "too_large",
+            f"an answer of {size} bytes is larger than maxResponseBytes ({self._cluster.max_response_bytes})",
+        )
 
 
 def format_address(address: Address) -> str:
@@ -252,23 +322,13 @@ def format_address(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _look_up(host: str, deadline: float) -> list[str] | None:
-    """Return a host's addresses, None if they are not known by `deadline`. Raises OSError, ValueError.
+def _look_up(host: str, deadline: float) -> list[str]:
+    """Return a host's addresses. Raises OSError, ValueError, TooLateError: the system's look-up takes no deadline."""
 
-    The system's look-up takes no deadline: it runs in a thread, which is left behind when it takes too long.
-    """
-    found: Future[list[str]] = Future()
+    def look_up() -> list[str]:
+        return [str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
-    def look_up() -> None:
-        try:
-            found.set_result([str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)])
-        except (OSError, ValueError) as error:
-            found.set_exception(error)
-
-    thread = threading.Thread(target=look_up, name="kafka_metadata look-up", daemon=True)
-    thread.start()
-    thread.join(max(0.0, deadline - time.monotonic()))
-    return found.result() if found.done() else None
+    return by_deadline(look_up, deadline, "look-up")
 
 
 def error_name(code: int) -> str:
@@ -276,10 +336,19 @@ def error_name(code: int) -> str:
     return str(kafka.errors.for_code(code).__name__)
 
 
-def _explain_certificate(error: ssl.SSLCertVerificationError) -> str:
-    if error.verify_code in _WRONG_HOST:
-        return f"the certificate is for another host: {error.verify_message}"
-    return f"the certificate is not trusted: {error.verify_message} (authorities: kafka.ssl.ca.location)"
+def _explain_tls(error: ssl.SSLError, certificate: str | None) -> str:
+    """Say what is wrong, with the client's certificate too, which brokers refuse by an alert (RFC 8446, 6.2)."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _WRONG_HOST:
+            return f"the certificate is for another host: {error.verify_message}"
+        return f"the certificate is not trusted: {error.verify_message} (authorities: kafka.ssl.ca.location)"
+    reason = error.reason or error.strerror or ""
+    if "_ALERT_" not in reason or not ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
+        return f"no TLS connection: {reason}"
+    alert = reason.rpartition("_ALERT_")[2].lower().replace("_", " ")
+    if certificate is None:
+        return f"the broker wants a certificate of the client: give kafka.ssl.certificate.location ({alert})"
+    return f"the broker refused the client's certificate {certificate}: {alert} (kafka.ssl.certificate.location)"
 
 
 def _explain_connection(text: str) -> str:
@@ -304,9 +373,10 @@ def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
             context.load_cert_chain(cluster.ssl_certificate_location, cluster.ssl_key_location, password)
         except OSError as error:
             files = " and ".join(filter(None, (cluster.ssl_certificate_location, cluster.ssl_key_location)))
-            raise OptionsError(
-                f"kafka.ssl.certificate.location, kafka.ssl.key.location: {files}: {_reason(error)}"
-            ) from None
+            # OpenSSL does not say which.
+            unread = "no PEM files, or kafka.ssl.key.password is not the key's"
+            reason = unread if isinstance(error, ssl.SSLError) and error.reason is None else _reason(error)
+            raise OptionsError(f"kafka.ssl.certificate.location, kafka.ssl.key.location: {files}: {reason}") from None
         except ValueError:  # whose text may hold some of the password
             raise OptionsError("kafka.ssl.key.password: longer than 1,024 bytes, or not UTF-8 text") from None
     return context
@@ -314,6 +384,20 @@ def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
 
 def _reason(error: OSError) -> str:
     return (getattr(error, "reason", None) or error.strerror or type(error).__name__).lower().replace("_", " ")
+
+
+class _Provided(AbstractTokenProvider):  # type: ignore[misc]
+    """Hands a token to the library."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__()
+        self._token = token
+
+    def token(self) -> str:
+        return self._token.text
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._token.extensions)
 
 
 class _Connection(KafkaConnection):  # type: ignore[misc]

@@ -4,14 +4,17 @@ leaves no trace.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
-from metadata_source.errors import GroupLogError, OptionsError
+from metadata_source import tokens
+from metadata_source.credentials import credentials
+from metadata_source.errors import GroupLogError, OptionsError, TokenError
 from metadata_source.group_log.places import Log
-from metadata_source.options import resolve_secret, sasl_credentials
+from metadata_source.options import resolve_secret
 from metadata_source.transport import format_address
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 GROUP_ID: Final = "kafka-metadata-history-group-log"
 """librdkafka wants one. Nothing subscribes or commits under it, so that no group of that name comes into being."""
 
+_TOKEN_S: Final = 10.0
+"""librdkafka waits as long for its first token."""
 _EARLIEST: Final = OffsetSpec.earliest()
 _LATEST: Final = OffsetSpec.latest()
 _KINDS: Final = {
@@ -29,7 +34,7 @@ _KINDS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "not_allowed",
     KafkaError.SASL_AUTHENTICATION_FAILED: "authentication",
     KafkaError._AUTHENTICATION: "authentication",  # noqa: SLF001 - librdkafka's own codes are public, underscore and all
-    KafkaError._SSL: "authentication",  # noqa: SLF001
+    KafkaError._SSL: "tls",  # noqa: SLF001
     KafkaError._RESOLVE: "unreachable",  # noqa: SLF001
     KafkaError._TRANSPORT: "unreachable",  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN: "unreachable",  # noqa: SLF001
@@ -65,26 +70,33 @@ class Failures:
 
 
 def settings(cluster: Cluster, failures: Failures) -> dict[str, Any]:
-    """Return librdkafka's settings for a cluster, secrets resolved. Raises GroupLogError (`options`), never with a
-    secret.
+    """Return librdkafka's settings for a cluster, secrets resolved and a token asked for. Raises GroupLogError, never
+    with a secret.
     """
     try:
-        username, password = sasl_credentials(cluster) if cluster.sasl else (None, None)
+        made = credentials(cluster, time.monotonic() + _TOKEN_S)
         key_password = (
             resolve_secret("kafka.ssl.key.password", cluster.ssl_key_password) if cluster.ssl_key_password else None
         )
     except OptionsError as error:
         raise GroupLogError("options", error.problem) from None
+    except TokenError as error:
+        raise GroupLogError(error.kind, error.problem) from None
+    is_kerberos = cluster.sasl_mechanism == "GSSAPI"
     given = {
         "bootstrap.servers": ",".join(map(format_address, cluster.bootstrap_servers)),
         "client.id": cluster.client_id,
         "security.protocol": cluster.security_protocol,
-        "sasl.mechanism": cluster.sasl_mechanism,
-        "sasl.username": username,
-        "sasl.password": password,
+        "sasl.mechanism": cluster.sent_mechanism,
+        "sasl.username": made.username,
+        "sasl.password": made.password,
+        "sasl.kerberos.service.name": cluster.sasl_kerberos_service_name if is_kerberos else None,
+        # Called for the first token too, from a thread of librdkafka's, and again when one is about to end.
+        "oauth_cb": None if made.token is None else lambda _: _token(cluster),
         "ssl.ca.location": cluster.ssl_ca_location,
         "ssl.certificate.location": cluster.ssl_certificate_location,
-        "ssl.key.location": cluster.ssl_key_location,
+        # One file may have both.
+        "ssl.key.location": cluster.ssl_key_location or cluster.ssl_certificate_location,
         "ssl.key.password": key_password,
         "ssl.endpoint.identification.algorithm": "https" if cluster.ssl_check_hostname else "none",
         # What is wrong is said by whoever asked.
@@ -92,6 +104,12 @@ def settings(cluster: Cluster, failures: Failures) -> dict[str, Any]:
         "error_cb": failures,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _token(cluster: Cluster) -> tuple[str, float, str, dict[str, str]]:
+    """Return a token, when it ends (seconds since 1970), no principal, and extensions: what `oauth_cb` is to return."""
+    token = tokens.token(cluster, time.monotonic() + _TOKEN_S)
+    return token.text, token.expires_at, "", dict(token.extensions)
 
 
 def consumer(cluster: Cluster) -> Consumer:
@@ -157,7 +175,10 @@ class LogWatcher:
             self._admin.poll(0)
             # Secrets may have changed meanwhile: they are resolved again for the next client.
             self._admin = None
-            raise self._failures.explain(error.args[0]) from None
+            explained = self._failures.explain(error.args[0])
+            if explained.kind == "authentication":
+                tokens.forget(self._cluster)
+            raise explained from None
         self._failures.forget()
         return answer
 

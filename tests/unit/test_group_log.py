@@ -106,6 +106,16 @@ def test_secrets_are_resolved_for_the_client_and_a_missing_one_is_said(monkeypat
     assert (made["security.protocol"], made["ssl.endpoint.identification.algorithm"]) == ("SASL_SSL", "none")
 
 
+def test_kerberos_is_passed_on_and_msk_takes_tokens_by_oauthbearer():
+    sasl = BOOTSTRAP | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"}
+    for named, service in (({}, "kafka"), ({"kafka.sasl.kerberos.service.name": "brokers"}, "brokers")):
+        (cluster,) = parse_group_log(sasl | named).clusters
+        made = settings(cluster, Failures())
+        assert (made["sasl.mechanism"], made["sasl.kerberos.service.name"]) == ("GSSAPI", service)
+    (cluster,) = parse_group_log(sasl | {"kafka.sasl.mechanism": "aws_msk_iam"}).clusters
+    assert (cluster.sasl_mechanism, cluster.sent_mechanism) == ("AWS_MSK_IAM", "OAUTHBEARER")
+
+
 OFFSETS = st.integers(0, 1_000)
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from local_cluster import LocalCluster, LocalClusterError, ivy, ports
 from local_cluster.java import java_command
-from local_cluster.nodes import CONTROLLER, PLAINTEXT, SASL_SSL, Node, Roles, format_arguments, node_properties, render
+from local_cluster.listeners import SASL_SSL, Listener, scram_over_tls
+from local_cluster.nodes import CONTROLLER, PLAINTEXT, Node, Roles, format_arguments, node_properties, render
 from local_cluster.nodes import plan_roles as plan
 from local_cluster.ports import HOST, PORTS, ReservedPorts
 from local_cluster.process import NodeProcess
@@ -36,9 +37,9 @@ def test_a_cluster_without_nodes_is_refused(brokers, controllers, named):
 
 
 def test_listeners_follow_from_the_roles():
-    assert Roles(True, True, None).listeners(sasl_ssl=True) == [PLAINTEXT, SASL_SSL, CONTROLLER]
-    assert Roles(True, False, None).listeners(sasl_ssl=False) == [PLAINTEXT]
-    assert Roles(False, True, None).listeners(sasl_ssl=True) == [CONTROLLER]
+    assert Roles(True, True, None).listeners([SASL_SSL]) == [PLAINTEXT, SASL_SSL, CONTROLLER]
+    assert Roles(True, False, None).listeners([]) == [PLAINTEXT]
+    assert Roles(False, True, None).listeners([SASL_SSL]) == [CONTROLLER]
 
 
 def test_properties_of_a_combined_node():
@@ -47,7 +48,8 @@ def test_properties_of_a_combined_node():
         Node(2, True, True, None, {PLAINTEXT: 21, SASL_SSL: 22, CONTROLLER: 23}),
     ]
     keystore = Path("/data/keystore.pem")
-    properties = node_properties(nodes[0], nodes, FOLDER, extra={"num.io.threads": "7"}, keystore=keystore)
+    listeners = [scram_over_tls(keystore)]
+    properties = node_properties(nodes[0], nodes, FOLDER, extra={"num.io.threads": "7"}, listeners=listeners)
     assert properties["process.roles"] == "broker,controller"
     assert properties["controller.quorum.voters"] == "1@127.0.0.1:13,2@127.0.0.1:23"
     assert properties["listeners"] == "PLAINTEXT://127.0.0.1:11,SASL_SSL://127.0.0.1:12,CONTROLLER://127.0.0.1:13"
@@ -55,17 +57,19 @@ def test_properties_of_a_combined_node():
     assert properties["broker.rack"] == "a"
     assert properties["offsets.topic.replication.factor"] == "2"
     assert properties["num.io.threads"] == "7"
+    assert properties["listener.security.protocol.map"] == "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
     assert properties["listener.name.sasl_ssl.ssl.keystore.location"] == str(keystore)
     assert "broker.rack" not in node_properties(nodes[1], nodes, FOLDER, extra={})
 
 
 def test_properties_of_a_controller_apart():
     nodes = [Node(1, True, False, None, {PLAINTEXT: 11}), Node(2, False, True, None, {CONTROLLER: 21})]
-    properties = node_properties(nodes[1], nodes, FOLDER, extra={}, keystore=Path("/data/keystore.pem"))
+    listeners = [Listener("MUTUAL", "SSL", {"ssl.client.auth": "required"})]
+    properties = node_properties(nodes[1], nodes, FOLDER, extra={}, listeners=listeners)
     assert properties["process.roles"] == "controller"
     assert properties["listeners"] == "CONTROLLER://127.0.0.1:21"
     assert "advertised.listeners" not in properties
-    assert not [key for key in properties if "keystore" in key]
+    assert not [key for key in properties if "mutual" in key]
     assert node_properties(nodes[0], nodes, FOLDER, extra={})["controller.quorum.voters"] == "2@127.0.0.1:21"
 
 

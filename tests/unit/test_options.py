@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport
 
+from metadata_source.credentials import credentials
 from metadata_source.errors import OptionsError
 from metadata_source.options import (
     OPTIONS,
@@ -14,9 +15,7 @@ from metadata_source.options import (
     duration_ms,
     markdown_table,
     parse,
-    parse_jaas,
     resolve_secret,
-    sasl_credentials,
 )
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
@@ -26,6 +25,18 @@ SASL = BOOTSTRAP | {
     "kafka.sasl.username": "alice",
     "kafka.sasl.password": "env:ALICE_PASSWORD",
 }
+
+BEARER = BOOTSTRAP | {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "OAUTHBEARER",
+    "kafka.sasl.oauthbearer.token.endpoint.url": "https://idp.example.com/token",
+    "kafka.sasl.oauthbearer.client.id": "history",
+    "kafka.sasl.oauthbearer.client.secret": "env:CLIENT_SECRET",
+}
+
+
+def without(options: dict[str, str], end: str) -> dict[str, str]:
+    return {name: value for name, value in options.items() if not name.endswith(end)}
 
 
 def test_defaults():
@@ -150,7 +161,46 @@ def test_clusters_differ_from_what_is_common():
             "kafka.ssl.ca.location: contradicts kafka.security.protocol",
         ),
         (None, BOOTSTRAP | {"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism: missing"),
-        (None, SASL | {"kafka.sasl.mechanism": "GSSAPI"}, "'GSSAPI' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (
+            None,
+            SASL | {"kafka.sasl.mechanism": "NTLM"},
+            "'NTLM' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI",
+        ),
+        (
+            None,
+            SASL | {"kafka.sasl.mechanism": "GSSAPI"},
+            "kafka.sasl.username: contradicts kafka.sasl.mechanism GSSAPI",
+        ),
+        (None, SASL | {"kafka.sasl.oauthbearer.scope": "s"}, "kafka.sasl.oauthbearer.scope: contradicts kafka.sasl.me"),
+        (None, SASL | {"kafka.https.ca.location": "/a"}, "kafka.https.ca.location: contradicts kafka.sasl.mechanism"),
+        (None, BOOTSTRAP | {"kafka.https.ca.location": "/a"}, "kafka.https.ca.location: contradicts kafka.security.pr"),
+        (None, BEARER | {"kafka.sasl.username": "a"}, "kafka.sasl.username: contradicts kafka.sasl.mechanism OAUTHB"),
+        (None, BEARER | {"kafka.sasl.oauthbearer.method": "default"}, "'default' is none of oidc"),
+        (None, without(BEARER, "token.endpoint.url"), "kafka.sasl.oauthbearer.token.endpoint.url: missing"),
+        (None, without(BEARER, "client.secret"), "kafka.sasl.oauthbearer.client.id and kafka.sasl.oauthbearer.client."),
+        (None, BEARER | {"kafka.sasl.jaas.config": "env:J"}, "client.id: contradicts kafka.sasl.jaas.config"),
+        (None, BEARER | {"kafka.sasl.oauthbearer.extensions": "a=b,auth=c"}, "extensions: not name=value"),
+        (None, BEARER | {"kafka.sasl.oauthbearer.extensions": "a=b,a=c"}, "extensions: not name=value"),
+        (None, BEARER | {"kafka.sasl.oauthbearer.extensions": "a_b=c"}, "extensions: not name=value"),
+        *(
+            (None, BEARER | {"kafka.sasl.oauthbearer.token.endpoint.url": url}, "url: not a URL such as https://host/")
+            for url in ("idp/token", "file:///token", "https://", "https://host:x/", "https://me:hunter2@host/token")
+        ),
+        (
+            None,
+            BOOTSTRAP | {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "AWS_MSK_IAM"},
+            "AWS_MSK_IAM contradicts kafka.security.protocol SASL_PLAINTEXT",
+        ),
+        (None, SASL | {"kafka.sasl.mechanisms": "PLAIN"}, "kafka.sasl.mechanism: given twice, in two spellings"),
+        (
+            None,
+            SASL | {"kafka.ssl.truststore.password": "p"},
+            "leave it out: the PEM file of kafka.ssl.ca.location has",
+        ),
+        (None, SASL | {"ssl.keystore.key": "p"}, "unknown option 'ssl.keystore.key': use kafka.ssl.key.location"),
+        (None, SASL | {"kafka.sasl.kerberos.keytab": "/k"}, "leave it out: GSSAPI takes its ticket from"),
+        (None, BEARER | {"kafka.sasl.login.callback.handler.class": "x"}, "leave it out: OAUTHBEARER asks its token"),
+        (None, SASL | {"sasl.mechanisms": "PLAIN"}, "did you mean 'kafka.sasl.mechanism'?"),
         (None, SASL | {"kafka.sasl.jaas.config": "env:J"}, "kafka.sasl.username: contradicts kafka.sasl.jaas.config"),
         (
             None,
@@ -172,12 +222,31 @@ def test_what_cannot_be_meant_is_one_clear_line(mode, given_options, said):
     assert message.startswith("[KAFKA_METADATA_OPTIONS] ")
     assert said in message
     assert "\n" not in message
+    assert "hunter2" not in message
 
 
 def test_user_without_password_is_an_error():
-    without = {name: value for name, value in SASL.items() if name != "kafka.sasl.password"}
     with pytest.raises(OptionsError, match="both are needed"):
-        parse(without)
+        parse(without(SASL, ".password"))
+
+
+def test_the_names_of_java_and_librdkafka_are_the_same_options():
+    named = without(BEARER, ".client.id") | {
+        "kafka.sasl.oauthbearer.method": "OIDC",
+        "kafka.sasl.oauthbearer.client.credentials.client.id": "history",
+        "kafka.sasl.oauthbearer.extensions": "logicalCluster=lkc-1, identityPoolId=pool-a",
+    }
+    java = {"kafka.sasl.mechanisms" if name == "kafka.sasl.mechanism" else name: value for name, value in named.items()}
+    (cluster,) = parse(java).clusters
+    assert cluster == parse(named).clusters[0]
+    assert (cluster.sasl_mechanism, cluster.sasl_oauthbearer_client_id) == ("OAUTHBEARER", "history")
+    assert cluster.sasl_oauthbearer_extensions == (("logicalCluster", "lkc-1"), ("identityPoolId", "pool-a"))
+
+
+@pytest.mark.parametrize(("algorithm", "checked"), [(None, True), ("HTTPS", True), ("none", False), ("", False)])
+def test_hosts_are_checked_unless_the_algorithm_is_none_or_empty(algorithm, checked):
+    given_one = {} if algorithm is None else {"kafka.ssl.endpoint.identification.algorithm": algorithm}
+    assert parse(SASL | given_one).clusters[0].ssl_check_hostname is checked
 
 
 def test_enrichments_have_beats():
@@ -205,7 +274,9 @@ def test_secrets_are_resolved_from_environment_and_file(monkeypatch, tmp_path):
     monkeypatch.setenv("ALICE_PASSWORD", "s3cret")
     (cluster,) = parse(SASL).clusters
     assert "s3cret" not in repr(cluster)
-    assert sasl_credentials(cluster) == ("alice", "s3cret")
+    made = credentials(cluster, 0)
+    assert (made.username, made.password) == ("alice", "s3cret")
+    assert "s3cret" not in repr(made)
     file = tmp_path / "password"
     file.write_text("from file\n")
     assert resolve_secret("kafka.sasl.password", f"file:{file}") == "from file"
@@ -219,20 +290,6 @@ def test_a_missing_secret_says_where_it_was_looked_for(monkeypatch, tmp_path):
         resolve_secret("kafka.sasl.password", "env:ALICE_PASSWORD")
     with pytest.raises(OptionsError, match=f"kafka.sasl.password: {tmp_path}/none: No such file"):
         resolve_secret("kafka.sasl.password", f"file:{tmp_path}/none")
-
-
-def test_jaas_lines_of_java_clients():
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    assert parse_jaas(f'{module} required username="alice" password="a \\"b\\";c";') == ("alice", 'a "b";c')
-    for wrong in (
-        "",
-        "x",
-        f"{module} required;",
-        "Krb5LoginModule required username=a password=b;",
-        f'{module} required "',
-    ):
-        with pytest.raises(OptionsError, match="not a line of PlainLoginModule or ScramLoginModule"):
-            parse_jaas(wrong)
 
 
 @pytest.mark.parametrize(
