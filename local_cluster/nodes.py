@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from local_cluster import zookeeper
 from local_cluster.errors import LocalClusterError
 from local_cluster.ports import HOST
 
@@ -26,7 +27,7 @@ INTERNAL_PARTITIONS = 4
 
 @dataclass(frozen=True)
 class Node:
-    """One process: a broker, a controller, or both."""
+    """One process: a broker, a controller or both, or (in ZooKeeper mode) ZooKeeper."""
 
     node_id: int
     is_broker: bool
@@ -34,10 +35,18 @@ class Node:
     rack: str | None
     ports: Mapping[str, int]
     """By listener name."""
+    is_zookeeper: bool = False
+
+    @property
+    def main_class(self) -> str:
+        """The class that the process runs, with the node's configuration as its one argument."""
+        return zookeeper.MAIN_CLASS if self.is_zookeeper else "kafka.Kafka"
 
     @property
     def description(self) -> str:
         """For messages and `status`."""
+        if self.is_zookeeper:
+            return "ZooKeeper"
         role = "broker and controller" if self.is_broker and self.is_controller else "broker"
         return role if self.is_broker else "controller"
 
@@ -49,15 +58,21 @@ class Roles:
     is_broker: bool
     is_controller: bool
     rack: str | None
+    is_zookeeper: bool = False
 
     def listeners(self, *, sasl_ssl: bool) -> list[str]:
         """The listeners that such a node opens."""
+        if self.is_zookeeper:
+            return [zookeeper.LISTENER]
         names = [PLAINTEXT, SASL_SSL] if sasl_ssl else [PLAINTEXT]
         return (names if self.is_broker else []) + ([CONTROLLER] if self.is_controller else [])
 
 
-def plan_roles(brokers: int, controllers: int | None, racks: Sequence[str] | None) -> list[Roles]:
+def plan_roles(
+    brokers: int, controllers: int | None, racks: Sequence[str] | None, *, with_zookeeper: bool = False
+) -> list[Roles]:
     """Nodes 1..n are the brokers, each a controller too; with `controllers` those are nodes of their own, after them.
+    With ZooKeeper the brokers are brokers alone, and the node after them is ZooKeeper.
 
     Racks are given to the brokers in turn.
     """
@@ -65,10 +80,14 @@ def plan_roles(brokers: int, controllers: int | None, racks: Sequence[str] | Non
         raise LocalClusterError(f"brokers={brokers}: a cluster has at least one")
     if controllers is not None and controllers < 1:
         raise LocalClusterError(f"controllers={controllers}: at least one, or None for controllers within the brokers")
+    if with_zookeeper and controllers is not None:
+        raise LocalClusterError(f"controllers={controllers}: with ZooKeeper one of the brokers is the controller")
     racks_in_turn = itertools.cycle(racks or [None])
-    combined = controllers is None
-    return [Roles(True, combined, rack) for rack in itertools.islice(racks_in_turn, brokers)] + [
-        Roles(False, True, None) for _ in range(controllers or 0)
+    combined = controllers is None and not with_zookeeper
+    return [
+        *(Roles(True, combined, rack) for rack in itertools.islice(racks_in_turn, brokers)),
+        *(Roles(False, True, None) for _ in range(controllers or 0)),
+        *([Roles(False, False, None, is_zookeeper=True)] if with_zookeeper else []),
     ]
 
 
@@ -84,15 +103,13 @@ def node_properties(
 
     `keystore` (PEM: key and certificate) opens SASL_SSL; `extra` wins over everything here.
     """
+    if node.is_zookeeper:
+        return zookeeper.server_properties(node.ports[zookeeper.LISTENER], folder / DATA)
     broker_count = sum(other.is_broker for other in nodes)
     replication = str(min(3, broker_count))
-    # A static quorum (not KIP-853's): any metadata.version allows it.
-    voters = ",".join(f"{one.node_id}@{HOST}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller)
+    keepers = [one.ports[zookeeper.LISTENER] for one in nodes if one.is_zookeeper]
     properties = {
-        "process.roles": ",".join(["broker"] * node.is_broker + ["controller"] * node.is_controller),
-        "node.id": str(node.node_id),
-        "controller.quorum.voters": voters,
-        "controller.listener.names": CONTROLLER,
+        **(zookeeper.broker_properties(node.node_id, keepers) if keepers else _kraft_properties(node, nodes)),
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in node.ports.items()),
         "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{PLAINTEXT}:PLAINTEXT,{SASL_SSL}:SASL_SSL",
         "log.dirs": str(folder / DATA),
@@ -125,6 +142,17 @@ def node_properties(
             f"{listener}.{SCRAM.lower()}.sasl.jaas.config": login,
         }
     return {**properties, **extra}
+
+
+def _kraft_properties(node: Node, nodes: Sequence[Node]) -> dict[str, str]:
+    # A static quorum (not KIP-853's): any metadata.version allows it.
+    voters = ",".join(f"{one.node_id}@{HOST}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller)
+    return {
+        "process.roles": ",".join(["broker"] * node.is_broker + ["controller"] * node.is_controller),
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": voters,
+        "controller.listener.names": CONTROLLER,
+    }
 
 
 def render(properties: Mapping[str, str]) -> str:
