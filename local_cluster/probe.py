@@ -1,6 +1,7 @@
 """What one broker knows, asked over the wire."""
 
 import socket
+from collections.abc import Sequence
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -15,17 +16,22 @@ def brokers_known_to(port: int, *, timeout: float = 2.0) -> frozenset[int]:
 
     Raises OSError when there is no answer within `timeout` seconds.
     """
-    return frozenset(broker.node_id for broker in _metadata(port, timeout).brokers)
+    return frozenset(broker.node_id for broker in metadata_of(port, [], timeout).brokers)
 
 
 def cluster_id_of(port: int, *, timeout: float = 2.0) -> str:
     """The id of the cluster that the broker on this PLAINTEXT port belongs to. Raises OSError as above."""
-    return str(_metadata(port, timeout).cluster_id)
+    return str(metadata_of(port, [], timeout).cluster_id)
 
 
-def _metadata(port: int, timeout: float) -> MetadataResponse:
-    """One plain request: an admin client asks any broker, and brokers learn of each other at different times."""
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_VERSION)
+def metadata_of(port: int, topics: Sequence[str] | None = None, timeout: float = 2.0) -> MetadataResponse:
+    """What the broker on this PLAINTEXT port knows of these topics; None: of all. Raises OSError as above.
+
+    One plain request: an admin client asks any broker, and brokers learn of each other at different times.
+    """
+    topic = MetadataRequest.MetadataRequestTopic
+    asked = None if topics is None else [topic(name=name) for name in topics]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=_VERSION)
     request.with_header()
     with socket.create_connection((HOST, port), timeout=timeout) as connection, connection.makefile("rb") as answer:
         connection.sendall(request.encode(header=True, framed=True))
