@@ -35,7 +35,8 @@ class Move:
     prev_leader: int
     leader: int
     reason: str
-    unclean: str = "no"
+    unclean: frozenset[str | None] = frozenset({"no"})
+    """What history may say of it; None: that it cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,11 @@ def _back(broker: int, state: State, version: Version) -> tuple[State, Turn]:
         return state, Turn()
     # With ELR clean elections come from a list that polls read a moment later: nothing is proven by it.
     unclean = "no" if is_clean else "suspected" if version.has_elr else "proven"
+    move = Move(NO_LEADER, broker, "recovery", frozenset({unclean}))
     after = replace(state, leader=broker, isr=frozenset({broker}), eligible=frozenset())
     changes = {(replica, "left", "broker_down") for replica in state.isr - after.isr}
     changes |= {(replica, "rejoined", None) for replica in after.isr - state.isr}
-    return after, Turn(Move(NO_LEADER, broker, "recovery", unclean), (1, 1), version.is_exact, frozenset(changes))
+    return after, Turn(move, (1, 1), version.is_exact, frozenset(changes))
 
 
 def _preferred(state: State, version: Version) -> tuple[State, Turn]:
@@ -160,9 +162,13 @@ def _preferred(state: State, version: Version) -> tuple[State, Turn]:
 
 
 def _reassigned(replicas: tuple[int, ...], state: State, version: Version) -> tuple[State, Turn]:
-    """Other replicas: the leader stays where it can. Another list of replicas makes any count a bound."""
+    """Other replicas: the leader stays where it can. Another list of replicas makes any count a bound.
+
+    The new one comes into the ISR and leads within a moment: polls seldom see it in sync before it leads.
+    """
+    unseen = None if version.has_elr else "suspected"
     leader = state.leader if state.leader in replicas else replicas[0]
-    move = None if leader == state.leader else Move(state.leader, leader, "reassignment")
+    move = None if leader == state.leader else Move(state.leader, leader, "reassignment", frozenset({"no", unseen}))
     changes = {(replica, "joined", None) for replica in set(replicas) - state.isr}
     changes |= {(replica, "left", "reassignment") for replica in state.isr - set(replicas)}
     after = replace(state, replicas=replicas, leader=leader, isr=frozenset(replicas))

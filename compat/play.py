@@ -32,7 +32,7 @@ PROPERTIES: Final = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
 }
-PAUSE_SECONDS: Final = 5.0
+PAUSE_SECONDS: Final = 6.0
 """Between a step's end and the next step: some polls, and the commit of a batch of them, in which nobody polls."""
 _LATEST_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2

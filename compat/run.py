@@ -88,8 +88,8 @@ def _polls(spark: SparkSession, where: Lake) -> list[PollSeen]:
 
 def _config(folder: Path, bootstrap_servers: str) -> Config:
     poll = {
-        "pollInterval": "1s",
-        "pollsPerBatch": 10,
+        "pollInterval": "2s",
+        "pollsPerBatch": 5,
         "requestTimeout": "3s",
         "enrich": "configs, reassignments=2s, elr=1s, groups=2s",
     }
