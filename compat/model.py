@@ -35,6 +35,8 @@ class Move:
     prev_leader: int
     leader: int
     reason: str
+    may_be_unknown: bool = False
+    """Whether polls may leave the reason open."""
     unclean: frozenset[str | None] = frozenset({"no"})
     """What history may say of it; None: that it cannot be told."""
 
@@ -147,7 +149,7 @@ def _back(broker: int, state: State, version: Version) -> tuple[State, Turn]:
         return state, Turn()
     # With ELR clean elections come from a list that polls read a moment later: nothing is proven by it.
     unclean = "no" if is_clean else "suspected" if version.has_elr else "proven"
-    move = Move(NO_LEADER, broker, "recovery", frozenset({unclean}))
+    move = Move(NO_LEADER, broker, "recovery", unclean=frozenset({unclean}))
     after = replace(state, leader=broker, isr=frozenset({broker}), eligible=frozenset())
     changes = {(replica, "left", "broker_down") for replica in state.isr - after.isr}
     changes |= {(replica, "rejoined", None) for replica in after.isr - state.isr}
@@ -164,11 +166,14 @@ def _preferred(state: State, version: Version) -> tuple[State, Turn]:
 def _reassigned(replicas: tuple[int, ...], state: State, version: Version) -> tuple[State, Turn]:
     """Other replicas: the leader stays where it can. Another list of replicas makes any count a bound.
 
-    The new one comes into the ISR and leads within a moment: polls seldom see it in sync before it leads.
+    The new one comes into the ISR and leads within a moment: polls seldom see it in sync before it leads. With
+    ZooKeeper the epoch rises by more than one, so that another election between two polls cannot be excluded.
     """
     unseen = None if version.has_elr else "suspected"
     leader = state.leader if state.leader in replicas else replicas[0]
-    move = None if leader == state.leader else Move(state.leader, leader, "reassignment", frozenset({"no", unseen}))
+    move = None
+    if leader != state.leader:
+        move = Move(state.leader, leader, "reassignment", version.zookeeper, frozenset({"no", unseen}))
     changes = {(replica, "joined", None) for replica in set(replicas) - state.isr}
     changes |= {(replica, "left", "reassignment") for replica in state.isr - set(replicas)}
     after = replace(state, replicas=replicas, leader=leader, isr=frozenset(replicas))

@@ -67,7 +67,7 @@ def _compared(
     yield compare.compare_polls(windows, _polls(spark, where), _KINDS)
     yield compare.compare_leaders(windows, lake.rows_of(spark, where, gold.LEADER_CHANGES, LeaderChange))
     changes = lake.rows_of(spark, where, gold.ISR_CHANGES, IsrChange)
-    yield compare.compare_isr(windows, changes)
+    yield compare.compare_isr(version, windows, changes)
     incidents = lake.rows_of(spark, where, gold.BROKER_INCIDENTS, Incident)
     yield compare.compare_incidents(model.incidents(steps), incidents)
     ended = lake.rows_of(spark, where, silver.TOPIC_SNAPSHOTS, TopicEnd, "end_reason IS NOT NULL")

@@ -16,6 +16,9 @@ class Version:
     (KAFKA-15021), and with ZooKeeper where the controller takes the broker out (ReplicaStateMachine)."""
     has_topic_ids: bool = True
     """KIP-516: from inter.broker.protocol.version 2.8 on."""
+    has_alter_isr: bool = True
+    """KIP-497: leaders tell the controller of the ISR, from inter.broker.protocol.version 2.7 on. Before, they write it
+    to ZooKeeper, and the controller and the other brokers learn of it seconds later."""
     has_elr: bool = False
     """KIP-966: the ISR of a partition without a leader is empty. On in clusters that 4.1 and later format."""
     has_consumer_groups: bool = False
@@ -50,10 +53,8 @@ VERSIONS = (
     Version("4.3.1", has_elr=True, has_consumer_groups=True),
     Version("3.9.2"),
     Version("2.8.2", zookeeper=True, shrinks_raise=True),
-    # Before topic ids; with AlterIsr.
     Version("2.8.2", zookeeper=True, protocol="2.7", shrinks_raise=True, has_topic_ids=False),
-    # Before AlterIsr: leaders write the ISR to ZooKeeper, and the controller learns of it seconds later.
-    Version("2.8.2", zookeeper=True, protocol="2.6", shrinks_raise=True, has_topic_ids=False),
+    Version("2.8.2", zookeeper=True, protocol="2.6", shrinks_raise=True, has_topic_ids=False, has_alter_isr=False),
     Version("3.9.2", zookeeper=True, shrinks_raise=True),
     Version("4.0.1", has_consumer_groups=True),
     Version("3.7.2"),

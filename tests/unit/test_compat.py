@@ -69,7 +69,8 @@ def test_a_reassignment_is_a_bound_and_raises_more_with_zookeeper():
         follower, leader = (of[-1] for of in turns(version, ("moved", 0), ("moved", 1)))
         assert (follower.move, follower.raised, follower.is_exact) == (None, raised, False)
         unseen = None if version.has_elr else "suspected"
-        assert (leader.move, leader.raised) == (Move(1, 3, "reassignment", frozenset({"no", unseen})), raised)
+        move = Move(1, 3, "reassignment", version.zookeeper, frozenset({"no", unseen}))
+        assert (leader.move, leader.raised) == (move, raised)
         assert sorted(leader.isr, key=str) == [(1, "left", "reassignment"), (3, "joined", None)]
 
 
@@ -160,7 +161,7 @@ def test_history_that_agrees_has_no_faults(version):
     leaders = compare.compare_leaders(windows(version), leader_rows(version))
     assert leaders.faults == ()
     assert ("exact" in leaders.sure) == version.is_exact
-    assert compare.compare_isr(windows(version), isr_rows(version)).faults == ()
+    assert compare.compare_isr(version, windows(version), isr_rows(version)).faults == ()
 
 
 @pytest.mark.parametrize(
@@ -189,8 +190,8 @@ def test_each_column_of_a_leader_change_counts(wrong):
 @pytest.mark.parametrize("wrong", [{"cause": "lagging"}, {"change": "joined"}, {"broker_id": 1}, {"partition": 9}])
 def test_each_column_of_an_isr_change_counts(wrong):
     first, *others = isr_rows(NEWEST)
-    assert compare.compare_isr(windows(NEWEST), [replace(first, **wrong), *others]).faults
-    assert compare.compare_isr(windows(NEWEST), others).faults == (
+    assert compare.compare_isr(NEWEST, windows(NEWEST), [replace(first, **wrong), *others]).faults
+    assert compare.compare_isr(NEWEST, windows(NEWEST), others).faults == (
         f"stop 2: missing: {(first.topic, first.partition, first.broker_id, first.change, first.cause)}",
     )
 
@@ -269,3 +270,13 @@ def test_a_version_is_asked_for_by_its_name(capsys):
         main(["--versions", "1.0"])
     assert "2.8.2 ZooKeeper protocol 2.6" in capsys.readouterr().err
     assert len(BY_NAME) == len(VERSIONS)
+
+
+def test_what_a_version_leaves_open_may_be_unknown():
+    rows = leader_rows(ZOOKEEPER)
+    (n,) = [n for n, row in enumerate(rows) if row.reason == "reassignment"]
+    unknown = [*rows[:n], replace(rows[n], reason="unknown"), *rows[n + 1 :]]
+    assert compare.compare_leaders(windows(ZOOKEEPER), unknown).faults == ()
+    wrong = [*rows[:n], replace(rows[n], reason="preferred"), *rows[n + 1 :]]
+    assert compare.compare_leaders(windows(ZOOKEEPER), wrong).faults
+    assert compare.compare_isr(ZOOKEEPER, windows(ZOOKEEPER), isr_rows(ZOOKEEPER)).sure == "52 bounded"
