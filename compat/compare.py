@@ -170,7 +170,8 @@ class PollSeen:
 
 
 def compare_polls(windows: Sequence[Window], polls: Sequence[PollSeen], kinds: Iterable[str]) -> Compared:
-    """bronze.metadata_polls: a good poll for each step, and while all brokers run these kinds are answered.
+    """bronze.metadata_polls: a good poll for each step, and these kinds are answered while all brokers lead what they
+    led.
 
     That no time was left says something of this machine, and nothing of the version.
     """
@@ -179,13 +180,13 @@ def compare_polls(windows: Sequence[Window], polls: Sequence[PollSeen], kinds: I
         for window in windows
         if not any(poll.is_good and window.settled_at <= poll.received_at < window.ended_at for poll in polls)
     ]
-    outages = [each for each in windows if each.expected.step.action in ("stop", "kill", "start")]
-    calm = [poll for poll in polls if not any(each.has(poll.received_at) for each in outages)]
+    moving = [each for each in windows if each.expected.step.action in ("stop", "kill", "start", "elect")]
+    calm = [poll for poll in polls if not any(each.has(poll.received_at) for each in moving)]
     for kind in kinds:
         said = {poll.outcomes[kind] for poll in calm if kind in poll.outcomes}
         refused = [each for each in sorted(said - {"ok"}) if "put off" not in each and "in time" not in each]
         if refused or "ok" not in said:
-            faults.append(f"{kind}, with all brokers running: {'; '.join(refused) or 'never answered'}")
+            faults.append(f"{kind}, with all brokers in their places: {'; '.join(refused) or 'never answered'}")
     good = sum(poll.is_good for poll in polls)
     return Compared("polls", len(polls), f"{good} good", tuple(faults))
 

@@ -77,7 +77,7 @@ def expected(version: Version) -> list[Expected]:
         for key, before in states.items():
             after, turn = _turn(step, key, before, version)
             states[key] = after
-            if turn != Turn():
+            if turn.raised[1] or turn.isr:
                 turns[key] = turn
         if step.action == "recreate":
             states |= _made(REBORN.name, REBORN.replicas)
@@ -118,7 +118,14 @@ def _turn(step: Step, key: Key, state: State, version: Version) -> tuple[State, 
 
 
 def _gone(broker: int, state: State, version: Version) -> tuple[State, Turn]:
-    """A broker goes. The first replica in sync that is left leads; the last one in sync stays in the ISR, or in ELR."""
+    """A broker goes. The first replica in sync that is left leads; the last one in sync stays in the ISR, or in ELR.
+
+    If the broker was ZooKeeper's controller, the next one takes dead leaders away before it elects others, and raises
+    the epochs of partitions without a leader too (KafkaController.onControllerFailover).
+    """
+    twice = int(version.zookeeper)
+    if state.leader == NO_LEADER:
+        return state, Turn(None, (0, twice), version.is_exact)
     if broker not in state.isr:
         return state, Turn()
     left = frozenset({(broker, "left", "broker_down")})
@@ -126,14 +133,15 @@ def _gone(broker: int, state: State, version: Version) -> tuple[State, Turn]:
     if broker != state.leader:
         raised = int(version.shrinks_raise)
         return replace(state, isr=frozenset(rest)), Turn(None, (raised, raised), version.is_exact, left)
-    if rest:
-        move = Move(broker, rest[0], "failover")
-        return replace(state, leader=rest[0], isr=frozenset(rest)), Turn(move, (1, 1), version.is_exact, left)
-    move = Move(broker, NO_LEADER, "offline")
-    if version.has_elr:
-        after = replace(state, leader=NO_LEADER, isr=frozenset(), eligible=state.isr)
-        return after, Turn(move, (1, 1), version.is_exact, left)
-    return replace(state, leader=NO_LEADER), Turn(move, (1, 1), version.is_exact)
+    leader = rest[0] if rest else NO_LEADER
+    move = Move(broker, leader, "failover" if rest else "offline")
+    isr, eligible = frozenset(rest), frozenset[int]()
+    if not rest and version.has_elr:
+        eligible = state.isr
+    elif not rest:
+        isr, left = state.isr, frozenset()
+    after = replace(state, leader=leader, isr=isr, eligible=eligible)
+    return after, Turn(move, (1, 1 + twice), version.is_exact, left)
 
 
 def _back(broker: int, state: State, version: Version) -> tuple[State, Turn]:

@@ -64,6 +64,17 @@ def test_an_unclean_election_is_proven_where_nothing_else_can_have_elected():
     ]
 
 
+def test_a_controller_that_fails_over_may_raise_epochs_once_more():
+    leaderless, led = turns(ZOOKEEPER, ("single", 0), ("orders", 1))
+    assert [(turn.move and turn.move.leader, turn.raised) for turn in leaderless] == [
+        (-1, (1, 2)),
+        (None, (0, 1)),
+        (2, (1, 1)),
+    ]
+    assert [turn.raised for turn in led if turn.move] == [(1, 2), (1, 2), (1, 1)]
+    assert [turn.raised for turn in turns(KRAFT_33, ("single", 0))[0]] == [(1, 1), (1, 1)]
+
+
 def test_a_reassignment_is_a_bound_and_raises_more_with_zookeeper():
     for version, raised in ((NEWEST, (1, 1)), (ZOOKEEPER, (2, 4))):
         follower, leader = (of[-1] for of in turns(version, ("moved", 0), ("moved", 1)))
@@ -255,11 +266,11 @@ def test_a_step_that_no_poll_saw_proves_nothing():
     assert "no good poll" in compare.compare_polls(seen, polls[:-1], ()).faults[0]
     refused = replace(polls[0], outcomes={"reassignments": "failed: error 41 (NotControllerError)"})
     assert compare.compare_polls(seen, [refused, *polls[1:]], ("reassignments",)).faults == (
-        "reassignments, with all brokers running: failed: error 41 (NotControllerError)",
+        "reassignments, with all brokers in their places: failed: error 41 (NotControllerError)",
     )
     late = [replace(each, outcomes={"groups": "failed: broker 1: no answer in time"}) for each in polls]
     assert compare.compare_polls(seen, late, ("groups",)).faults == (
-        "groups, with all brokers running: never answered",
+        "groups, with all brokers in their places: never answered",
     )
     answered = replace(polls[0], outcomes={"groups": "ok"})
     assert compare.compare_polls(seen, [answered, *late[1:]], ("groups",)).faults == ()
