@@ -17,6 +17,7 @@ from compat.versions import VERSIONS
 from local_cluster import LocalClusterError
 from metadata_source.text import text_table
 from truth.administration import AdministrationError
+from truth.log import TruthError
 from truth.session import local_session
 
 HEADINGS: Final = ("version", "what", "rows", "how sure", "faults")
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
                 try:
                     compared = run(spark, version, Path(folder) / str(number), say)
-                except (LocalClusterError, AdministrationError) as error:
+                except (LocalClusterError, AdministrationError, TruthError) as error:
                     faults.append(f"{version.name}: {error}")
                     rows.append((version.name, "does not run", 0, "", 1))
                     continue

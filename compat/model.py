@@ -63,14 +63,11 @@ class Expected:
     turns: Mapping[Key, Turn]
     states: Mapping[Key, State] = field(repr=False)
     """All partitions afterwards."""
-    brokers: frozenset[int]
-    """Those that run afterwards."""
 
 
 def expected(version: Version) -> list[Expected]:
     """The script's steps and what comes of each."""
     states = dict(first_states())
-    running = {broker for state in states.values() for broker in state.replicas}
     found = []
     for step in SCRIPT:
         turns: dict[Key, Turn] = {}
@@ -83,8 +80,7 @@ def expected(version: Version) -> list[Expected]:
             states |= _made(REBORN.name, REBORN.replicas)
         if step.action == "grow":
             states |= {(topic, number): _state(replicas) for topic, number, replicas in GROWN}
-        running = running - {step.broker} if step.action in ("stop", "kill") else running | ({step.broker} - {0})
-        found.append(Expected(step, turns, dict(states), frozenset(running)))
+        found.append(Expected(step, turns, dict(states)))
     return found
 
 

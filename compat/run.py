@@ -13,7 +13,7 @@ from compat import compare, model
 from compat.compare import Compared, PollSeen, TopicEnd, Window
 from compat.model import Incident
 from compat.play import PROPERTIES, Say, play, prepared
-from compat.script import LOG_PARTITIONS
+from compat.script import BROKERS, LOG_PARTITIONS
 from compat.versions import Version
 from jobs import read_group_log, rebalance_history
 from jobs.common.config import Config, load
@@ -35,10 +35,11 @@ _LOOK_AHEAD_SECONDS: Final = 16.0
 def run(spark: SparkSession, version: Version, folder: Path, say: Say) -> list[Compared]:
     """Do the script to a cluster of a version and compare. Everything that was started has ended when this returns.
 
-    Raises LocalClusterError if the version does not start, AdministrationError if it does not do what was asked.
+    Raises LocalClusterError if the version does not start, AdministrationError if it does not do what was asked,
+    TruthError if polls do not come.
     """
     with LocalCluster(
-        brokers=3,
+        brokers=len(BROKERS),
         controllers=None if version.zookeeper else 1,
         zookeeper=version.zookeeper,
         kafka_version=version.kafka_version,
