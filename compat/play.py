@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from compat.compare import Window
@@ -66,7 +67,7 @@ class Groups:
         """Wait until each coordinator describes its group as the script wants it. Raises AdministrationError."""
         for group, kind in self.kinds.items():
             live = sorted(member for of_group, member in self._live if of_group == group)
-            _await(lambda: self._unquiet(group, kind, live))  # noqa: B023 - called before the next one
+            _await(partial(self._unquiet, group, kind, live))
 
     def _unquiet(self, group: str, kind: Kind, live: list[str]) -> str:
         found = self._describers[kind](group)
@@ -135,7 +136,7 @@ def _do(cluster: LocalCluster, administration: Administration, step: Step) -> No
         administration.reassign(MOVES)
     elif step.action == "recreate":
         administration.delete_topics([REBORN.name])
-        _await(lambda: _uncreated(administration))
+        _await(partial(_uncreated, administration))
     elif step.action == "grow":
         administration.grow(GROWN)
 
@@ -153,8 +154,7 @@ def await_states(cluster: LocalCluster, states: Mapping[Key, State]) -> None:
     """Wait until every broker that runs shows these states of these partitions, and no other partition."""
     for node_id, node in cluster.nodes.items():
         if node.is_broker and cluster.is_running(node_id):
-            port = node.ports[PLAINTEXT]
-            _await(lambda: _unlike(port, states))  # noqa: B023 - called before the next one
+            _await(partial(_unlike, node.ports[PLAINTEXT], states))
 
 
 def _unlike(port: int, states: Mapping[Key, State]) -> str:
