@@ -90,9 +90,17 @@ def test_brokers_with_zookeeper_know_no_quorum():
     ]
 
 
-@pytest.mark.parametrize("more", [{"controllers": 1}, {"metadata_version": "3.5-IV2"}, {"sasl_ssl": True}])
-def test_zookeeper_and_what_is_of_kraft_is_refused(more):
-    with pytest.raises(LocalClusterError, match=rf"^{next(iter(more))}=1: with ZooKeeper|^zookeeper=True: "):
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"controllers": 1}, "^controllers=1: with ZooKeeper "),
+        ({"metadata_version": "3.5-IV2"}, "^zookeeper=True: metadata_version"),
+        ({"features": {"kraft.version": 0}}, "^zookeeper=True: metadata_version, features"),
+        ({"sasl_ssl": True}, "^zookeeper=True: metadata_version, features and sasl_ssl "),
+    ],
+)
+def test_zookeeper_and_what_is_of_kraft_is_refused(more, named):
+    with pytest.raises(LocalClusterError, match=named):
         LocalCluster(zookeeper=True, **more)
 
 
