@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH :=
 
-.PHONY: setup demo try test unit lint format bench soak truth clean
+.PHONY: setup demo try test unit lint format bench soak truth compat clean
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa
 
@@ -55,6 +55,9 @@ soak: setup
 truth: setup
 	$(BIN)/python -m truth --long
 	$(BIN)/python -m truth.groups
+
+compat: setup
+	$(BIN)/python -m compat
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--metadata-version", metavar="VERSION", help="such as 3.5-IV2; default: Kafka's newest")
     up.add_argument("--racks", type=lambda text: text.split(","), metavar="A,B,..", help="given to the brokers in turn")
     up.add_argument("--sasl-ssl", action="store_true", help="a second listener: TLS and SCRAM-SHA-512")
+    up.add_argument("--zookeeper", action="store_true", help="brokers with ZooKeeper, without KRaft (Kafka up to 3.9)")
     commands.add_parser("down", help="end all nodes and remove their data")
     commands.add_parser("status", help="show the nodes")
     for name, what in NODE_COMMANDS.items():
@@ -73,6 +74,7 @@ def _up(arguments: argparse.Namespace) -> None:
         metadata_version=arguments.metadata_version,
         racks=arguments.racks,
         sasl_ssl=arguments.sasl_ssl,
+        zookeeper=arguments.zookeeper,
         detached=CLUSTER,
     )
     cluster.up()

@@ -24,7 +24,6 @@ from local_cluster.ivy import kafka_jars
 from local_cluster.java import java_command
 from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import (
-    CONTROLLER,
     DATA,
     HOSTS,
     PLAINTEXT,
@@ -85,6 +84,8 @@ class LocalCluster:
     repository, `metadata_version` (such as "3.5-IV2") and `features` (such as {"eligible.leader.replicas.version": 0})
     any that it has. `properties` are extra broker properties. `sasl_ssl` opens a second listener. With `isolatable`,
     which takes `controllers`, brokers reach these through proxies of this process, and `isolate` cuts one off.
+    `zookeeper` runs the brokers with ZooKeeper, one more node with the id after them, in the place of KRaft (Kafka up
+    to 3.9).
 
     All data are in a temporary folder and go with the cluster; when this process ends in whatever way, so do the
     brokers. Only with a `detached` folder of its own does the cluster live on, until
@@ -107,15 +108,22 @@ class LocalCluster:
         isolatable: bool = False,
         listeners: Sequence[Listener] = (),
         java_options: Sequence[str] = (),
+        zookeeper: bool = False,
         detached: Path | None = None,
     ) -> None:
+        if zookeeper and (metadata_version or features or sasl_ssl):
+            raise LocalClusterError(
+                "zookeeper=True: metadata_version, features and sasl_ssl are of KRaft here; what brokers speak is the "
+                "property inter.broker.protocol.version"
+            )
         self.kafka_version = kafka_version
         self.metadata_version = metadata_version
         self.features = dict(features or {})
         self.properties = dict(properties or {})
         self.cluster_id = _random_uuid()
         self.nodes: dict[int, Node] = {}
-        self._roles = plan_roles(brokers, controllers, racks)
+        self._roles = plan_roles(brokers, controllers, racks, with_zookeeper=zookeeper)
+        self._zookeeper = zookeeper
         self._users = {"alice": "alice-secret", "bob": "bob-secret"} if sasl_ssl else {}
         if isolatable and (controllers is None or detached is not None):
             raise LocalClusterError("isolatable=True: a cluster of this process's own, with controllers=1 or more")
@@ -293,17 +301,22 @@ class LocalCluster:
                     roles.is_controller,
                     roles.rack,
                     {name: next(numbers) for name in names},
+                    roles.is_zookeeper,
                 )
                 for node_id, (roles, names) in enumerate(zip(self._roles, listeners, strict=True), start=1)
             }
             if self._detached is not None:
                 self._make_folder()
             self._write_configuration()
-            with ThreadPoolExecutor(max_workers=2) as pool:
-                list(pool.map(self._format, self.nodes))
+            if not self._zookeeper:
+                with ThreadPoolExecutor(max_workers=2) as pool:
+                    list(pool.map(self._format, self.nodes))
         for node_id in self.nodes:
             self._spawn(node_id)
         self._await_started(list(self.nodes))
+        if self._zookeeper:
+            # The first broker has made it up.
+            self.cluster_id = probe.cluster_id_of(self.nodes[1].ports[PLAINTEXT])
 
     def _write_configuration(self) -> None:
         listeners = self._listeners
@@ -359,7 +372,7 @@ class LocalCluster:
         return [*self._java(), *names, *self._main(node_id)]
 
     def _main(self, node_id: int) -> list[str]:
-        return ["kafka.Kafka", str(self._config(node_id))]
+        return [self.nodes[node_id].main_class, str(self._config(node_id))]
 
     def _spawn(self, node_id: int) -> None:
         command, log = self._command(node_id), self.log_file(node_id)
@@ -377,7 +390,7 @@ class LocalCluster:
             if node.is_broker and new_brokers and self.state(node_id) == "running":
                 waiting[node_id] = lambda node: _knows(node, new_brokers)
             elif node_id in node_ids and not node.is_broker:
-                waiting[node_id] = lambda node: probe.is_listening(node.ports[CONTROLLER])
+                waiting[node_id] = lambda node: all(map(probe.is_listening, node.ports.values()))
         while waiting:
             for node_id in node_ids:
                 if not self.is_running(node_id):

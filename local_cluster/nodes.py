@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from local_cluster import zookeeper
 from local_cluster.errors import LocalClusterError
 from local_cluster.listeners import LISTENER_HOST, SCRAM, Listener
 from local_cluster.ports import HOST
@@ -27,7 +28,7 @@ INTERNAL_PARTITIONS = 4
 
 @dataclass(frozen=True)
 class Node:
-    """One process: a broker, a controller, or both."""
+    """One process: a broker, a controller or both, or (in ZooKeeper mode) ZooKeeper."""
 
     node_id: int
     is_broker: bool
@@ -35,10 +36,18 @@ class Node:
     rack: str | None
     ports: Mapping[str, int]
     """By listener name."""
+    is_zookeeper: bool = False
+
+    @property
+    def main_class(self) -> str:
+        """The class that the process runs, with the node's configuration as its one argument."""
+        return zookeeper.MAIN_CLASS if self.is_zookeeper else "kafka.Kafka"
 
     @property
     def description(self) -> str:
         """For messages and `status`."""
+        if self.is_zookeeper:
+            return "ZooKeeper"
         role = "broker and controller" if self.is_broker and self.is_controller else "broker"
         return role if self.is_broker else "controller"
 
@@ -50,14 +59,20 @@ class Roles:
     is_broker: bool
     is_controller: bool
     rack: str | None
+    is_zookeeper: bool = False
 
     def listeners(self, beside: Sequence[str]) -> list[str]:
         """The listeners that such a node opens, with those of brokers that are `beside` PLAINTEXT."""
+        if self.is_zookeeper:
+            return [zookeeper.LISTENER]
         return ([PLAINTEXT, *beside] if self.is_broker else []) + ([CONTROLLER] if self.is_controller else [])
 
 
-def plan_roles(brokers: int, controllers: int | None, racks: Sequence[str] | None) -> list[Roles]:
+def plan_roles(
+    brokers: int, controllers: int | None, racks: Sequence[str] | None, *, with_zookeeper: bool = False
+) -> list[Roles]:
     """Nodes 1..n are the brokers, each a controller too; with `controllers` those are nodes of their own, after them.
+    With ZooKeeper the brokers are brokers alone, and the node after them is ZooKeeper.
 
     Racks are given to the brokers in turn.
     """
@@ -65,10 +80,14 @@ def plan_roles(brokers: int, controllers: int | None, racks: Sequence[str] | Non
         raise LocalClusterError(f"brokers={brokers}: a cluster has at least one")
     if controllers is not None and controllers < 1:
         raise LocalClusterError(f"controllers={controllers}: at least one, or None for controllers within the brokers")
+    if with_zookeeper and controllers is not None:
+        raise LocalClusterError(f"controllers={controllers}: with ZooKeeper one of the brokers is the controller")
     racks_in_turn = itertools.cycle(racks or [None])
-    combined = controllers is None
-    return [Roles(True, combined, rack) for rack in itertools.islice(racks_in_turn, brokers)] + [
-        Roles(False, True, None) for _ in range(controllers or 0)
+    combined = controllers is None and not with_zookeeper
+    return [
+        *(Roles(True, combined, rack) for rack in itertools.islice(racks_in_turn, brokers)),
+        *(Roles(False, True, None) for _ in range(controllers or 0)),
+        *([Roles(False, False, None, is_zookeeper=True)] if with_zookeeper else []),
     ]
 
 
@@ -86,19 +105,17 @@ def node_properties(
     `listeners` are those of brokers beside PLAINTEXT; `extra` wins over everything here. If `isolatable`, nodes reach
     the controllers by a name, which each looks up in a file of its own (see `hosts`).
     """
+    if node.is_zookeeper:
+        return zookeeper.server_properties(node.ports[zookeeper.LISTENER], folder / DATA)
     protocols = {CONTROLLER: "PLAINTEXT", PLAINTEXT: "PLAINTEXT"} | {
         listener.name: listener.security_protocol for listener in listeners
     }
     broker_count = sum(other.is_broker for other in nodes)
     replication = str(min(3, broker_count))
-    # A static quorum (not KIP-853's): any metadata.version allows it.
+    keepers = [one.ports[zookeeper.LISTENER] for one in nodes if one.is_zookeeper]
     host = CONTROLLERS if isolatable else HOST
-    voters = ",".join(f"{one.node_id}@{host}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller)
     properties = {
-        "process.roles": ",".join(["broker"] * node.is_broker + ["controller"] * node.is_controller),
-        "node.id": str(node.node_id),
-        "controller.quorum.voters": voters,
-        "controller.listener.names": CONTROLLER,
+        **(zookeeper.broker_properties(node.node_id, keepers) if keepers else _kraft_properties(node, nodes, host)),
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in node.ports.items()),
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "log.dirs": str(folder / DATA),
@@ -139,6 +156,17 @@ def hosts(node: Node) -> str:
     """The file in which a node of an isolatable cluster looks names up (jdk.net.hosts.file)."""
     controllers = own_address(node.node_id) if node.is_broker else HOST
     return f"{HOST} localhost {socket.gethostname()}\n{controllers} {CONTROLLERS}\n"
+
+
+def _kraft_properties(node: Node, nodes: Sequence[Node], host: str) -> dict[str, str]:
+    # A static quorum (not KIP-853's): any metadata.version allows it.
+    voters = ",".join(f"{one.node_id}@{host}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller)
+    return {
+        "process.roles": ",".join(["broker"] * node.is_broker + ["controller"] * node.is_controller),
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": voters,
+        "controller.listener.names": CONTROLLER,
+    }
 
 
 def render(properties: Mapping[str, str]) -> str:

@@ -1,28 +1,43 @@
 """What one broker knows, asked over the wire."""
 
 import socket
+from collections.abc import Sequence
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from local_cluster.ports import HOST
 
-# Every Kafka that has KRaft knows it.
+# Every Kafka from 2.1 on knows it.
 _VERSION = 7
 
 
 def brokers_known_to(port: int, *, timeout: float = 2.0) -> frozenset[int]:
     """The broker ids in the metadata answer of the broker on this PLAINTEXT port: those registered and not fenced.
 
-    One plain request, since an admin client asks any broker, and brokers learn of each other at different times.
     Raises OSError when there is no answer within `timeout` seconds.
     """
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_VERSION)
+    return frozenset(broker.node_id for broker in metadata_of(port, [], timeout).brokers)
+
+
+def cluster_id_of(port: int, *, timeout: float = 2.0) -> str:
+    """The id of the cluster that the broker on this PLAINTEXT port belongs to. Raises OSError as above."""
+    return str(metadata_of(port, [], timeout).cluster_id)
+
+
+def metadata_of(port: int, topics: Sequence[str] | None = None, timeout: float = 2.0) -> MetadataResponse:
+    """What the broker on this PLAINTEXT port knows of these topics; None: of all. Raises OSError as above.
+
+    One plain request: an admin client asks any broker, and brokers learn of each other at different times.
+    """
+    topic = MetadataRequest.MetadataRequestTopic
+    asked = None if topics is None else [topic(name=name) for name in topics]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=_VERSION)
     request.with_header()
     with socket.create_connection((HOST, port), timeout=timeout) as connection, connection.makefile("rb") as answer:
         connection.sendall(request.encode(header=True, framed=True))
         size = int.from_bytes(_exactly(answer.read(4), 4))
         body = _exactly(answer.read(size), size)[4:]  # after the correlation id
-    return frozenset(broker.node_id for broker in MetadataResponse.decode(body, version=_VERSION).brokers)
+    return MetadataResponse.decode(body, version=_VERSION)
 
 
 def is_listening(port: int, *, timeout: float = 2.0) -> bool:

@@ -27,7 +27,7 @@ from metadata_source import groups, questions
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
 from metadata_source.outcomes import OK, failed, outcome_of
-from metadata_source.questions import DENIED, MIN_ISR, PAGE_PARTITIONS, UNCLEAN, Question
+from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, PAGE_PARTITIONS, UNCLEAN, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -85,6 +85,8 @@ class Subject:
     reduced: list[tuple[str, int]]
     """Those with a partition that has fewer in-sync replicas than replicas, and how many partitions each has."""
     brokers: tuple[Broker, ...] = ()
+    controller_id: int | None = None
+    """The active controller with ZooKeeper; any live broker under KRaft. -1 or None where none is named."""
 
 
 def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
@@ -96,7 +98,7 @@ def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
     topics = names.filter(exists).to_pylist()
     brokers = tuple(Broker(row["broker_id"], (row["host"], row["port"])) for row in metadata.brokers.to_pylist())
     if "elr" not in ordered:
-        return Subject(ordered, topics, [], brokers)
+        return Subject(ordered, topics, [], brokers, metadata.controller_id)
     partitions = metadata.partitions
     fewer = pc.less(pc.list_value_length(partitions["isr"]), pc.list_value_length(partitions["replicas"]))
     counts = metadata.topics["partition_count"].to_numpy()
@@ -108,6 +110,7 @@ def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
         topics,
         list(zip(table["topic"].to_pylist(), table["partition_count"].to_pylist(), strict=True)),
         brokers,
+        metadata.controller_id,
     )
 
 
@@ -143,8 +146,16 @@ def _configs(asker: Asker, about: Subject) -> Rows:
 
 
 def _reassignments(asker: Asker, about: Subject) -> Rows:
-    """One row a topic: its partitions with a reassignment that runs."""
-    response = asker.ask(questions.reassignments())
+    """One row a topic: its partitions with a reassignment that runs.
+
+    With ZooKeeper the controller alone knows, and other brokers forward nothing (KafkaApis.scala up to 3.9).
+    """
+    question = questions.reassignments()
+    response = asker.ask(question)
+    controller = next((broker for broker in about.brokers if broker.broker_id == about.controller_id), None)
+    if response.error_code == NOT_CONTROLLER and controller is not None:
+        with asker.visits() as visits:
+            response = visits.ask(controller.address, question, visits.deadline)
     questions.check(response.error_code)
     covered = set(about.topics)
     return _of_topics(

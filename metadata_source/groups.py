@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from metadata_source.protocol.group_messages import Api
+    from metadata_source.questions import Question
     from metadata_source.transport import Address
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -67,7 +68,7 @@ class Visits(Protocol):
     def deadline(self) -> float:
         """When all asking must have ended."""
 
-    def ask(self, address: Address, question: TableQuestion, deadline: float) -> Values:
+    def ask(self, address: Address, question: Question | TableQuestion, deadline: float) -> Any:
         """Return the response, by a deadline that is not after the one of all. Raises PollError."""
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:

@@ -581,7 +581,7 @@ class _Visits:
     deadline: float
     connections: dict[Address, Connection] = field(default_factory=dict)
 
-    def ask(self, address: Address, question: TableQuestion, deadline: float) -> Any:
+    def ask(self, address: Address, question: Question | TableQuestion, deadline: float) -> Any:
         if address not in self.connections:
             self.connections[address] = self.poller.visit(address, deadline)
         return self.poller.ask_over(

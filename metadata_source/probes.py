@@ -16,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from metadata_source import questions
 from metadata_source.errors import PollError
-from metadata_source.questions import DENIED, MIN_ISR, Question
+from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
 from metadata_source.transport import Address, Connection, error_name
 
 if TYPE_CHECKING:
@@ -89,7 +89,10 @@ class Prober:
         return f"not known: error {code} ({error_name(code)})"
 
     def _reassignments(self) -> int:
-        return int(self._ask(questions.reassignments()).error_code)
+        code = int(self._ask(questions.reassignments()).error_code)
+        # With ZooKeeper a broker that is not the controller says so after the check of permissions, and forwards
+        # nothing.
+        return 0 if code == NOT_CONTROLLER else code
 
     def _quorum(self) -> int:
         return int(self._ask(questions.quorum()).error_code)

@@ -2,7 +2,7 @@
 tables.
 
 These messages are small, or asked for seldom. Whichever broker is asked answers: what only the active controller knows
-it forwards (KRaft).
+it forwards (KRaft), or says that it is not the controller (ZooKeeper).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 DENIED: Final = frozenset({29, 30, 31})
 """TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED."""
+NOT_CONTROLLER: Final = 41
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 PAGE_PARTITIONS: Final = 2_000
@@ -146,7 +147,7 @@ def topic_configs(topics: Sequence[str], names: Sequence[str]) -> Iterator[Quest
 
 
 def reassignments() -> Question:
-    """All reassignments that run. Forwarded to the active controller."""
+    """All reassignments that run. Forwarded to the active controller under KRaft, and by no broker with ZooKeeper."""
     return Question(ListPartitionReassignmentsRequest, {"timeout_ms": _CONTROLLER_TIMEOUT_MS, "topics": None})
 
 

@@ -10,13 +10,13 @@ from schemas import bronze, silver
 from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
-from truth.compare_events import IsrChange, LeaderChange
 from truth.observed import Poll, Seen, SeenBroker, polls_of
 
 ALIAS: Final = "local"
 """Of the cluster in the configuration."""
 
-Row = TypeVar("Row", Seen, SeenBroker, LeaderChange, IsrChange)
+Row = TypeVar("Row")
+"""A record whose fields are columns of a table."""
 
 _POLL_COLUMNS = (
     "poll_id",

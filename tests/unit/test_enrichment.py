@@ -3,6 +3,7 @@ it is asked.
 """
 
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from metadata_source import poller as poller_module
 from metadata_source import questions
 from metadata_source.enrichment import Rows, Subject, answer, subject
 from metadata_source.errors import PollError
+from metadata_source.groups import Broker
 from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
@@ -209,6 +211,37 @@ def test_reassignments_of_the_topics_that_are_covered():
         [{"partition": 0, "adding": [3], "removing": [1]}, {"partition": 2, "adding": [], "removing": [2]}]
     ]
     assert asker.asked[0].topics is None
+
+
+class WithZooKeeper(Answered):
+    """A broker that is not the controller; the answers are those of brokers that are visited, at `visited`."""
+
+    def __init__(self, *answers) -> None:
+        super().__init__(reassignments(41), *answers)
+        self.visited = []
+
+    @contextmanager
+    def visits(self):
+        def visit(address, question, deadline):
+            self.visited.append((address, deadline))
+            return self.ask(question)
+
+        yield SimpleNamespace(ask=visit, deadline=7.0)
+
+
+def test_reassignments_are_asked_of_the_controller_where_brokers_forward_nothing():
+    brokers = (Broker(1, ("one", 9092)), Broker(2, ("two", 9092)))
+    asker = WithZooKeeper(reassignments(a=[(0, [3], [1])]))
+    outcome, rows = answer("reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker)
+    assert (outcome, rows.topics, asker.visited) == ("ok", ["a"], [(("two", 9092), 7.0)])
+    # It has moved meanwhile.
+    asker = WithZooKeeper(reassignments(41))
+    moved = answer("reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker)
+    assert moved == ("failed: error 41 (NotControllerError)", None)
+    # None is named: nobody else is asked.
+    asker = WithZooKeeper()
+    unnamed = answer("reassignments", replace(about("a"), brokers=brokers, controller_id=-1), asker)
+    assert (unnamed, asker.visited) == (moved, [])
 
 
 def test_the_quorum():

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from local_cluster import LocalCluster, LocalClusterError, ivy, ports
+from local_cluster import LocalCluster, LocalClusterError, ivy, ports, zookeeper
 from local_cluster.java import java_command
 from local_cluster.listeners import SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import CONTROLLER, PLAINTEXT, Node, Roles, format_arguments, node_properties, render
@@ -71,6 +71,41 @@ def test_properties_of_a_controller_apart():
     assert "advertised.listeners" not in properties
     assert not [key for key in properties if "mutual" in key]
     assert node_properties(nodes[0], nodes, FOLDER, extra={})["controller.quorum.voters"] == "2@127.0.0.1:21"
+
+
+def test_brokers_with_zookeeper_know_no_quorum():
+    broker, keeper = plan(1, None, ["a"], with_zookeeper=True)
+    assert (broker, keeper) == (Roles(True, False, "a"), Roles(False, False, None, is_zookeeper=True))
+    assert (broker.listeners(sasl_ssl=False), keeper.listeners(sasl_ssl=False)) == ([PLAINTEXT], [zookeeper.LISTENER])
+    nodes = [
+        Node(1, True, False, None, {PLAINTEXT: 11}),
+        Node(2, False, False, None, {zookeeper.LISTENER: 21}, is_zookeeper=True),
+    ]
+    properties = node_properties(nodes[0], nodes, FOLDER, extra={"inter.broker.protocol.version": "2.6"})
+    assert (properties["broker.id"], properties["zookeeper.connect"]) == ("1", "127.0.0.1:21")
+    assert properties["inter.broker.protocol.version"] == "2.6"
+    assert not {"process.roles", "node.id", "controller.quorum.voters", "controller.listener.names"} & properties.keys()
+    kept = node_properties(nodes[1], nodes, FOLDER, extra={"inter.broker.protocol.version": "2.6"})
+    assert (kept["clientPort"], kept["dataDir"]) == ("21", str(FOLDER / "data"))
+    assert not [name for name in kept if "broker" in name]
+    assert [(node.main_class, node.description) for node in nodes] == [
+        ("kafka.Kafka", "broker"),
+        (zookeeper.MAIN_CLASS, "ZooKeeper"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"controllers": 1}, "^controllers=1: with ZooKeeper "),
+        ({"metadata_version": "3.5-IV2"}, "^zookeeper=True: metadata_version"),
+        ({"features": {"kraft.version": 0}}, "^zookeeper=True: metadata_version, features"),
+        ({"sasl_ssl": True}, "^zookeeper=True: metadata_version, features and sasl_ssl "),
+    ],
+)
+def test_zookeeper_and_what_is_of_kraft_is_refused(more, named):
+    with pytest.raises(LocalClusterError, match=named):
+        LocalCluster(zookeeper=True, **more)
 
 
 def test_properties_are_written_as_java_reads_them():

@@ -76,7 +76,13 @@ def test_some_groups_are_enough():
     assert said(*answers(30, ListGroupsResponse(error_code=0, groups=[listed])))[3] == "allowed"
 
 
-@pytest.mark.parametrize("code", [-1, 7, 35, 41, 42, 999])
+def test_a_broker_that_is_not_the_controller_has_checked_the_permission_for_reassignments():
+    reassignments, *others = said(*answers(41))
+    assert reassignments == "allowed"
+    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 4
+
+
+@pytest.mark.parametrize("code", [-1, 7, 35, 42, 999])
 def test_any_other_error_is_not_taken_for_an_answer(code):
     assert [line.partition(" (")[0] for line in said(*answers(code))] == [f"not known: error {code}"] * 5
 
