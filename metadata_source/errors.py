@@ -55,7 +55,7 @@ class PollError(RuntimeError):
 class GroupLogError(RuntimeError):
     """The coordinators' log of a cluster that cannot be read.
 
-    `kind` is one stable word: unreachable, timeout, not_allowed, wrong_cluster, no_leader, options or broker_error;
+    `kind` is one stable word: not_allowed, no_leader, or one of those of a poll (see `metadata_source.poller`);
     `problem` one line without secrets.
     """
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from metadata_source.enrichment import Subject
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.questions import Question, TableQuestion
+    from metadata_source.questions import AnyQuestion, Question
 
 _METADATA: Final = 3
 _FIRST_FLEXIBLE: Final = 9
@@ -211,7 +211,7 @@ class Poller:
             return f"throttled by the broker for another {wait:.1f} s"
         return None
 
-    def ask(self, question: Question, deadline: float) -> Any:
+    def ask(self, question: AnyQuestion, deadline: float) -> Any:
         """Ask over the connection of the poll before. Raises PollError; then the connection is closed, if it is of no
         use.
         """
@@ -231,7 +231,7 @@ class Poller:
         return Connection(self._cluster, address, deadline)
 
     def ask_over(
-        self, connection: Connection, question: Question | TableQuestion, deadline: float, close: Callable[[], None]
+        self, connection: Connection, question: AnyQuestion, deadline: float, close: Callable[[], None]
     ) -> Any:
         """Ask over a connection, once the broker's throttling allows. Raises PollError, after `close` if it is of no
         use then.
@@ -409,7 +409,7 @@ class _Visits:
     deadline: float
     connections: dict[Address, Connection] = field(default_factory=dict)
 
-    def ask(self, address: Address, question: TableQuestion, deadline: float) -> Any:
+    def ask(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
         if address not in self.connections:
             self.connections[address] = self.poller.visit(address, deadline)
         return self.poller.ask_over(

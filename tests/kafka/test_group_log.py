@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -23,17 +23,18 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from jobs import read_group_log
 from jobs.common.commit import replace_rows
 from jobs.common.config import load
 from jobs.common.upkeep import expire_bronze
 from metadata_source.errors import GroupLogError
-from metadata_source.group_log.client import GROUP_ID, LogWatcher
+from metadata_source.group_log.client import GROUP_ID
 from metadata_source.group_log.datasource import TOPIC, KafkaGroupLogSource
-from metadata_source.group_log.places import Place, Span, advance, spans
-from metadata_source.group_log.reader import SCHEMA, read_span
+from metadata_source.group_log.places import Place, Span, advance, found, spans
+from metadata_source.group_log.reader import SCHEMA, read_spans
+from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
 from schemas.lake import ensure_tables
@@ -68,7 +69,7 @@ def rows_of(cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms
 
 def rows_of_span(cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int = 10_000) -> list[dict]:
     batches = list(
-        read_span(cluster, span, read_at=datetime.now(UTC), timeout_ms=timeout_ms, pseudonyms=None, topic=topic)
+        read_spans(cluster, [span], read_at=datetime.now(UTC), timeout_ms=timeout_ms, pseudonyms=None, topic=topic)
     )
     return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
 
@@ -267,7 +268,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
         one = reach(servers)
         whole = look(one, alone)
         span = Span("c", "id", look(one).topic_id, 0, 0, 300_000)
-        batches = read_span(one, span, read_at=datetime.now(UTC), timeout_ms=30_000, pseudonyms=None, topic=RAW)
+        batches = read_spans(one, [span], read_at=datetime.now(UTC), timeout_ms=30_000, pseudonyms=None, topic=RAW)
         taken = [next(batches)]
         cluster.stop(1)
         try:
@@ -294,6 +295,52 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
         assert [row["offset"] for row in rows] == list(range(0, 300_000, 20))
         assert (read["record"], read["next_offset"], read["commits"]) == ("read", 300_000, 285_000)
         assert summary(rows_of(one, 0, 3, alone)) == [("read", 0, 3)]
+
+
+def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster, made_topic):
+    """Its end says nothing: before the next look it is beyond the place again."""
+    servers = cluster.bootstrap_servers
+    one = reach(servers)
+    with made_topic(servers, RAW, 1, replica_assignment=[[1, 2]]) as admin:
+        watcher = LogWatcher(one, RAW, 10_000)
+        produce(servers, [GROUP] * 5)
+        cluster.stop(2)
+        try:
+            produce(servers, [GROUP] * 5)
+            begun = watcher.look()
+            done = advance(found(begun, {0: 0}), begun)
+            assert done.next == {0: 10}
+        finally:
+            cluster.kill(1)
+            cluster.start(2)
+        try:
+            elect_unclean(admin)
+            produce(servers, [GROUP] * 7)
+        finally:
+            cluster.start(1)
+        seen = watcher.look(done)
+        assert seen.ends == {0: 12}
+        following = advance(done, seen)
+        (cut,) = spans({"c": done}, {"c": following})
+        assert (cut.truncated, cut.start, cut.end) == (True, 10, 5)
+        (rest,) = spans({"c": following}, {"c": advance(following, seen)})
+        assert summary(rows_of_span(one, rest)) == [("read", 5, 12)]
+        # Planned before the election, read after it: what is there now does not follow what was read.
+        planned = Span("c", "id", seen.topic_id, 0, 10, 12, epoch=cut.epoch)
+        assert summary(rows_of_span(one, planned)) == [("lost", 10, 12)]
+        watcher.close()
+
+
+def elect_unclean(admin: AdminClient) -> None:
+    """Once the controller knows that the leader is gone."""
+    deadline = time.monotonic() + 30
+    partition = TopicPartition(RAW, 0)
+    while True:
+        error = admin.elect_leaders(ElectionType.UNCLEAN, [partition]).result(30)[partition]
+        if error is None:
+            return
+        assert time.monotonic() < deadline, error
+        time.sleep(0.2)
 
 
 def test_a_topic_that_is_made_again(cluster, made_topic):
@@ -454,6 +501,81 @@ def test_a_batch_read(spark, groups):
         read.options(**{"kafka.bootstrap.servers": "localhost:1", "requestTimeout": "1s"}).load().collect()
     with pytest.raises(AnalysisException, match=r"wrong_cluster: cluster default: .* answered, not other"):
         read.options(**{"kafka.bootstrap.servers": groups, "clusterId": "other"}).load().collect()
+
+
+class Job:
+    """The job, driven as it drives itself, until something is so."""
+
+    def __init__(self, spark, config) -> None:
+        self.spark, self.config = spark, config
+        self.reading = read_group_log.Reading(spark, config)
+
+    def until(self, is_so) -> None:
+        deadline = time.monotonic() + 60
+        while not is_so():
+            assert time.monotonic() < deadline
+            try:
+                self.reading.query.awaitTermination(0.05)
+                self.reading.take_back()
+            except StreamingQueryException as error:
+                self.reading.outlast(error)
+
+    def planned(self) -> str:
+        """What the batch is to come to that is being read."""
+        folder = Path(self.config.checkpoint(read_group_log.QUERY))
+        batches = [int(file.name) for file in folder.glob("offsets/*") if file.name.isdigit()]
+        is_read = not batches or (folder / "commits" / str(max(batches))).exists()
+        return "" if is_read else (folder / "offsets" / str(max(batches))).read_text()
+
+    def rows(self, where: str) -> list:
+        return self.config.lake.read(self.spark, bronze.GROUP_LOG).where(where).orderBy("offset").collect()
+
+
+def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, tmp_path, monkeypatch):
+    """Nobody else waits for it, and of its own log nothing is lost and nothing there twice."""
+    monkeypatch.setattr(read_group_log, "ASIDE_S", 2.0)
+    as_broker = {"client.id": "__admin_client"}  # whom brokers let write to internal topics
+    count = 300_000
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    produce(guarded.bootstrap_servers, [COMMIT, *[COMMIT] * 998, GROUP] * (count // 1000), TOPIC, **as_broker)
+    config = tmp_path / "config.yaml"
+    config.write_text(f"""
+lake: {tmp_path}/lake
+clusters:
+  here:
+    kafka.bootstrap.servers: {groups}
+  dies:
+    kafka.bootstrap.servers: {guarded.bootstrap_servers}
+poll:
+  pollInterval: 1s
+groupLog:
+  requestTimeout: 2s
+""")
+    job = Job(spark, load(str(config)))
+    tombstones = "cluster = 'here' AND type = 3 AND is_tombstone AND group_id = 'g'"
+    try:
+        job.until(lambda: str(count) in job.planned())
+        time.sleep(0.3)
+        guarded.kill(1)
+        assert job.planned(), "it was read before it died"
+        try:
+            produce(groups, [(GROUP[0], None)] * 5, TOPIC, **as_broker)
+            job.until(lambda: len(job.rows(tombstones)) == 5)
+            assert job.reading.failed is not None
+            assert job.rows("cluster = 'dies'") == []
+        finally:
+            guarded.start(1)
+        job.until(lambda: job.rows("cluster = 'dies'"))
+    finally:
+        job.reading.query.stop()
+    rows = job.rows("cluster = 'dies'")
+    read = [row for row in rows if row.record == "read"]
+    assert [row.offset for row in rows if row.record == "record"] == list(range(999, count, 1000))
+    assert [row.offset for row in read] == [0, *(row.next_offset for row in read)][:-1]
+    assert read[-1].next_offset == count
+    assert {row.record for row in rows} == {"record", "read"}
+    assert len(job.rows(tombstones)) == 5
 
 
 def test_the_job_and_its_retention(spark, groups, tmp_path):

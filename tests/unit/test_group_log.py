@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.errors import GroupLogError, OptionsError
-from metadata_source.group_log.client import Failures, settings
+from metadata_source.group_log.client import settings
 from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
 from metadata_source.group_log.places import Log, Place, Span, advance, spans
-from metadata_source.group_log.reader import SCHEMA, span_row
+from metadata_source.group_log.reader import SCHEMA, Went, span_rows
 from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
 from schemas.bronze import GROUP_LOG
 
@@ -99,9 +99,9 @@ def test_secrets_are_resolved_for_the_client_and_a_missing_one_is_said(monkeypat
         }
     ).clusters
     with pytest.raises(GroupLogError, match=r"options: kafka.sasl.password: the environment variable GROUP_LOG_PASS"):
-        settings(cluster, Failures())
+        settings(cluster)
     monkeypatch.setenv("GROUP_LOG_PASSWORD", "s3cret")
-    made = settings(cluster, Failures())
+    made = settings(cluster)
     assert (made["sasl.username"], made["sasl.password"]) == ("alice", "s3cret")
     assert (made["security.protocol"], made["ssl.endpoint.identification.algorithm"]) == ("SASL_SSL", "none")
 
@@ -202,8 +202,8 @@ def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
 
 
 def test_rows_of_spans_have_the_columns_and_readers_pickle():
-    counts = {"commits": 1, "records": 0, "holes": 0}
-    assert span_row(Span("c", None, None, 0, 1, 2), datetime.now(UTC), "read", 1, 2, **counts).schema == SCHEMA
+    went = Went(Span("c", None, None, 0, 1, 2), "read", 1, 2, commits=1, records=0, holes=0)
+    assert span_rows([went], datetime.now(UTC)).schema == SCHEMA
     source = KafkaGroupLogSource(BOOTSTRAP)
     for reader in (source.reader(source.schema()), source.streamReader(source.schema())):
         copied = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes
