@@ -17,6 +17,7 @@ import statistics
 import struct
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -194,7 +195,8 @@ def _record(number: int, version: int, key: dict[str, Any], value: dict[str, Any
 
 
 def _ours(cluster: Cluster, topic: str) -> int:
-    seen = LogWatcher(cluster, topic, TIMEOUT_MS).look()
+    with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
+        seen = watcher.look()
     asked: dict[str, Any] = {"read_at": datetime.now(UTC), "timeout_ms": TIMEOUT_MS, "pseudonyms": None, "topic": topic}
     spans = [Span("c", seen.cluster_id, seen.topic_id, partition, 0, end) for partition, end in seen.ends.items()]
     return sum(

@@ -73,7 +73,7 @@ class Reading:
             self._until[alias] = time.monotonic() + ASIDE_S
         elif self._once:
             raise error
-        log.warning("%s; reading goes on without it, and with it when it can", one_line(error))
+        log.warning("%s; this log is %s", one_line(error), f"left out for {ASIDE_S:.0f} s" if others else "tried again")
         self.query = self._start()
 
     def take_back(self) -> bool:

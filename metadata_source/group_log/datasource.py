@@ -287,8 +287,11 @@ class _Looks:
         return self._collect(places, None)
 
     def close(self) -> None:
-        """Wait for nobody."""
+        """Let go of the clusters, and wait for none of them."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        for alias, watcher in self._watchers.items():
+            if alias not in self._under_way:
+                watcher.close()
 
     def _collect(self, places: Mapping[str, Place], timeout_s: float | None) -> dict[str, _Seen]:
         for alias in self._watchers.keys() - self._under_way.keys():

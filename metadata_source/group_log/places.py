@@ -98,8 +98,6 @@ class Span:
     end: int
     remade: bool = False
     """The topic was deleted and made again: `end` is an offset of the new one."""
-    epoch: int = NO_EPOCH
-    """Leader epoch of the record before `start`, -1 where it is not known."""
 
     @property
     def truncated(self) -> bool:
@@ -218,14 +216,4 @@ def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span
         remade = is_remade(since.topic_id, until.topic_id)
         for partition, offset in since.next.items():
             if partition in until.next and (remade or until.next[partition] != offset):
-                ours = since.epochs.get(partition)
-                yield Span(
-                    cluster,
-                    until.cluster_id,
-                    until.topic_id,
-                    partition,
-                    offset,
-                    until.next[partition],
-                    remade,
-                    ours[-1][0] if ours else NO_EPOCH,
-                )
+                yield Span(cluster, until.cluster_id, until.topic_id, partition, offset, until.next[partition], remade)

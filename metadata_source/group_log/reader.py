@@ -19,7 +19,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicP
 
 from metadata_source.errors import GroupLogError
 from metadata_source.group_log.client import consumer
-from metadata_source.group_log.places import NO_EPOCH, is_remade
+from metadata_source.group_log.places import is_remade
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.protocol.group_records import LAST_MS, OFFSET_COMMITS, RECORDS, decode_records
 
@@ -151,7 +151,6 @@ class _At:
     def __init__(self, span: Span) -> None:
         self.span = span
         self.position = self.since = span.start
-        self.epoch = span.epoch
         self.commits = self.records = 0
 
     def pass_over(self, to: int) -> Iterator[Went]:
@@ -192,15 +191,9 @@ class _Reading:
             late = time.monotonic() > deadline
             if KafkaError.TOPIC_AUTHORIZATION_FAILED in errors.values():
                 raise GroupLogError("not_allowed", f"READ on topic {self._topic} is missing")
-            truncated = KafkaError._LOG_TRUNCATION  # noqa: SLF001
-            cut = [partition for partition in self._ahead if errors.get(partition) == truncated]
-            for partition in cut:
-                # The records before it are gone too. Where the log was cut off, the next look at it says.
-                self._lose(partition, self._ahead[partition].span.end)
-            if late or KafkaError._AUTO_OFFSET_RESET in errors.values():  # noqa: SLF001
-                self._look_into(late=late)
-            elif cut:
-                self._assign()
+            out_of_range = KafkaError._AUTO_OFFSET_RESET in errors.values()  # noqa: SLF001
+            if (late or out_of_range) and self._look_into(late=late):
+                deadline = time.monotonic() + timeout_s
         yield self._flush()
 
     def _flush(self) -> tuple[list[Any], list[Went]]:
@@ -210,11 +203,7 @@ class _Reading:
 
     def _assign(self) -> None:
         self._client.assign(
-            [
-                # librdkafka asks the leader whether it has the record before (KIP-320).
-                TopicPartition(self._topic, partition, at.position, leader_epoch=at.epoch)
-                for partition, at in self._ahead.items()
-            ]
+            [TopicPartition(self._topic, partition, at.position) for partition, at in self._ahead.items()]
         )
 
     def _next(self) -> list[Any]:
@@ -264,8 +253,7 @@ class _Reading:
         if count < len(messages):
             at.position = end
         elif messages:
-            epoch = messages[-1].leader_epoch()
-            at.position, at.epoch = messages[-1].offset() + 1, NO_EPOCH if epoch is None else epoch
+            at.position = messages[-1].offset() + 1
         for event in events:
             if event.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 at.position = min(end, max(at.position, event.offset()))
@@ -282,9 +270,9 @@ class _Reading:
         if to >= at.span.end:
             del self._ahead[partition]
 
-    def _look_into(self, *, late: bool) -> None:
-        """Find out why nothing comes: the log may have lost what is next. Raises GroupLogError where it is `late` and
-        not that.
+    def _look_into(self, *, late: bool) -> bool:
+        """Find out why nothing comes: the log may have lost what is next; return whether it has. Raises GroupLogError
+        where it is `late` and not that.
 
         Not by the consumer's own watermarks, which of a partition without a leader can be those of an empty one.
         """
@@ -301,12 +289,14 @@ class _Reading:
         for partition, to in resumed.items():
             self._lose(partition, to)
         if not resumed and late:
-            waiting = ", ".join(f"{partition} from offset {at.position} on" for partition, at in self._ahead.items())
-            raise GroupLogError("timeout", f"nothing came of {self._topic}, partition {waiting}")
+            at, others = next(iter(self._ahead.values())), len(self._ahead) - 1
+            where = f"partition {at.span.partition} of {self._topic}" + (f" and {others} more" if others else "")
+            raise GroupLogError("timeout", f"{where}: nothing came from offset {at.position} on")
         if not resumed:
             # Out of range, and yet there: a leader that does not have it yet. The client has given up on it.
             time.sleep(_WAIT_S)
         self._assign()
+        return bool(resumed)
 
     def _resumption(self, log: Log, at: _At, *, late: bool) -> int | None:
         """Return where to go on if the log has lost what is next; None if it has not, or if that is not known."""

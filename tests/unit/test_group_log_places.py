@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metadata_source.group_log.places import (
-    NO_EPOCH,
     OPEN,
     Lineage,
     Log,
@@ -104,7 +103,6 @@ def read(partition: Partition, place: Place, seen: list[tuple[int, int]], limit:
             del seen[span.end :]
         else:
             assert span.start == len(seen)
-            assert span.epoch in {NO_EPOCH, seen[-1][0] if seen else NO_EPOCH}
             seen += partition.log[span.start : span.end]
     return following, following == place
 
