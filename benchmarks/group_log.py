@@ -17,6 +17,7 @@ import statistics
 import struct
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -26,10 +27,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.aims import aim
 from local_cluster import LocalCluster
-from metadata_source.group_log.client import LogWatcher, consumer
+from metadata_source.group_log.client import consumer
 from metadata_source.group_log.datasource import KafkaGroupLogSource
 from metadata_source.group_log.places import Span
-from metadata_source.group_log.reader import read_span
+from metadata_source.group_log.reader import read_spans
+from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.wire import write_message
@@ -193,12 +195,13 @@ def _record(number: int, version: int, key: dict[str, Any], value: dict[str, Any
 
 
 def _ours(cluster: Cluster, topic: str) -> int:
-    seen = LogWatcher(cluster, topic, TIMEOUT_MS).look()
+    with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
+        seen = watcher.look()
     asked: dict[str, Any] = {"read_at": datetime.now(UTC), "timeout_ms": TIMEOUT_MS, "pseudonyms": None, "topic": topic}
+    spans = [Span("c", seen.cluster_id, seen.topic_id, partition, 0, end) for partition, end in seen.ends.items()]
     return sum(
         batch.num_rows - sum(record != "record" for record in batch["record"].to_pylist())
-        for partition, end in seen.ends.items()
-        for batch in read_span(cluster, Span("c", seen.cluster_id, seen.topic_id, partition, 0, end), **asked)
+        for batch in read_spans(cluster, spans, **asked)
     )
 
 

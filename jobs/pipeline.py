@@ -56,8 +56,9 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     stop = Event()
     with_pool(spark, "polls")
     queries = {poll_metadata.QUERY: poll_metadata.start(spark, config, once=False)}
-    if config.group_log is not None:
-        queries[read_group_log.QUERY] = read_group_log.start(spark, config, once=False)
+    reading = read_group_log.Reading(spark, config) if config.group_log is not None else None
+    if reading is not None:
+        queries[read_group_log.QUERY] = reading.query
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     history = Lasting("history", lambda: History(spark, config).catch_up, then=groups.wake)
     works = (history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
@@ -65,7 +66,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     for thread in threads:
         thread.start()
     try:
-        _watch(spark, config, queries, {poll_metadata.QUERY: history, read_group_log.QUERY: groups})
+        _watch(spark, queries, {poll_metadata.QUERY: history, read_group_log.QUERY: groups}, reading)
     finally:
         stop.set()
         for query in queries.values():
@@ -77,11 +78,14 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
 
 
 def _watch(
-    spark: SparkSession, config: Config, queries: dict[str, StreamingQuery], takers: Mapping[str, "Lasting"]
+    spark: SparkSession,
+    queries: dict[str, StreamingQuery],
+    takers: Mapping[str, "Lasting"],
+    reading: read_group_log.Reading | None,
 ) -> None:
     """Until a query ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
     seen: dict[str, int] = {}
-    while not _ended(spark, config, queries):
+    while not _ended(spark, queries, reading):
         found = {name: query.lastProgress for name, query in queries.items()}
         batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
         for name, _ in batches.items() - seen.items():
@@ -159,18 +163,22 @@ def _run_once(spark: SparkSession, config: Config) -> None:
         raise unread
 
 
-def _ended(spark: SparkSession, config: Config, queries: dict[str, StreamingQuery]) -> bool:
-    """Wait a while, and say whether a query has ended. One that waits for a cluster it was reading is started again."""
+def _ended(spark: SparkSession, queries: dict[str, StreamingQuery], reading: read_group_log.Reading | None) -> bool:
+    """Wait a while, and say whether a query has ended. The one that reads the logs is started again where it can be."""
     try:
-        return bool(spark.streams.awaitAnyTermination(LOOK_EVERY_S))  # type: ignore[arg-type]  # fractions, too
+        ended = bool(spark.streams.awaitAnyTermination(LOOK_EVERY_S))  # type: ignore[arg-type]  # fractions, too
+        if ended or reading is None or not reading.take_back():
+            return ended
     except StreamingQueryException as error:
-        read_group_log.outlast(error)
-        for name, query in queries.items():
-            if name != read_group_log.QUERY and not query.isActive:
-                query.awaitTermination()  # raises what it ended with
-        spark.streams.resetTerminated()
-        queries[read_group_log.QUERY] = read_group_log.start(spark, config, once=False)
-        return False
+        if reading is None:
+            raise
+        reading.outlast(error)
+    queries[read_group_log.QUERY] = reading.query
+    for name, query in queries.items():
+        if name != read_group_log.QUERY and not query.isActive:
+            query.awaitTermination()  # raises what it ended with
+    spark.streams.resetTerminated()
+    return False
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ spark-submit jobs/read_group_log.py --config FILE [--once]
 
 import logging
 import sys
+import time
+from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -12,36 +14,82 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
-from jobs.common.streams import append_stream
+from jobs.common.streams import append_stream, forget_planned
 from metadata_source.options import parse
 from schemas import bronze
 
 QUERY = "read_group_log"
 
+ASIDE_S = 120.0
+"""How long a cluster is left out after reading it has failed. If its brokers answer and its log cannot be read, each
+attempt costs the other clusters `requestTimeout`.
+"""
+
+LOOK_EVERY_S = 1.0
+"""How often the job looks whether a cluster has been left out for long enough."""
+
 log = logging.getLogger("kafka_metadata_history.read_group_log")
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
-    """Follow the logs; with `once`, read up to where they end now."""
-    while True:
+    """Follow the logs; with `once`, read up to where they end now. Raises at the end if a cluster was left out."""
+    reading = Reading(spark, config, once=once)
+    has_ended = False
+    while not has_ended:
         try:
-            start(spark, config, once=once).awaitTermination()
+            # PySpark's own annotation wants whole seconds.
+            has_ended = bool(reading.query.awaitTermination(LOOK_EVERY_S))  # type: ignore[arg-type]
+            if not has_ended and not once:
+                reading.take_back()
         except StreamingQueryException as error:
-            if once:
-                raise
-            outlast(error)
-        else:
-            return
+            reading.outlast(error)
+    if once and reading.failed is not None:
+        raise reading.failed
 
 
-def outlast(error: StreamingQueryException) -> None:
-    """Return if a new query can go on where the one that ended with `error` was: a cluster went away while it was read.
+class Reading:
+    """The query that reads the logs of all clusters, but for those that are left out since reading them failed.
 
-    The new one reads the same batch, and waits for the cluster without holding a task. Raises any other error.
+    A batch is of all clusters, and fails if one of them goes away while it is read. Then the batch is planned again,
+    without that cluster, whose place in its log stays: it holds up nobody else's log.
     """
-    if "[KAFKA_METADATA_GROUP_LOG]" not in str(error):
-        raise error
-    log.warning("%s; reading goes on when it can", one_line(error))
+
+    def __init__(self, spark: SparkSession, config: Config, *, once: bool = False) -> None:
+        """Start the query; with `once` it ends where the logs end now."""
+        self._spark, self._config, self._once = spark, config, once
+        self._until: dict[str, float] = {}
+        self.failed: StreamingQueryException | None = None
+        self.query = self._start()
+
+    def outlast(self, error: StreamingQueryException) -> None:
+        """Read on after the query has ended with `error`: reading a cluster failed. Raises any other error."""
+        alias = next((alias for alias in self._config.clusters if f": cluster {alias}: " in str(error)), None)
+        if alias is None or "[KAFKA_METADATA_GROUP_LOG]" not in str(error):
+            raise error
+        self.failed = error
+        others = self._config.clusters.keys() - self._until.keys() - {alias}
+        # Where the batch stays planned, a query without the cluster would take its records for lost.
+        if forget_planned(self._spark, self._config.checkpoint(QUERY)) and others:
+            self._until[alias] = time.monotonic() + ASIDE_S
+        elif self._once:
+            raise error
+        log.warning("%s; this log is %s", one_line(error), f"left out for {ASIDE_S:.0f} s" if others else "tried again")
+        self.query = self._start()
+
+    def take_back(self) -> bool:
+        """Start the query again if a cluster was left out for long enough; return whether it was."""
+        now = time.monotonic()
+        due = [alias for alias, until in self._until.items() if until <= now]
+        if due:
+            self.query.stop()
+            for alias in due:
+                del self._until[alias]
+            self.query = self._start()
+        return bool(due)
+
+    def _start(self) -> StreamingQuery:
+        clusters = {alias: own for alias, own in self._config.clusters.items() if alias not in self._until}
+        return start(self._spark, replace(self._config, clusters=clusters), once=self._once)
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:

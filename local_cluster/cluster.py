@@ -24,6 +24,7 @@ from local_cluster.ivy import kafka_jars
 from local_cluster.java import java_command
 from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import (
+    CONTROLLER,
     DATA,
     HOSTS,
     PLAINTEXT,

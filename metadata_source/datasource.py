@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-import queue
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +21,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import Options, parse
 from metadata_source.schedule import Offset, day_of, due_at, mint_stream, plan, ticks
+from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,9 +40,6 @@ _DECODERS: Final = 4
 """Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times the
 answer's bytes.
 """
-_QUEUED: Final = 8
-"""Batches of rows that wait for Spark to take them."""
-_STOP_SEEN_S: Final = 0.1
 
 
 class KafkaMetadataSource(DataSource):
@@ -225,7 +220,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
             del poll  # only its rows are held, and its place among the decoders goes to another after them
             yield from rows
 
-    yield from _in_threads(task.clusters, poll_once, threading.Event())
+    yield from in_threads(task.clusters, poll_once, threading.Event())
     if failed:
         aliases = [cluster.alias for cluster in task.clusters if cluster.alias in failed]
         raise PollError(
@@ -239,49 +234,7 @@ def _read_on_schedule(task: _Task) -> Iterator[pa.RecordBatch]:
     beat = ticks(task.scheduled_ms, _now_ms(), task.interval_ms, task.polls)
     decoders = threading.Semaphore(_DECODERS)
     stopped = threading.Event()
-    yield from _in_threads(
-        task.clusters, lambda cluster: _poll_on_beat(task, cluster, beat, decoders, stopped), stopped
-    )
-
-
-def _in_threads(
-    clusters: tuple[Cluster, ...], rows: Callable[[Cluster], Iterator[pa.RecordBatch]], stopped: threading.Event
-) -> Iterator[pa.RecordBatch]:
-    """Yield what `rows` yields for each cluster, each in a thread of its own, as it comes. Sets `stopped` at the end.
-
-    Nothing is made far ahead of whoever takes it: a thread whose batch finds no room waits with it.
-    """
-    batches: queue.Queue[pa.RecordBatch | None] = queue.Queue(_QUEUED)
-
-    def put(batch: pa.RecordBatch | None) -> None:
-        while not stopped.is_set():
-            with suppress(queue.Full):
-                batches.put(batch, timeout=_STOP_SEEN_S)
-                return
-
-    def follow(cluster: Cluster) -> None:
-        try:
-            for batch in rows(cluster):
-                put(batch)
-                del batch  # a part of tables that would be kept until the next poll
-        finally:
-            put(None)
-
-    with ThreadPoolExecutor(len(clusters), "kafka_metadata") as threads:
-        followers = [threads.submit(follow, cluster) for cluster in clusters]
-        try:
-            running = len(followers)
-            while running:
-                batch = batches.get()
-                if batch is None:
-                    running -= 1
-                else:
-                    yield batch
-        finally:
-            # Spark drops a read that it cancels: nobody waits for the rest of the beat then.
-            stopped.set()
-    for follower in followers:
-        follower.result()
+    yield from in_threads(task.clusters, lambda cluster: _poll_on_beat(task, cluster, beat, decoders, stopped), stopped)
 
 
 def _poll_on_beat(

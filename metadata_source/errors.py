@@ -64,8 +64,8 @@ class PollError(RuntimeError):
 class GroupLogError(RuntimeError):
     """The coordinators' log of a cluster that cannot be read.
 
-    `kind` is one stable word: unreachable, timeout, tls, authentication, not_allowed, wrong_cluster, no_leader,
-    options, protocol (of a token endpoint) or broker_error; `problem` one line without secrets.
+    `kind` is one stable word: not_allowed, no_leader, or one of those of a poll (see `metadata_source.poller`);
+    `problem` one line without secrets.
     """
 
     def __init__(self, kind: str, problem: str) -> None:

@@ -31,20 +31,17 @@ from metadata_source.outcomes import failed, outcome_of
 from metadata_source.protocol import group_messages as messages
 from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_one
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
-from metadata_source.protocol.metadata import NO_UUID
-from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.values import uuid_text
-from metadata_source.questions import TableQuestion, check
+from metadata_source.questions import TableQuestion, TopicQuestion, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from metadata_source.protocol.group_messages import Api
-    from metadata_source.questions import Question
+    from metadata_source.questions import AnyQuestion
     from metadata_source.transport import Address
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
-_FIRST_WITHOUT_CREATION: Final = 4
 _GROUPS_A_REQUEST: Final = 200
 _LOADING_BEGINS_S: Final = 1.0
 _CLASSIC: Final = "classic"
@@ -68,7 +65,7 @@ class Visits(Protocol):
     def deadline(self) -> float:
         """When all asking must have ended."""
 
-    def ask(self, address: Address, question: Question | TableQuestion, deadline: float) -> Any:
+    def ask(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
         """Return the response, by a deadline that is not after the one of all. Raises PollError."""
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
@@ -144,18 +141,13 @@ def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tup
     """Return the partitions of the offsets topic that a broker leads by its own word, with epochs, and all that there
     are.
     """
-    fields = {
-        "topics": [{"topic_id": NO_UUID, "name": _OFFSETS_TOPIC}],
-        "allow_auto_topic_creation": False,
-        "include_cluster_authorized_operations": False,
-        "include_topic_authorized_operations": False,
-    }
-    question = TableQuestion(METADATA_REQUEST, METADATA_RESPONSE, fields, lowest=_FIRST_WITHOUT_CREATION)
-    (topic,) = visits.ask(broker.address, question, deadline)["topics"]
-    led = (each for each in topic["partitions"] if each["leader_id"] == broker.broker_id)
+    metadata = visits.ask(broker.address, TopicQuestion(_OFFSETS_TOPIC), deadline)
+    partitions = metadata.partitions.select(["partition", "leader", "leader_epoch"]).to_pylist()
     return (
-        frozenset((each["partition_index"], each["leader_epoch"]) for each in led),
-        frozenset(each["partition_index"] for each in topic["partitions"]),
+        frozenset(
+            (each["partition"], each["leader_epoch"]) for each in partitions if each["leader"] == broker.broker_id
+        ),
+        frozenset(each["partition"] for each in partitions),
     )
 
 

@@ -120,7 +120,7 @@ def filtered(metadata: ClusterMetadata, topic_filter: TopicFilter) -> ClusterMet
     if topic_filter.pattern is not None:
         covered = pc.match_substring_regex(names, whole_name(topic_filter.pattern))
     elif topic_filter.topics is not None:
-        covered = pc.is_in(names, pa.array(topic_filter.topics))
+        covered = pc.is_in(names, pa.array(topic_filter.topics, pa.string()))
     else:
         return metadata
     return with_topics(metadata, covered)

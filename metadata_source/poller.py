@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from metadata_source.enrichment import Subject
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.questions import Question, TableQuestion
+    from metadata_source.questions import AnyQuestion, Question
 
 _METADATA: Final = 3
 _DESCRIBE_TOPIC_PARTITIONS: Final = 75
@@ -152,7 +152,8 @@ class _Memory:
     """Kind of enrichment -> when the poll was due that it was last asked with, ms."""
 
 
-# One entry a cluster that this worker ever polled; each is used by one thread at a time.
+# One entry a cluster that this worker ever polled, and a filter: with it another image of the cluster is known. Each is
+# used by one thread at a time.
 _memories: dict[tuple[object, ...], _Memory] = {}
 
 
@@ -179,7 +180,7 @@ class Poller:
         self._timeout_s = request_timeout_ms / 1000
         # A broker that hangs must not take the next poll its time.
         self._patience_s = math.inf if interval_ms is None else interval_ms / 1000 * _PATIENCE
-        self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers), _Memory())
+        self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers, topic_filter), _Memory())
         self._connections: dict[Address, Connection] = {}
         self._connection: Connection | None = None
         """The one over which the last good answer came."""
@@ -355,7 +356,7 @@ class Poller:
             return f"throttled by the broker for another {wait:.1f} s"
         return None
 
-    def ask(self, question: Question, deadline: float) -> Any:
+    def ask(self, question: AnyQuestion, deadline: float) -> Any:
         """Ask over the connection of the poll before. Raises PollError; then the connection is closed, if it is of no
         use.
         """
@@ -376,7 +377,7 @@ class Poller:
         return Connection(self._cluster, address, deadline)
 
     def ask_over(
-        self, connection: Connection, question: Question | TableQuestion, deadline: float, close: Callable[[], None]
+        self, connection: Connection, question: AnyQuestion, deadline: float, close: Callable[[], None]
     ) -> Any:
         """Ask over a connection, once the broker's throttling allows. Raises PollError, after `close` if it is of no
         use then.
@@ -581,7 +582,7 @@ class _Visits:
     deadline: float
     connections: dict[Address, Connection] = field(default_factory=dict)
 
-    def ask(self, address: Address, question: Question | TableQuestion, deadline: float) -> Any:
+    def ask(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
         if address not in self.connections:
             self.connections[address] = self.poller.visit(address, deadline)
         return self.poller.ask_over(

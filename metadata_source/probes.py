@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import FetchRequest
 
 from metadata_source import questions
 from metadata_source.errors import PollError
@@ -30,9 +29,6 @@ LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COOR
 GROUP_ID_NOT_FOUND."""
 _TIMEOUT_S: Final = 10.0
 _NO_GROUP: Final = "kafka-metadata-history-probe"
-_LAST_WITH_TOPIC_NAMES: Final = 12
-_FAR: Final = 2**62
-"""An offset that no log has: a fetch brings no records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +107,7 @@ class Prober:
         return int(group.error_code)
 
     def _group_log(self) -> int:
-        topic = FetchRequest.FetchTopic
-        partition = topic.FetchPartition(partition=0, fetch_offset=_FAR, partition_max_bytes=1)
-        fields = {
-            "max_wait_ms": 0,
-            "min_bytes": 0,
-            "max_bytes": 1,
-            "topics": [topic(topic="__consumer_offsets", partitions=[partition])],
-            "forgotten_topics_data": [],
-        }
-        response = self._ask(Question(FetchRequest, fields, highest=_LAST_WITH_TOPIC_NAMES))
-        if response.error_code:
-            return int(response.error_code)
-        partitions = [partition for answered in response.responses for partition in answered.partitions]
-        if not partitions:
-            # KIP-219: a broker that throttles answers a fetch at once, with nothing in it.
-            raise PollError("broker_error", f"throttled by the broker for {response.throttle_time_ms} ms")
-        return int(partitions[0].error_code)
+        return questions.fetch_error(self._ask(questions.read_probe("__consumer_offsets")))
 
     def _ask(self, question: Question) -> Any:
         """Send a request and return its response. Raises PollError."""

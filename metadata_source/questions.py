@@ -7,9 +7,10 @@ it forwards (KRaft), or says that it is not the controller (ZooKeeper).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import pyarrow.compute as pc
 from kafka.protocol.admin import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
@@ -17,8 +18,11 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
+from kafka.protocol.consumer import FetchRequest
 
 from metadata_source.errors import PollError, ProtocolError
+from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
+from metadata_source.protocol.spec import METADATA_REQUEST
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.transport import error_name, format_address
@@ -26,6 +30,7 @@ from metadata_source.transport import error_name, format_address
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.protocol.spec import Message
     from metadata_source.transport import Connection
 
@@ -38,6 +43,11 @@ PAGE_PARTITIONS: Final = 2_000
 """The most partitions that brokers put into one answer (`max.request.partition.size.limit`, unless set lower)."""
 
 _UNSUPPORTED_VERSION: Final = 35
+_FIRST_BY_NAME: Final = 10
+"""Metadata's first version of Kafka 2.8."""
+_LAST_WITH_TOPIC_NAMES: Final = 12
+_FAR: Final = 2**62
+"""An offset that no log has: a fetch brings no records."""
 _TOPIC: Final = 2
 """ConfigResource.Type.TOPIC."""
 _TOPICS_A_REQUEST: Final = 500
@@ -108,12 +118,64 @@ class TableQuestion:
             raise PollError("protocol", f"{format_address(connection.address)}: {error}") from None
 
 
-def ask(connection: Connection, question: Question | TableQuestion, deadline: float) -> Any:
+@dataclass(frozen=True, slots=True)
+class TopicQuestion:
+    """Metadata of one topic, with its authorized operations; it never creates the topic.
+
+    Up to Kafka 2.7 a broker that is asked for an internal topic by name creates it, though the request says not to
+    (KafkaApis.createInternalTopic). Such a broker is asked for all topics.
+    """
+
+    topic: str
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the request."""
+        return METADATA_REQUEST.name
+
+    @property
+    def versions(self) -> tuple[int, int, int]:
+        """API key, first and last version."""
+        return METADATA_REQUEST.api_key, 0, METADATA_REQUEST.last_version
+
+    def body(self, version: int) -> bytes:
+        """Return the request's body."""
+        fields = {
+            "topics": [{"topic_id": NO_UUID, "name": self.topic}] if version >= _FIRST_BY_NAME else None,
+            "allow_auto_topic_creation": False,
+            "include_cluster_authorized_operations": False,
+            "include_topic_authorized_operations": True,
+        }
+        return encode_request(version) if version == 0 else write_message(METADATA_REQUEST, version, fields)
+
+    def put(self, connection: Connection, version: int, deadline: float) -> ClusterMetadata:
+        """Return the answer, without other topics. Raises PollError."""
+        answer = connection.request(
+            METADATA_REQUEST.api_key,
+            version,
+            self.body(version),
+            flexible=METADATA_REQUEST.flexible(version),
+            deadline=deadline,
+        )
+        try:
+            metadata = decode_response(answer.body, version)
+        except ProtocolError as error:
+            raise PollError("protocol", f"{format_address(connection.address)}: {error}") from None
+        topics, partitions = (
+            table.filter(pc.equal(table["topic"], self.topic)) for table in (metadata.topics, metadata.partitions)
+        )
+        return replace(metadata, topics=topics, partitions=partitions)
+
+
+AnyQuestion: TypeAlias = Question | TableQuestion | TopicQuestion
+
+
+def ask(connection: Connection, question: AnyQuestion, deadline: float) -> Any:
     """Return the response. Raises PollError, as `version` and `Connection.ask`."""
     return question.put(connection, version(connection, question), deadline)
 
 
-def version(connection: Connection, question: Question | TableQuestion) -> int:
+def version(connection: Connection, question: AnyQuestion) -> int:
     """Return the version to ask in. Raises PollError (`unsupported_version`) if there is none."""
     api_key, lowest, highest = question.versions
     first, last = connection.api_versions.get(api_key, (0, -1))
@@ -179,3 +241,28 @@ def topic_partitions(topics: Sequence[str], cursor: tuple[str, int] | None) -> Q
         "cursor": None if cursor is None else at(topic_name=cursor[0], partition_index=cursor[1]),
     }
     return Question(DescribeTopicPartitionsRequest, fields)
+
+
+def read_probe(topic: str) -> Question:
+    """A fetch of no records. Brokers check permissions before anything else: its error says whether READ is missing."""
+    fetched = FetchRequest.FetchTopic
+    partition = fetched.FetchPartition(partition=0, fetch_offset=_FAR, partition_max_bytes=1)
+    fields = {
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": 1,
+        "topics": [fetched(topic=topic, partitions=[partition])],
+        "forgotten_topics_data": [],
+    }
+    return Question(FetchRequest, fields, highest=_LAST_WITH_TOPIC_NAMES)
+
+
+def fetch_error(response: Any) -> int:
+    """Return the error that `read_probe` was answered with, 0 for none. Raises PollError if it was not answered."""
+    if response.error_code:
+        return int(response.error_code)
+    partitions = [partition for answered in response.responses for partition in answered.partitions]
+    if not partitions:
+        # KIP-219: a broker that throttles answers a fetch at once, with nothing in it.
+        raise PollError("broker_error", f"throttled by the broker for {response.throttle_time_ms} ms")
+    return int(partitions[0].error_code)

@@ -175,4 +175,8 @@ def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Differen
 
 
 def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMetadata:
-    return metadata if names is None else with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names)))
+    return (
+        metadata
+        if names is None
+        else with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names, pa.string())))
+    )

@@ -201,9 +201,8 @@ GROUP_LOG_KEY = (
         "record | read (what a batch went through: offset up to next_offset) | lost (offset up to next_offset was "
         "gone before it "
         "could be read: the log begins later; or its cluster was taken out of the configuration just before) | "
-        "truncated (the log "
-        "ended before offset, which had been read: an unclean election, or the topic was made again; reading goes on "
-        "at next_offset).",
+        "truncated (what had been read up to offset is the log's up to next_offset alone: an unclean election, or the "
+        "topic was made again; reading goes on at next_offset).",
         nullable=False,
     ),
     Column("cluster_id", "string", "Kafka's id of the cluster; null where the brokers did not say."),

@@ -43,7 +43,8 @@ def fetch_jars(organisation: str, module: str, revision: str, folder: Path, *, t
 def kafka_jars(version: str) -> list[Path]:
     """The jars of a Kafka broker, with a logger: Kafka's own packages bring only the interface (slf4j-api).
 
-    With Kafka 2.8 comes log4j, without a configuration: SLF4J would take it for the logger, and nothing would be logged.
+    With Kafka 2.8 comes log4j, without a configuration: SLF4J would take it for the logger, and nothing would be
+    logged.
     """
     jars = fetch_jars("org.apache.kafka", "kafka_2.13", version, JARS / f"kafka-{version}")
     jars = [jar for jar in jars if not jar.name.startswith("slf4j-log4j12-")]

@@ -1,12 +1,13 @@
-"""The Spark data source `kafka_group_log`: one Spark partition for each partition of `__consumer_offsets`, by offset.
+"""The Spark data source `kafka_group_log`: `__consumer_offsets` of many clusters, by offset.
 
-The driver says how far a batch goes, executors read it. Kafka clients and pyarrow are imported where they are used,
-since Spark imports this module to look up names.
+The driver says how far a batch goes, executors read it; a Spark partition is what one task reads of some clusters.
+Kafka clients and pyarrow are imported where they are used, since Spark imports this module to look up names.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import GroupLogError, OptionsError
-from metadata_source.group_log.places import Place, Span, advance, spans
+from metadata_source.group_log.places import Place, Span, advance, found, spans
+from metadata_source.group_log.tasks import grouped
 from metadata_source.options import parse_group_log
+from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from metadata_source.group_log.places import Log
     from metadata_source.options import Cluster, GroupLogOptions
+    from metadata_source.pseudonyms import Pseudonyms
 
 log = logging.getLogger("kafka_metadata_history.group_log")
 
@@ -37,8 +41,6 @@ _PATIENCE_S: Final = 1.0
 """So long a cluster that is slow to say where its log ends holds up the others, and so long is waited when nothing is
 new.
 """
-_AGAIN_S: Final = 10.0
-"""Between two looks at clusters that a planned batch waits for."""
 
 
 class KafkaGroupLogSource(DataSource):
@@ -82,11 +84,13 @@ class KafkaGroupLogSource(DataSource):
 
 @dataclass(frozen=True)
 class _Task(InputPartition):
-    """A span, when it was asked for, and how to reach its cluster; None where nothing says that any more."""
+    """Spans by alias, when they were asked for, and how to reach their clusters; without those that nothing names any
+    more.
+    """
 
-    span: Span
+    spans: Mapping[str, Sequence[Span]]
     read_at: datetime
-    cluster: Cluster | None
+    clusters: Mapping[str, Cluster]
     topic: str
     request_timeout_ms: int
     client_hash_key: str | None
@@ -97,34 +101,53 @@ def _tasks(between: Iterable[Span], options: GroupLogOptions, topic: str) -> lis
     # By one clock for all executors: what is read after a truncation is told from what was before by it.
     now = datetime.now(UTC)
     return [
-        _Task(span, now, clusters.get(span.cluster), topic, options.request_timeout_ms, options.client_hash_key)
-        for span in between
+        _Task(
+            together,
+            now,
+            {alias: clusters[alias] for alias in together if alias in clusters},
+            topic,
+            options.request_timeout_ms,
+            options.client_hash_key,
+        )
+        for together in grouped(between)
     ]
 
 
 def _read(task: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a span. Spark asks for None where a batch has no task."""
-    from metadata_source.group_log.reader import read_span, span_row  # noqa: PLC0415
+    """Yield the rows of a task, its clusters side by side. Spark asks for None where a batch has no task."""
     from metadata_source.pseudonyms import Pseudonyms  # noqa: PLC0415
 
     if not isinstance(task, _Task):
         return
-    if task.span.truncated or task.cluster is None:
-        became = "truncated" if task.span.truncated else "lost"
-        yield span_row(task.span, task.read_at, became, task.span.start, task.span.end)
-        return
     pseudonyms = None if task.client_hash_key is None else Pseudonyms.of_reference(task.client_hash_key)
+    yield from in_threads(list(task.spans), lambda alias: _read_cluster(task, alias, pseudonyms), threading.Event())
+
+
+def _read_cluster(task: _Task, alias: str, pseudonyms: Pseudonyms | None) -> Iterator[pa.RecordBatch]:
+    from metadata_source.group_log.reader import Went, read_spans, span_rows  # noqa: PLC0415
+
+    cluster = task.clusters.get(alias)
+    there = [span for span in task.spans[alias] if not span.truncated and cluster is not None]
+    gone = [
+        Went(span, "truncated" if span.truncated else "lost", span.start, span.end)
+        for span in task.spans[alias]
+        if span not in there
+    ]
+    if gone:
+        yield span_rows(gone, task.read_at)
+    if not there or cluster is None:
+        return
     try:
-        yield from read_span(
-            task.cluster,
-            task.span,
+        yield from read_spans(
+            cluster,
+            there,
             read_at=task.read_at,
             timeout_ms=task.request_timeout_ms,
             pseudonyms=pseudonyms,
             topic=task.topic,
         )
     except GroupLogError as error:
-        raise _of_cluster(task.span.cluster, error) from None
+        raise _of_cluster(alias, error) from None
 
 
 def _of_cluster(alias: str, error: GroupLogError) -> GroupLogError:
@@ -141,7 +164,7 @@ class _BatchReader(DataSourceReader):
     def partitions(self) -> list[_Task]:
         looks = _Looks(self._options, self._topic)
         try:
-            logs = looks.finished(known=())
+            logs = looks.finished({})
         finally:
             looks.close()
         if looks.failed:
@@ -149,7 +172,7 @@ class _BatchReader(DataSourceReader):
         start: dict[str, Place] = {}
         end: dict[str, Place] = {}
         for alias, seen in logs.items():
-            start[alias] = Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
+            start[alias] = found(seen.log, seen.first)
             end[alias] = advance(start[alias], seen.log)
         return _tasks(spans(start, end), self._options, self._topic)
 
@@ -168,8 +191,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._topic = topic
         self._looks: _Looks | None = None
+        self._available_now = False
         self._available: dict[str, _Seen] | None = None
-        self._planned: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_looks": None}
@@ -180,7 +203,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read up to where the logs end now."""
-        self._available = self._looking().finished(known=())
+        self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
         """Return the end of the next batch; if nothing is new, after a while.
@@ -189,7 +212,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         whenever it is run again, so that its beginning has to stand in one.
         """
         places = {alias: Place.from_json(place) for alias, place in start.items()}
-        logs = self._looking().ready(known=places) if self._available is None else self._available
+        if not self._available_now:
+            logs = self._looking().ready(places)
+        elif self._available is None:
+            logs = self._available = self._looking().finished(places)
+        else:
+            logs = self._available
         end = dict(places)
         for alias, seen in logs.items():
             if (place := places.get(alias)) is not None:
@@ -197,25 +225,18 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             elif seen.log.whole:
                 # Not a partition later: one that is new to a place begins with its first record, wherever others were
                 # to begin.
-                end[alias] = Place(seen.log.cluster_id, seen.log.topic_id, seen.first)
-        if end == places and self._available is None:
+                end[alias] = found(seen.log, seen.first)
+        if end == places and not self._available_now:
             # Returning at once would make Spark ask again 67 times a second.
             time.sleep(_PATIENCE_S)
-        self._planned = {alias: place.to_json() for alias, place in end.items()}
-        return self._planned
+        return {alias: place.to_json() for alias, place in end.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Task]:
-        """Return a batch's tasks, one for each partition that has something new."""
-        between = list(
-            spans(
-                {alias: Place.from_json(place) for alias, place in start.items()},
-                {alias: Place.from_json(place) for alias, place in end.items()},
-            )
+        """Return a batch's tasks."""
+        between = spans(
+            {alias: Place.from_json(place) for alias, place in start.items()},
+            {alias: Place.from_json(place) for alias, place in end.items()},
         )
-        if end != self._planned and self._available is None:
-            # Planned before a restart: a cluster may be gone meanwhile, and waiting here holds nobody's slot.
-            configured = {cluster.alias for cluster in self._options.clusters}
-            self._await({span.cluster for span in between if not span.truncated} & configured)
         return _tasks(between, self._options, self._topic)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -225,11 +246,6 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Let go of the clusters."""
         if self._looks is not None:
             self._looks.close()
-
-    def _await(self, needed: set[str]) -> None:
-        while missing := needed - self._looking().finished(known=needed).keys():
-            log.warning("a batch that was planned before waits for clusters: %s", ", ".join(sorted(missing)))
-            time.sleep(_AGAIN_S)
 
     def _looking(self) -> _Looks:
         if self._looks is None:
@@ -252,7 +268,7 @@ class _Looks:
     """
 
     def __init__(self, options: GroupLogOptions, topic: str) -> None:
-        from metadata_source.group_log.client import LogWatcher  # noqa: PLC0415
+        from metadata_source.group_log.watcher import LogWatcher  # noqa: PLC0415
 
         self.failed: dict[str, GroupLogError] = {}
         self._starting = options.starting
@@ -262,23 +278,24 @@ class _Looks:
         self._threads = ThreadPoolExecutor(len(self._watchers), "kafka_group_log")
         self._under_way: dict[str, Future[_Seen]] = {}
 
-    def ready(self, known: Collection[str]) -> dict[str, _Seen]:
-        """Return what clusters say that answer soon, or that have answered since the last time. `known`
-        have a place.
-        """
-        return self._collect(known, _PATIENCE_S)
+    def ready(self, places: Mapping[str, Place]) -> dict[str, _Seen]:
+        """Return what clusters say that answer soon, or that have answered since the last time."""
+        return self._collect(places, _PATIENCE_S)
 
-    def finished(self, known: Collection[str]) -> dict[str, _Seen]:
+    def finished(self, places: Mapping[str, Place]) -> dict[str, _Seen]:
         """Return what all clusters say that answer at all."""
-        return self._collect(known, None)
+        return self._collect(places, None)
 
     def close(self) -> None:
-        """Wait for nobody."""
+        """Let go of the clusters, and wait for none of them."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        for alias, watcher in self._watchers.items():
+            if alias not in self._under_way:
+                watcher.close()
 
-    def _collect(self, known: Collection[str], timeout_s: float | None) -> dict[str, _Seen]:
+    def _collect(self, places: Mapping[str, Place], timeout_s: float | None) -> dict[str, _Seen]:
         for alias in self._watchers.keys() - self._under_way.keys():
-            self._under_way[alias] = self._threads.submit(self._look, alias, alias not in known)
+            self._under_way[alias] = self._threads.submit(self._look, alias, places.get(alias))
         done, _ = wait(self._under_way.values(), timeout_s)
         seen = {}
         for alias in [alias for alias, look in self._under_way.items() if look in done]:
@@ -299,11 +316,11 @@ class _Looks:
         else:
             self.failed[alias] = error
 
-    def _look(self, alias: str, is_new: bool) -> _Seen:
+    def _look(self, alias: str, place: Place | None) -> _Seen:
         watcher = self._watchers[alias]
         try:
-            seen = watcher.look()
-            return _Seen(seen, watcher.starting(seen, self._starting) if is_new and seen.whole else {})
+            seen = watcher.look(place)
+            return _Seen(seen, watcher.starting(seen, self._starting) if place is None and seen.whole else {})
         except GroupLogError as error:
             raise _of_cluster(alias, error) from None
 

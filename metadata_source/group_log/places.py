@@ -1,24 +1,40 @@
 """How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks Kafka.
 
-A place goes back only where the log did: that is a span to be recorded, not to be read.
+A place is, for each partition, an offset and the leader epochs of the records before it (KIP-320). An offset alone does
+not tell a log that lost its end to an unclean election and has grown again. A place goes back only where the log did:
+that is a span to be recorded, not to be read.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+Lineage: TypeAlias = tuple[tuple[int, int], ...]
+"""Leader epochs of a partition's records, oldest first, each with the offset at which it ends. Older ones may lack:
+of those before the first nothing is known. Empty: no epoch is known.
+"""
+
+OPEN: Final = 2**63 - 1
+"""Where the leader's own epoch ends."""
+NO_EPOCH: Final = -1
+_KEPT_EPOCHS: Final = 4
+"""How many leader epochs of a partition a place keeps."""
+_ASKED_EPOCHS: Final = 16
+"""How far back a leader is asked for epochs of which one is known here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a cluster says of its log: each partition's first offset and the one after its last; `topic_id` is None
-    without a log.
+    """What a cluster says of its log: each partition's first offset and the one after its last, and its newest leader
+    epochs.
 
-    A partition of `partitions` that `begins` and `ends` lack has no leader: nothing is known of its offsets.
+    No partitions: there is no log. `topic_id` is None before Kafka 2.8. A partition of `partitions` that `begins` and
+    `ends` lack has no leader: nothing is known of its offsets. One that `epochs` lacks has a leader that does not tell.
     """
 
     cluster_id: str | None
@@ -26,6 +42,7 @@ class Log:
     partitions: frozenset[int] = frozenset()
     begins: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
+    epochs: Mapping[int, Lineage] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -35,22 +52,36 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stream goes on in one cluster's log: `next` maps a partition to an offset."""
+    """Where a stream goes on in one cluster's log: `next` maps a partition to an offset, `epochs` to the leader epochs
+    of the records before it.
+    """
 
     cluster_id: str | None
     topic_id: str | None
     next: Mapping[int, int]
+    epochs: Mapping[int, Lineage] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the place as Spark's offset carries it."""
-        offsets = {str(partition): offset for partition, offset in sorted(self.next.items())}
-        return {"cluster_id": self.cluster_id, "topic_id": self.topic_id, "next": offsets}
+        return {
+            "cluster_id": self.cluster_id,
+            "topic_id": self.topic_id,
+            "next": {str(partition): offset for partition, offset in sorted(self.next.items())},
+            "epochs": {str(partition): lineage for partition, lineage in sorted(self.epochs.items())},
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Place:
-        """Return the place that `to_json` wrote."""
-        offsets = {int(partition): int(offset) for partition, offset in value["next"].items()}
-        return cls(value["cluster_id"], value["topic_id"], offsets)
+        """Return the place that `to_json` wrote. Without `epochs`, as it was once written, no epoch is known."""
+        return cls(
+            value["cluster_id"],
+            value["topic_id"],
+            {int(partition): int(offset) for partition, offset in value["next"].items()},
+            {
+                int(partition): tuple((int(epoch), int(end)) for epoch, end in lineage)
+                for partition, lineage in value.get("epochs", {}).items()
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +105,104 @@ class Span:
         return self.remade or self.end < self.start
 
 
+def is_remade(before: str | None, now: str | None) -> bool:
+    """Whether a topic's ids are those of two topics. A cluster that is upgraded to Kafka 2.8 gives its topics ids."""
+    return None not in {before, now} and before != now
+
+
+def is_short(ours: Lineage, theirs: Lineage) -> bool:
+    """Whether a leader is to be asked for an older epoch than those of `theirs`, to compare its log with ours."""
+    if not theirs or theirs[0][0] <= 0 or len(theirs) >= _ASKED_EPOCHS:
+        return False
+    return _common(ours, theirs) is None and (not ours or theirs[0][0] > ours[0][0])
+
+
+def older(theirs: Lineage, epoch: int, end: int, begin: int) -> Lineage:
+    """Return `theirs` with the leader's answer to OffsetForLeaderEpoch for the epoch before its first.
+
+    A leader that knows no epoch at all (-1) tells nothing. Nothing of an epoch that ends where the log begins is in it.
+    """
+    if epoch == NO_EPOCH:
+        return ()
+    return ((epoch if end > begin else NO_EPOCH, end), *theirs)
+
+
+def _common(ours: Lineage, theirs: Lineage) -> int | None:
+    """Return the offset up to which two logs hold the same records; None if they have no known epoch in common.
+
+    All records of an epoch were written by its one leader, to a log that was the same before: of the last epoch that
+    both have, and of all before it, both have the same, up to where the first of them ends (KIP-101).
+    """
+    ends = dict(theirs)
+    return next((min(end, ends[epoch]) for epoch, end in reversed(ours) if epoch in ends), None)
+
+
+def _agreed(place: Place, log: Log, partition: int) -> int:
+    """Return the offset up to which what was read of a partition is still the log's."""
+    offset, begin = place.next[partition], log.begins[partition]
+    ours, theirs = place.epochs.get(partition, ()), log.epochs.get(partition, ())
+    if offset > begin and ours and theirs:
+        common = _common(ours, theirs)
+        # Without a common epoch nobody knows where they parted: all there is is read again.
+        offset = begin if common is None else min(offset, common)
+    return min(offset, log.ends[partition])
+
+
+def _lineage(ours: Lineage, theirs: Lineage, offset: int) -> Lineage:
+    """Return the epochs of the records before `offset`, which the log has as the leader says."""
+    theirs = tuple(each for each in theirs if each[0] != NO_EPOCH)
+    if not theirs:
+        return ()
+    known = [each for each in ours if each[0] < theirs[0][0]] + list(theirs)
+    begun = [0, *(end for _, end in known)]
+    return tuple(
+        (epoch, min(end, offset)) for (epoch, end), begin in zip(known, begun, strict=False) if begin < offset
+    )[-_KEPT_EPOCHS:]
+
+
+def found(log: Log, first: Mapping[int, int]) -> Place:
+    """Return the place at which the reading of a log begins: the offsets `first`."""
+    epochs = {partition: _lineage((), log.epochs.get(partition, ()), offset) for partition, offset in first.items()}
+    return Place(log.cluster_id, log.topic_id, first, _known(epochs))
+
+
 def advance(place: Place, log: Log, limit: int | None = None) -> Place:
     """Return the place at the end of the next batch: some `limit` offsets on, all partitions together, and at least one
     of each.
 
     A partition that is new has its first offset as its place. One without a leader keeps its place.
     """
-    if log.topic_id is None:
+    if not log.partitions:
         return place
-    if place.next and place.topic_id != log.topic_id:
-        return Place(log.cluster_id, log.topic_id, log.begins) if log.whole else place
+    if place.next and is_remade(place.topic_id, log.topic_id):
+        return found(log, log.begins) if log.whole else place
+    led = [partition for partition in log.begins if partition in log.ends]
+    agreed = {partition: _agreed(place, log, partition) for partition in led if partition in place.next}
+    # Where the log was cut off before its place, the place goes back, and the next batch reads on from there.
+    following = {partition: offset for partition, offset in agreed.items() if offset < place.next[partition]}
     # What is gone before it could be read takes nobody's time.
-    begins = {
-        partition: max(place.next.get(partition, 0), begin)
-        for partition, begin in log.begins.items()
-        if partition in log.ends
-    }
-    left = {
-        partition: max(0, log.ends[partition] - begins[partition]) for partition in begins if partition in place.next
-    }
+    begins = {partition: max(place.next.get(partition, 0), log.begins[partition]) for partition in led}
+    left = {partition: log.ends[partition] - begins[partition] for partition in agreed.keys() - following.keys()}
     share = 1.0 if limit is None else min(1.0, limit / max(1, sum(left.values())))
-    # Where the log ends before its place, the place goes back.
-    following = {
+    following |= {
         partition: min(log.ends[partition], begins[partition] + max(1, math.ceil(todo * share)))
         for partition, todo in left.items()
     }
-    return Place(log.cluster_id, log.topic_id, {**begins, **place.next, **following})
+    following = {**begins, **following}
+    epochs = {
+        partition: _lineage(place.epochs.get(partition, ()), log.epochs.get(partition, ()), offset)
+        for partition, offset in following.items()
+    }
+    return Place(
+        log.cluster_id,
+        log.topic_id or place.topic_id,
+        {**place.next, **following},
+        _known({**place.epochs, **epochs}),
+    )
+
+
+def _known(epochs: Mapping[int, Lineage]) -> dict[int, Lineage]:
+    return {partition: lineage for partition, lineage in epochs.items() if lineage}
 
 
 def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span]:
@@ -110,7 +213,7 @@ def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span
         since = start.get(cluster)
         if since is None:
             continue
-        remade = since.topic_id != until.topic_id
+        remade = is_remade(since.topic_id, until.topic_id)
         for partition, offset in since.next.items():
             if partition in until.next and (remade or until.next[partition] != offset):
                 yield Span(cluster, until.cluster_id, until.topic_id, partition, offset, until.next[partition], remade)

@@ -8,6 +8,7 @@ import shutil
 import struct
 import time
 from collections import Counter
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,17 +24,18 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from jobs import read_group_log
 from jobs.common.commit import replace_rows
 from jobs.common.config import load
 from jobs.common.upkeep import expire_bronze
 from metadata_source.errors import GroupLogError
-from metadata_source.group_log.client import GROUP_ID, LogWatcher
+from metadata_source.group_log.client import GROUP_ID
 from metadata_source.group_log.datasource import TOPIC, KafkaGroupLogSource
-from metadata_source.group_log.places import Place, Span, advance, spans
-from metadata_source.group_log.reader import SCHEMA, read_span
+from metadata_source.group_log.places import Place, Span, advance, found, spans
+from metadata_source.group_log.reader import SCHEMA, read_spans
+from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
 from schemas.lake import ensure_tables
@@ -54,7 +56,8 @@ def reach(servers: str, **options: str) -> Cluster:
 
 
 def look(cluster: Cluster, topic: str = RAW, timeout_ms: int = 10_000):
-    return LogWatcher(cluster, topic, timeout_ms).look()
+    with closing(LogWatcher(cluster, topic, timeout_ms)) as watcher:
+        return watcher.look()
 
 
 def place(seen, **offsets: int) -> Place:
@@ -67,8 +70,12 @@ def rows_of(cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms
 
 
 def rows_of_span(cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int = 10_000) -> list[dict]:
+    return rows_of_spans(cluster, [span], topic, timeout_ms)
+
+
+def rows_of_spans(cluster: Cluster, between: list[Span], topic: str, timeout_ms: int = 10_000) -> list[dict]:
     batches = list(
-        read_span(cluster, span, read_at=datetime.now(UTC), timeout_ms=timeout_ms, pseudonyms=None, topic=topic)
+        read_spans(cluster, between, read_at=datetime.now(UTC), timeout_ms=timeout_ms, pseudonyms=None, topic=topic)
     )
     return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
 
@@ -152,9 +159,11 @@ def test_the_log_of_real_groups_is_read_whole(groups):
     start = place(seen, **dict.fromkeys((f"p{partition}" for partition in seen.partitions), 0))
     kinds: dict[str, Counter] = {"group-log-test-classic": Counter(), "group-log-test-consumer": Counter()}
     holes = 0
-    for span in spans({"default": start}, {"default": advance(start, seen)}):
+    between = list(spans({"default": start}, {"default": advance(start, seen)}))
+    together = rows_of_spans(cluster, between, TOPIC)
+    for span in between:
         rows = rows_of_span(cluster, span, TOPIC)
-        assert rows == rows_of_span(cluster, span, TOPIC)
+        assert rows == [row for row in together if row["log_partition"] == span.partition]
         plain = plainly_read(groups, span.partition, span.end)
         *records, read = rows
         assert {row["offset"]: row["type"] for row in records} == {at: kind for at, kind in plain.items() if kind > 1}
@@ -208,11 +217,11 @@ def test_a_time_to_start_at(raw, cluster):
     since = time.time_ns() // 1_000_000
     time.sleep(0.05)
     produce(servers, [COMMIT] * 2)
-    watcher = LogWatcher(reach(servers), RAW, 10_000)
-    seen = watcher.look()
-    assert watcher.starting(seen, since) == {0: 3, 1: 0}
-    assert watcher.starting(seen, since + 60_000) == watcher.starting(seen, "latest") == {0: 5, 1: 0}
-    assert watcher.starting(seen, 0) == watcher.starting(seen, "earliest") == {0: 0, 1: 0}
+    with closing(LogWatcher(reach(servers), RAW, 10_000)) as watcher:
+        seen = watcher.look()
+        assert watcher.starting(seen, since) == {0: 3, 1: 0}
+        assert watcher.starting(seen, since + 60_000) == watcher.starting(seen, "latest") == {0: 5, 1: 0}
+        assert watcher.starting(seen, 0) == watcher.starting(seen, "earliest") == {0: 0, 1: 0}
 
 
 def test_what_is_gone_before_it_is_read_is_recorded(raw, cluster):
@@ -267,7 +276,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
         one = reach(servers)
         whole = look(one, alone)
         span = Span("c", "id", look(one).topic_id, 0, 0, 300_000)
-        batches = read_span(one, span, read_at=datetime.now(UTC), timeout_ms=30_000, pseudonyms=None, topic=RAW)
+        batches = read_spans(one, [span], read_at=datetime.now(UTC), timeout_ms=30_000, pseudonyms=None, topic=RAW)
         taken = [next(batches)]
         cluster.stop(1)
         try:
@@ -275,14 +284,15 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             # The partition whose only replica is down: its offsets are not known, and that is no truncation.
             without = look(one, alone)
             assert (without.partitions, without.ends) == ({0, 1}, {1: 3})
-            assert advance(place(whole, p0=3, p1=3), without) == place(whole, p0=3, p1=3)
+            assert advance(place(whole, p0=3, p1=3), without).next == {0: 3, 1: 3}
             # All there is, for one trigger: of the other, and nothing of a cluster where it is not known where to
             # begin.
             source = type("Source", (KafkaGroupLogSource,), {"topic": alone})({"kafka.bootstrap.servers": servers})
             reader = source.streamReader(source.schema())
             reader.prepareForTriggerAvailableNow()
-            behind, ahead = ({"default": place(whole, p0=2, p1=end).to_json()} for end in (2, 3))
-            assert reader.latestOffset(behind, None) == ahead
+            behind, ahead = (place(whole, p0=2, p1=end) for end in (2, 3))
+            following = reader.latestOffset({"default": behind.to_json()}, None)["default"]
+            assert Place.from_json(following).next == ahead.next
             assert reader.latestOffset({}, None) == {}
             reader.stop()
             with pytest.raises(GroupLogError, match=r"timeout: partition 0 of .*: nothing came from offset 0 on"):
@@ -294,6 +304,38 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
         assert [row["offset"] for row in rows] == list(range(0, 300_000, 20))
         assert (read["record"], read["next_offset"], read["commits"]) == ("read", 300_000, 285_000)
         assert summary(rows_of(one, 0, 3, alone)) == [("read", 0, 3)]
+
+
+def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster, made_topic):
+    """Its end says nothing: before the next look it is beyond the place again."""
+    servers = cluster.bootstrap_servers
+    one = reach(servers)
+    unclean = {"unclean.leader.election.enable": "true"}
+    with (
+        made_topic(servers, RAW, 1, replica_assignment=[[1, 2]], config=unclean),
+        closing(LogWatcher(one, RAW, 10_000)) as watcher,
+    ):
+        produce(servers, [GROUP] * 5)
+        cluster.stop(2)
+        try:
+            produce(servers, [GROUP] * 5)
+            begun = watcher.look()
+            done = advance(found(begun, {0: 0}), begun)
+            assert done.next == {0: 10}
+        finally:
+            cluster.stop(1)
+            cluster.start(2)
+        try:
+            produce(servers, [GROUP] * 7)
+        finally:
+            cluster.start(1)
+        seen = watcher.look(done)
+        assert seen.ends == {0: 12}
+        following = advance(done, seen)
+        (cut,) = spans({"c": done}, {"c": following})
+        assert (cut.truncated, cut.start, cut.end) == (True, 10, 5)
+        (rest,) = spans({"c": following}, {"c": advance(following, seen)})
+        assert summary(rows_of_span(one, rest)) == [("read", 5, 12)]
 
 
 def test_a_topic_that_is_made_again(cluster, made_topic):
@@ -452,14 +494,20 @@ def test_a_batch_read(spark, groups):
     assert {"group-log-test-classic", "group-log-test-consumer"} <= found
     with pytest.raises(AnalysisException, match=r"KAFKA_METADATA_GROUP_LOG. (unreachable|timeout): cluster default: "):
         read.options(**{"kafka.bootstrap.servers": "localhost:1", "requestTimeout": "1s"}).load().collect()
-    with pytest.raises(AnalysisException, match=r"wrong_cluster: cluster default: .* answered, not other"):
+    with pytest.raises(AnalysisException, match=r"wrong_cluster: cluster default: .* clusterId is other"):
         read.options(**{"kafka.bootstrap.servers": groups, "clusterId": "other"}).load().collect()
 
 
-def test_the_job_and_its_retention(spark, groups, tmp_path):
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory) -> Path:
+    """One for all jobs of this file: making its tables takes longer than the jobs do."""
+    return tmp_path_factory.mktemp("group_log") / "lake"
+
+
+def test_the_job_and_its_retention(spark, groups, lake, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(f"""
-lake: {tmp_path}/lake
+lake: {lake}
 clusters:
   here:
     kafka.bootstrap.servers: {groups}
@@ -493,3 +541,79 @@ groupLog:
         now = datetime.now(UTC) + timedelta(days=days_later)
         expire_bronze(spark, loaded.lake, timedelta(days=7), now)
         assert log().count() == kept
+
+
+class Job:
+    """The job, driven as it drives itself, until something is so."""
+
+    def __init__(self, spark, config) -> None:
+        self.spark, self.config = spark, config
+        self.reading = read_group_log.Reading(spark, config)
+
+    def until(self, is_so) -> None:
+        deadline = time.monotonic() + 60
+        while not is_so():
+            assert time.monotonic() < deadline
+            try:
+                self.reading.query.awaitTermination(0.05)
+                self.reading.take_back()
+            except StreamingQueryException as error:
+                self.reading.outlast(error)
+
+    def planned(self) -> str:
+        """What the batch is to come to that is being read."""
+        folder = Path(self.config.checkpoint(read_group_log.QUERY))
+        batches = [int(file.name) for file in folder.glob("offsets/*") if file.name.isdigit()]
+        is_read = not batches or (folder / "commits" / str(max(batches))).exists()
+        return "" if is_read else (folder / "offsets" / str(max(batches))).read_text()
+
+    def rows(self, where: str) -> list:
+        return self.config.lake.read(self.spark, bronze.GROUP_LOG).where(where).orderBy("offset").collect()
+
+
+def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monkeypatch):
+    """Nobody else waits for it, and of its own log nothing is lost and nothing there twice."""
+    monkeypatch.setattr(read_group_log, "ASIDE_S", 2.0)
+    as_broker = {"client.id": "__admin_client"}  # whom brokers let write to internal topics
+    count = 300_000
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    produce(guarded.bootstrap_servers, [COMMIT, *[COMMIT] * 998, GROUP] * (count // 1000), TOPIC, **as_broker)
+    config = lake.with_suffix(".yaml")
+    config.write_text(f"""
+lake: {lake}
+checkpoints: {lake}-dies
+clusters:
+  lives:
+    kafka.bootstrap.servers: {groups}
+  dies:
+    kafka.bootstrap.servers: {guarded.bootstrap_servers}
+poll:
+  pollInterval: 1s
+groupLog:
+  requestTimeout: 2s
+""")
+    job = Job(spark, load(str(config)))
+    tombstones = "cluster = 'lives' AND type = 3 AND is_tombstone AND group_id = 'g'"
+    try:
+        job.until(lambda: str(count) in job.planned())
+        time.sleep(0.3)
+        guarded.kill(1)
+        assert job.planned(), "it was read before it died"
+        try:
+            produce(groups, [(GROUP[0], None)] * 5, TOPIC, **as_broker)
+            job.until(lambda: len(job.rows(tombstones)) == 5)
+            assert job.reading.failed is not None
+            assert job.rows("cluster = 'dies'") == []
+        finally:
+            guarded.start(1)
+        job.until(lambda: job.rows("cluster = 'dies'"))
+    finally:
+        job.reading.query.stop()
+    rows = job.rows("cluster = 'dies'")
+    read = [row for row in rows if row.record == "read"]
+    assert [row.offset for row in rows if row.record == "record"] == list(range(999, count, 1000))
+    assert [row.offset for row in read] == [0, *(row.next_offset for row in read)][:-1]
+    assert read[-1].next_offset == count
+    assert {row.record for row in rows} == {"record", "read"}
+    assert len(job.rows(tombstones)) == 5

@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,9 +17,9 @@ from confluent_kafka import Producer
 
 from metadata_source import tokens
 from metadata_source.errors import GroupLogError, PollError
-from metadata_source.group_log.client import LogWatcher
 from metadata_source.group_log.places import Log, Span
 from metadata_source.group_log.reader import SCHEMA, read_span
+from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.transport import Connection
@@ -125,8 +126,9 @@ def poll(given: Given) -> None:
 
 
 def look(given: Given, timeout_ms: int = 1_500) -> Log:
-    """Ask where the log is, which librdkafka does until time is up."""
-    return LogWatcher(cluster_of(given), LOG, timeout_ms).look()
+    """Ask where the log is, and close."""
+    with closing(LogWatcher(cluster_of(given), LOG, timeout_ms)) as watcher:
+        return watcher.look()
 
 
 def read_log(given: Given) -> None:

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from metadata_source import poller
-from metadata_source.datasource import _QUEUED, _in_threads, _read_on_schedule, _tasks
+from metadata_source.datasource import _read_on_schedule, _tasks
 from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS
+from metadata_source.threads import _QUEUED, in_threads
 from metadata_source.transport import Answer
 from tests.metadata_messages import cluster as usual_answer
 
@@ -34,7 +35,7 @@ def test_nothing_is_made_far_ahead_of_whoever_takes_it():
             made.append(cluster)
             yield cluster
 
-    batches = _in_threads(CLUSTERS, rows, threading.Event())
+    batches = in_threads(CLUSTERS, rows, threading.Event())
     for taken in range(1, 10):
         next(batches)
         time.sleep(0.02)
@@ -54,7 +55,7 @@ def test_whoever_stops_taking_ends_all_threads():
             if cluster == "a":
                 stopped.wait()
 
-    batches = _in_threads(CLUSTERS, rows, stopped)
+    batches = in_threads(CLUSTERS, rows, stopped)
     next(batches)
     time.sleep(0.05)  # the queue is full
     assert len(threads()) == len(CLUSTERS)
@@ -70,7 +71,7 @@ def test_what_goes_wrong_in_a_thread_is_raised_after_the_rows_of_the_others():
             raise MemoryError
         yield cluster
 
-    batches = _in_threads(CLUSTERS, rows, threading.Event())
+    batches = in_threads(CLUSTERS, rows, threading.Event())
     assert sorted(itertools.islice(batches, 2)) == ["a", "c"]
     with pytest.raises(MemoryError):
         next(batches)

@@ -6,15 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.errors import GroupLogError, OptionsError
-from metadata_source.group_log.client import Failures, settings
+from metadata_source.group_log.client import settings
 from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
 from metadata_source.group_log.places import Log, Place, Span, advance, spans
-from metadata_source.group_log.reader import SCHEMA, span_row
+from metadata_source.group_log.reader import SCHEMA, Went, record_rows, span_rows
+from metadata_source.group_log.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
 from schemas.bronze import GROUP_LOG
 
@@ -99,9 +101,9 @@ def test_secrets_are_resolved_for_the_client_and_a_missing_one_is_said(monkeypat
         }
     ).clusters
     with pytest.raises(GroupLogError, match=r"options: kafka.sasl.password: the environment variable GROUP_LOG_PASS"):
-        settings(cluster, Failures())
+        settings(cluster)
     monkeypatch.setenv("GROUP_LOG_PASSWORD", "s3cret")
-    made = settings(cluster, Failures())
+    made = settings(cluster)
     assert (made["sasl.username"], made["sasl.password"]) == ("alice", "s3cret")
     assert (made["security.protocol"], made["ssl.endpoint.identification.algorithm"]) == ("SASL_SSL", "none")
 
@@ -110,7 +112,7 @@ def test_kerberos_is_passed_on_and_msk_takes_tokens_by_oauthbearer():
     sasl = BOOTSTRAP | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"}
     for named, service in (({}, "kafka"), ({"kafka.sasl.kerberos.service.name": "brokers"}, "brokers")):
         (cluster,) = parse_group_log(sasl | named).clusters
-        made = settings(cluster, Failures())
+        made = settings(cluster)
         assert (made["sasl.mechanism"], made["sasl.kerberos.service.name"]) == ("GSSAPI", service)
     (cluster,) = parse_group_log(sasl | {"kafka.sasl.mechanism": "aws_msk_iam"}).clusters
     assert (cluster.sasl_mechanism, cluster.sent_mechanism) == ("AWS_MSK_IAM", "OAUTHBEARER")
@@ -211,9 +213,65 @@ def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
     assert list(source.streamReader(source.schema()).read(None)) == []  # Spark's own, for a batch without tasks
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2 * OFFSETS_A_TASK)), max_size=80),
+)
+def test_each_span_is_read_by_one_task_and_a_task_takes_no_more_than_it_may(sizes):
+    between = [Span(f"c{cluster}", None, None, n, 0, size) for n, (cluster, size) in enumerate(sizes)]
+    tasks = list(grouped(between))
+    assert (
+        sorted((span for task in tasks for spans_ in task.values() for span in spans_), key=lambda span: span.partition)
+        == between
+    )
+    for task in tasks:
+        assert len(task) <= CLUSTERS_A_TASK
+        assert {span.cluster for spans_ in task.values() for span in spans_} == set(task)
+        *others, _ = sorted((span for spans_ in task.values() for span in spans_), key=lambda span: span.partition)
+        assert sum(span.end for span in others) < OFFSETS_A_TASK
+
+
+def test_many_clusters_with_little_news_are_few_tasks():
+    between = [Span(f"c{cluster}", None, None, n, 0, 20) for cluster in range(300) for n in range(50)]
+    assert len(list(grouped(between))) == 19
+
+
+class Message:
+    """A record as the client gives it; of magic 0, without a time."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+
+    def key(self) -> bytes:
+        return b"\0\x63"
+
+    def value(self) -> bytes:
+        return b"\0\0"
+
+    def offset(self) -> int:
+        return 5
+
+    def partition(self) -> int:
+        return self._partition
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_NOT_AVAILABLE, -1
+
+    def leader_epoch(self) -> None:
+        return None
+
+
+def test_a_record_without_a_time_has_none():
+    span = Span("c", "id", "topic", 0, 0, 9)
+    rows = record_rows(span, datetime.now(UTC), [Message(0), Message(3)], None).to_pylist()
+    assert [(row["log_partition"], row["timestamp"], row["leader_epoch"]) for row in rows] == [
+        (0, None, None),
+        (3, None, None),
+    ]
+
+
 def test_rows_of_spans_have_the_columns_and_readers_pickle():
-    counts = {"commits": 1, "records": 0, "holes": 0}
-    assert span_row(Span("c", None, None, 0, 1, 2), datetime.now(UTC), "read", 1, 2, **counts).schema == SCHEMA
+    went = Went(Span("c", None, None, 0, 1, 2), "read", 1, 2, commits=1, records=0, holes=0)
+    assert span_rows([went], datetime.now(UTC)).schema == SCHEMA
     source = KafkaGroupLogSource(BOOTSTRAP)
     for reader in (source.reader(source.schema()), source.streamReader(source.schema())):
         copied = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes

@@ -76,7 +76,7 @@ def test_properties_of_a_controller_apart():
 def test_brokers_with_zookeeper_know_no_quorum():
     broker, keeper = plan(1, None, ["a"], with_zookeeper=True)
     assert (broker, keeper) == (Roles(True, False, "a"), Roles(False, False, None, is_zookeeper=True))
-    assert (broker.listeners(sasl_ssl=False), keeper.listeners(sasl_ssl=False)) == ([PLAINTEXT], [zookeeper.LISTENER])
+    assert (broker.listeners([]), keeper.listeners([])) == ([PLAINTEXT], [zookeeper.LISTENER])
     nodes = [
         Node(1, True, False, None, {PLAINTEXT: 11}),
         Node(2, False, False, None, {zookeeper.LISTENER: 21}, is_zookeeper=True),

@@ -1,6 +1,7 @@
 """What the pipeline does when one of its jobs fails: without Spark, whose part a few lines play."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -9,10 +10,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from jobs import pipeline, poll_metadata, read_group_log
+from jobs.common.config import Config
 from jobs.common.rounds import OvertakenError
 from jobs.pipeline import Lasting, _ended, _run_once, _watch
+from jobs.read_group_log import Reading
 
-LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] cluster orders: nobody answers")
+LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers")
 POLLS, LOG = poll_metadata.QUERY, read_group_log.QUERY
 
 
@@ -21,10 +24,16 @@ class Query:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.isActive = error, error is None
+        self.clusters: list[str] = []
 
-    def awaitTermination(self) -> None:  # noqa: N802 - as Spark has it
-        assert self.error is not None
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - as Spark has it
+        if self.error is None:
+            assert timeout is not None
+            return True
         raise self.error
+
+    def stop(self) -> None:
+        self.isActive = False
 
 
 class Streams:
@@ -43,54 +52,72 @@ class Streams:
         self.was_reset = True
 
 
+CONFIG = Config(lake=None, checkpoints="folder", clusters={"orders": {}, "billing": {}})  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Query]:
-    """The queries of the log that were started."""
+    """The queries of the log that were started, each with the clusters that it reads."""
     found: list[Query] = []
 
-    def start(spark: object, config: object, *, once: bool) -> Query:
-        assert not once
+    def start(spark: object, config: Config, *, once: bool) -> Query:
         found.append(Query())
+        found[-1].clusters = sorted(config.clusters)
         return found[-1]
 
     monkeypatch.setattr(read_group_log, "start", start)
+    monkeypatch.setattr(read_group_log, "forget_planned", lambda _, checkpoint: checkpoint == f"folder/{LOG}")
     return found
 
 
-def ended(streams: Streams, queries: dict[str, Any]) -> bool:
-    return _ended(SimpleNamespace(streams=streams), None, queries)  # type: ignore[arg-type]
+def ended(streams: Streams, queries: dict[str, Any], reading: Any = None) -> bool:
+    return _ended(SimpleNamespace(streams=streams), queries, reading)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("outcome", [True, False])
 def test_the_pipeline_has_ended_when_a_query_has(started: list[Query], *, outcome: bool) -> None:
-    assert ended(Streams(outcome), {POLLS: Query()}) is outcome
-    assert started == []
-
-
-def test_a_log_that_cannot_be_read_is_read_by_a_new_query(started: list[Query]) -> None:
-    streams, polls, log = Streams(LOG_IS_AWAY), Query(), Query(LOG_IS_AWAY)
-    queries = {POLLS: polls, LOG: log}
-    assert not ended(streams, queries)
-    assert queries == {POLLS: polls, LOG: started[0]}
+    reading = Reading(None, CONFIG)  # type: ignore[arg-type]
+    assert ended(Streams(outcome), {POLLS: Query()}, reading) is outcome
     assert len(started) == 1
+
+
+def test_one_cluster_that_cannot_be_read_holds_up_nobody_elses_log(started: list[Query]) -> None:
+    reading = Reading(None, CONFIG)  # type: ignore[arg-type]
+    streams, queries = Streams(LOG_IS_AWAY), {POLLS: Query(), LOG: reading.query}
+    assert not ended(streams, queries, reading)
+    assert queries[LOG] is started[1]
     assert streams.was_reset, "Spark would say again and again that the first one has ended"
+    assert not ended(Streams(False), queries, reading)
+    # The other goes away too: the batch is planned again, and whoever answers is read.
+    other = StreamingQueryException(str(LOG_IS_AWAY).replace("orders", "billing"))
+    assert not ended(Streams(other), queries, reading)
+    reading._until = dict.fromkeys(reading._until, 0.0)  # its time is over
+    streams = Streams(False)
+    assert not ended(streams, queries, reading)
+    assert streams.was_reset, "stopped to be started again, a query has ended"
+    assert [each.clusters for each in started] == [
+        ["billing", "orders"],
+        ["billing"],
+        ["billing"],
+        ["billing", "orders"],
+    ]
+    assert [each.isActive for each in started] == [True, True, False, True]
 
 
 @pytest.mark.parametrize("of", [POLLS, LOG])
 def test_any_other_error_of_a_query_ends_the_pipeline(started: list[Query], of: str) -> None:
     error = StreamingQueryException("[SOMETHING_ELSE] rows cannot be written")
     with pytest.raises(StreamingQueryException) as raised:
-        ended(Streams(error), {POLLS: Query(), LOG: Query()} | {of: Query(error)})
+        ended(Streams(error), {POLLS: Query(), LOG: Query()} | {of: Query(error)}, Reading(None, CONFIG))  # type: ignore[arg-type]
     assert raised.value is error
-    assert started == []
+    assert len(started) == 1
 
 
 def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) -> None:
     error = StreamingQueryException("[SOMETHING_ELSE] polls cannot be written")
     with pytest.raises(StreamingQueryException) as raised:
-        ended(Streams(LOG_IS_AWAY), {POLLS: Query(error), LOG: Query(LOG_IS_AWAY)})
+        ended(Streams(LOG_IS_AWAY), {POLLS: Query(error), LOG: Query(LOG_IS_AWAY)}, Reading(None, CONFIG))  # type: ignore[arg-type]
     assert raised.value is error
-    assert started == []
 
 
 def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +138,7 @@ def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.Monke
         return False
 
     monkeypatch.setattr(pipeline, "_ended", look)
-    _watch(None, None, queries, takers)  # type: ignore[arg-type]
+    _watch(None, queries, takers, None)  # type: ignore[arg-type]
     assert woken == [[], [], [POLLS], [LOG], [], [POLLS, LOG]]
 
 
@@ -120,20 +147,30 @@ def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.
     history, groups = (Lasting(name, lambda: lambda: None) for name in ("history", "groups"))
     groups.overtaken = OvertakenError("another run makes it now")
     with pytest.raises(OvertakenError) as raised:
-        _watch(None, None, {}, {POLLS: history, LOG: groups})  # type: ignore[arg-type]
+        _watch(None, {}, {POLLS: history, LOG: groups}, None)  # type: ignore[arg-type]
     assert raised.value is groups.overtaken
 
 
-def test_the_job_of_the_log_alone_starts_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_of_the_log_alone_starts_again_too(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
     other = StreamingQueryException("[SOMETHING_ELSE] rows cannot be written")
     queries = iter([Query(LOG_IS_AWAY), Query(LOG_IS_AWAY), Query(other)])
     monkeypatch.setattr(read_group_log, "start", lambda *_, **__: next(queries))
     with pytest.raises(StreamingQueryException) as raised:
-        read_group_log.run(None, None, once=False)  # type: ignore[arg-type]
+        read_group_log.run(None, CONFIG, once=False)  # type: ignore[arg-type]
     assert raised.value is other
-    queries = iter([Query(LOG_IS_AWAY)])
+
+
+def test_one_run_reads_the_other_logs_and_fails_then(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = iter([Query(LOG_IS_AWAY), Query()])
+    monkeypatch.setattr(read_group_log, "start", lambda *_, **__: next(queries))
     with pytest.raises(StreamingQueryException) as raised:
-        read_group_log.run(None, None, once=True)  # type: ignore[arg-type]
+        read_group_log.run(None, CONFIG, once=True)  # type: ignore[arg-type]
+    assert raised.value is LOG_IS_AWAY, "the exit status says so"
+    assert next(queries, None) is None
+    queries = iter([Query(LOG_IS_AWAY)])
+    alone = replace(CONFIG, clusters={"orders": {}})
+    with pytest.raises(StreamingQueryException) as raised:
+        read_group_log.run(None, alone, once=True)  # type: ignore[arg-type]
     assert raised.value is LOG_IS_AWAY, "a run that is to end does not wait for a cluster"
 
 

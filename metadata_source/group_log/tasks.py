@@ -1,0 +1,29 @@
+"""Which spans one task reads: a task for each of some 15,000 partitions would cost more than reading them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from metadata_source.group_log.places import Span
+
+CLUSTERS_A_TASK: Final = 16
+"""Each is read by a client of its own, all at once."""
+OFFSETS_A_TASK: Final = 100_000
+"""From so many offsets on a task takes no more: a large log is read by as many tasks as there are slots."""
+
+
+def grouped(between: Iterable[Span]) -> Iterator[dict[str, list[Span]]]:
+    """Yield spans by cluster, as tasks read them: the spans of a cluster side by side."""
+    together: dict[str, list[Span]] = {}
+    offsets = 0
+    for span in between:
+        if offsets >= OFFSETS_A_TASK or (len(together) == CLUSTERS_A_TASK and span.cluster not in together):
+            yield together
+            together, offsets = {}, 0
+        together.setdefault(span.cluster, []).append(span)
+        offsets += max(0, span.end - span.start)
+    if together:
+        yield together

@@ -1,0 +1,239 @@
+"""What a cluster says of its log: where each partition begins and ends, and under which leader epochs it was written.
+
+Each partition's leader is asked, over the project's own transport: no client library shows the answers to
+OffsetForLeaderEpoch.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
+
+from metadata_source.errors import GroupLogError, PollError
+from metadata_source.group_log.places import NO_EPOCH, OPEN, Log, is_short, older
+from metadata_source.options import TopicFilter
+from metadata_source.poller import Poller
+from metadata_source.questions import DENIED, Question, TopicQuestion, fetch_error, read_probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from metadata_source.group_log.places import Lineage, Place
+    from metadata_source.options import Cluster
+    from metadata_source.transport import Address, Connection
+
+_NO_TOPIC: Final = TopicFilter(topics=())
+_READ: Final = 1 << 3
+"""AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
+_NOT_TOLD: Final = -(2**31)
+_FIRST_WITH_EPOCHS: Final = 9
+"""Leader epochs of answers before Metadata v9 cannot be trusted (KAFKA-9212)."""
+_CONSUMER: Final = -1
+_LAST_LIST_OFFSETS: Final = 9
+"""Later ones have no question that is asked here, and a field for tiered storage."""
+_FIRST_FOR_CONSUMERS: Final = 3
+"""Before, OffsetForLeaderEpoch is answered as to a broker that debugs."""
+
+
+class _Led(NamedTuple):
+    """A partition and the epoch of its leader, -1 where it is not known."""
+
+    partition: int
+    epoch: int
+
+
+class LogWatcher:
+    """Asks one cluster about its log, again and again; keeps its connections. Of one thread at a time."""
+
+    def __init__(self, cluster: Cluster, topic: str, timeout_ms: int) -> None:
+        self._topic = topic
+        self._timeout_s = timeout_ms / 1000
+        # Who answers says who the brokers are: no topic is asked for.
+        self._poller = Poller(cluster, _NO_TOPIC, timeout_ms)
+        self._connections: dict[Address, Connection] = {}
+        self._leaders: dict[Address, list[_Led]] = {}
+        self._topic_id: str | None = None
+        self._lineages: dict[_Led, Lineage] = {}
+        """What leaders told of older epochs: that holds for as long as they lead."""
+
+    def look(self, place: Place | None = None) -> Log:
+        """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
+        `place`. Raises GroupLogError.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            return self._look({} if place is None else place.epochs, deadline)
+        except PollError as error:
+            self.close()
+            kind = "not_allowed" if error.kind == "authorization" else error.kind
+            raise GroupLogError(kind, error.problem) from None
+
+    def starting(self, log: Log, starting: Literal["earliest", "latest"] | int) -> Mapping[int, int]:
+        """Return the offsets to begin at, of the partitions with a leader. Raises GroupLogError."""
+        if starting == "earliest":
+            return log.begins
+        if starting == "latest":
+            return log.ends
+        deadline = time.monotonic() + self._timeout_s
+        offsets: dict[int, int] = {}
+        for address, led in self._leaders.items():
+            try:
+                offsets |= self._offsets(address, led, starting, deadline)
+            except PollError as error:
+                raise GroupLogError(error.kind, error.problem) from None
+        if log.ends.keys() - offsets.keys():
+            raise GroupLogError("no_leader", "not all partitions say where they are to be read from")
+        # -1: nothing so late.
+        return {partition: end if offsets[partition] < 0 else offsets[partition] for partition, end in log.ends.items()}
+
+    def close(self) -> None:
+        """Close the connections. More can be asked afterwards."""
+        self._poller.close()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections = {}
+
+    def _look(self, ours: Mapping[int, Lineage], deadline: float) -> Log:
+        poll = self._poller.poll()
+        if poll.metadata is None or poll.error_kind is not None:
+            raise PollError(poll.error_kind or "protocol", poll.error or "")
+        metadata = self._poller.ask(TopicQuestion(self._topic), deadline)
+        topic: dict[str, Any] = next(iter(metadata.topics.to_pylist()), {})
+        self._check_read(topic, deadline)
+        has_epochs = (poll.api_version or 0) >= _FIRST_WITH_EPOCHS
+        brokers = {row["broker_id"]: (row["host"], row["port"]) for row in metadata.brokers.to_pylist()}
+        partitions = metadata.partitions.to_pylist()
+        leaders: dict[Address, list[_Led]] = {}
+        for each in partitions:
+            if each["leader"] in brokers:
+                epoch = each["leader_epoch"] if has_epochs else NO_EPOCH
+                leaders.setdefault(brokers[each["leader"]], []).append(_Led(each["partition"], epoch))
+        self._leaders = leaders
+        if topic.get("topic_id") != self._topic_id:
+            self._topic_id, self._lineages = topic.get("topic_id"), {}
+        numbers = frozenset(each["partition"] for each in partitions)
+        begins, ends, epochs = self._of_leaders(ours, deadline)
+        return Log(poll.cluster_id, self._topic_id, numbers, begins, ends, epochs)
+
+    def _check_read(self, topic: Mapping[str, Any], deadline: float) -> None:
+        """Raise PollError unless the topic may be read: with DESCRIBE alone everything but that would work."""
+        allowed = topic.get("authorized_operations")
+        if topic.get("error_code") in DENIED:
+            missing = True
+        elif allowed is None or allowed == _NOT_TOLD:
+            # A broker before Kafka 2.3, or another software, or no topic: one that may not be described is left out of
+            # an answer about all topics.
+            missing = fetch_error(self._poller.ask(read_probe(self._topic), deadline)) in DENIED
+        else:
+            missing = not allowed & _READ
+        if missing:
+            raise PollError("authorization", f"READ on topic {self._topic} is missing")
+
+    def _of_leaders(
+        self, ours: Mapping[int, Lineage], deadline: float
+    ) -> tuple[dict[int, int], dict[int, int], dict[int, Lineage]]:
+        """Return begins, ends and epochs of the partitions whose leaders answer. Raises PollError if none does."""
+        begins: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        epochs: dict[int, Lineage] = {}
+        failed: list[PollError] = []
+
+        def ask(address: Address, led: list[_Led]) -> None:
+            try:
+                first = self._offsets(address, led, OffsetSpec.EARLIEST, deadline)
+                last = self._offsets(address, led, OffsetSpec.LATEST, deadline)
+                told = self._epochs(address, [each for each in led if each.partition in first], first, ours, deadline)
+            except PollError as error:
+                failed.append(error)
+                return
+            for each in led:
+                if each.partition in first.keys() & last.keys() & told.keys():
+                    begins[each.partition], ends[each.partition] = first[each.partition], last[each.partition]
+                    epochs[each.partition] = told[each.partition]
+
+        if self._leaders:
+            with ThreadPoolExecutor(len(self._leaders), "kafka_group_log leaders") as threads:
+                list(threads.map(ask, self._leaders.keys(), self._leaders.values()))
+        if failed and len(failed) == len(self._leaders):
+            raise failed[0]
+        return begins, ends, epochs
+
+    def _offsets(self, address: Address, led: Iterable[_Led], when: int, deadline: float) -> dict[int, int]:
+        """Return the offset at a time, or at an end of the log, of the partitions of which this broker tells it."""
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        partitions = [
+            topic.ListOffsetsPartition(
+                partition_index=each.partition, current_leader_epoch=each.epoch, timestamp=int(when)
+            )
+            for each in led
+        ]
+        fields = {
+            "replica_id": _CONSUMER,
+            # Those of open transactions are read too: see `client.consumer`.
+            "isolation_level": 0,
+            "topics": [topic(name=self._topic, partitions=partitions)],
+        }
+        answer = self._ask(address, Question(ListOffsetsRequest, fields, 1, _LAST_LIST_OFFSETS), deadline)
+        # Another partition's leader may well answer: where there is an error, the offset is not known now. A new leader
+        # does not say where its log ends before it knows (KIP-207).
+        told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
+        return {each.partition_index: each.offset for each in told}
+
+    def _epochs(
+        self,
+        address: Address,
+        led: Iterable[_Led],
+        begins: Mapping[int, int],
+        ours: Mapping[int, Lineage],
+        deadline: float,
+    ) -> dict[int, Lineage]:
+        """Return the newest epochs of partitions, as far back as one is known here: as their leader tells them."""
+        told = {each: self._lineages.get(each, ((each.epoch, OPEN),)) if each.epoch != NO_EPOCH else () for each in led}
+        while asked := [each for each in told if is_short(ours.get(each.partition, ()), told[each])]:
+            answers = self._ends_of_epochs(address, {each: told[each][0][0] - 1 for each in asked}, deadline)
+            for each in asked:
+                if each.partition in answers:
+                    epoch, end = answers[each.partition]
+                    told[each] = older(told[each], epoch, end, begins[each.partition])
+                else:
+                    # It does not lead any more. What it told before may not hold.
+                    del told[each]
+        self._lineages |= told
+        return {each.partition: lineage for each, lineage in told.items()}
+
+    def _ends_of_epochs(
+        self, address: Address, epochs: Mapping[_Led, int], deadline: float
+    ) -> dict[int, tuple[int, int]]:
+        """Return, of the last epoch that a leader has up to the one asked for, which it is and where it ends."""
+        topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        partitions = [
+            topic.OffsetForLeaderPartition(
+                partition=each.partition, current_leader_epoch=each.epoch, leader_epoch=epoch
+            )
+            for each, epoch in epochs.items()
+        ]
+        fields = {"replica_id": _CONSUMER, "topics": [topic(topic=self._topic, partitions=partitions)]}
+        answer = self._ask(address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline)
+        told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
+        return {each.partition: (each.leader_epoch, each.end_offset) for each in told}
+
+    def _ask(self, address: Address, question: Question, deadline: float) -> Any:
+        is_kept = address in self._connections
+        try:
+            return self._ask_over(address, question, deadline)
+        except PollError as error:
+            # Brokers close connections over which nothing came for a while (connections.max.idle.ms).
+            if not is_kept or error.kind != "unreachable":
+                raise
+        return self._ask_over(address, question, deadline)
+
+    def _ask_over(self, address: Address, question: Question, deadline: float) -> Any:
+        if address not in self._connections:
+            self._connections[address] = self._poller.visit(address, deadline)
+        return self._poller.ask_over(
+            self._connections[address], question, deadline, lambda: self._connections.pop(address).close()
+        )

@@ -1,0 +1,61 @@
+"""What is read of many clusters side by side."""
+
+from __future__ import annotations
+
+import queue
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+_QUEUED: Final = 8
+"""Batches of rows that wait for Spark to take them."""
+_STOP_SEEN_S: Final = 0.1
+
+_Cluster = TypeVar("_Cluster")
+
+
+def in_threads(
+    clusters: Sequence[_Cluster], rows: Callable[[_Cluster], Iterator[pa.RecordBatch]], stopped: threading.Event
+) -> Iterator[pa.RecordBatch]:
+    """Yield what `rows` yields for each cluster, each in a thread of its own, as it comes. Sets `stopped` at the end.
+
+    Nothing is made far ahead of whoever takes it: a thread whose batch finds no room waits with it. An error is raised
+    when all have ended.
+    """
+    batches: queue.Queue[pa.RecordBatch | None] = queue.Queue(_QUEUED)
+
+    def put(batch: pa.RecordBatch | None) -> None:
+        while not stopped.is_set():
+            with suppress(queue.Full):
+                batches.put(batch, timeout=_STOP_SEEN_S)
+                return
+
+    def follow(cluster: _Cluster) -> None:
+        try:
+            for batch in rows(cluster):
+                put(batch)
+                del batch  # a part of tables that would be kept until the next poll
+        finally:
+            put(None)
+
+    with ThreadPoolExecutor(len(clusters), "kafka_metadata") as threads:
+        followers = [threads.submit(follow, cluster) for cluster in clusters]
+        try:
+            running = len(followers)
+            while running:
+                batch = batches.get()
+                if batch is None:
+                    running -= 1
+                else:
+                    yield batch
+        finally:
+            # Spark drops a read that it cancels: nobody waits for the rest of the beat then.
+            stopped.set()
+    for follower in followers:
+        follower.result()
