@@ -27,8 +27,26 @@ def partition(replicas: list[int], leader: int, epoch: int, isr: list[int]) -> d
     }
 
 
+def asked_too(at: datetime, *, is_behind: bool) -> dict[str, Any]:
+    """What broker 2 answers, which is cut off from the controllers."""
+    return {
+        "broker_id": 2,
+        "broker": "host2:9092",
+        "sent_at": at,
+        "received_at": at + timedelta(milliseconds=100),
+        "error_kind": None,
+        "is_behind": is_behind,
+        "behind_ms": 10_000 if is_behind else None,
+        "partitions_behind": 4 if is_behind else None,
+        "epochs_behind": 3 if is_behind else None,
+    }
+
+
 def answers() -> list[Answer]:
-    """A poll each 10 s: broker 2 is gone at 10 s, broker 3 too at 20 s, both are back at 40 s."""
+    """A poll each 10 s: broker 2 is gone at 10 s, broker 3 too at 20 s, both are back at 40 s.
+
+    Broker 2 still answers clients while it is gone.
+    """
     topics = {
         "orders": [partition([1, 2, 3], 1, 5, [1, 2, 3]), partition([2, 3, 1], 2, 5, [1, 2, 3])],
         "logs": [partition([3], 3, 1, [3])],
@@ -82,6 +100,7 @@ def answers() -> list[Answer]:
                 enrichments={}
                 if n
                 else {"configs": {("orders",): (2, False), ("logs",): (1, False), ("clicks",): (1, True)}},
+                witnesses=[asked_too(at, is_behind=seconds in {20, 30})] if seconds in {10, 20, 30, 40} else None,
             )
         )
     return found

@@ -95,6 +95,16 @@ class TestIsr:
         ]
         assert columns(rows, "others_of_its_rack", "others_elsewhere") == [(1, 0), (1, 0)]
 
+    def test_stale_brokers(self, spark: SparkSession) -> None:
+        rows = ask(spark, "stale_brokers")
+        assert columns(rows, "broker_id", "began_after", "began_before", "ended_before", "end_reason") == [
+            (2, 10.0, 20.1, 40.1, "caught_up")
+        ]
+        assert columns(rows, "duration_ms_min", "duration_ms_max", "partitions_behind", "epochs_behind") == [
+            (9_900, 30_100, 4, 3)
+        ]
+        assert ask(spark, "stale_brokers", broker=3) == []
+
     def test_repeat_offenders(self, spark: SparkSession) -> None:
         rows = ask(spark, "repeat_offenders")
         assert columns(
@@ -169,8 +179,10 @@ class TestLeaders:
         assert columns(brokers, "began_before", "what", "broker_id", "before", "after") == [
             (10.1, "broker_gone", 2, "host2:9092", None),
             (20.1, "broker_gone", 3, "host3:9092", None),
+            (20.1, "broker_stale", 2, None, "4 partitions, 3 leader epochs behind"),
             (40.1, "broker_listed", 2, None, "host2:9092"),
             (40.1, "broker_listed", 3, None, "host3:9092"),
+            (40.1, "broker_stale_no_more", 2, None, "caught_up"),
         ]
 
 
