@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from metadata_source import tokens
 from metadata_source.errors import GroupLogError, PollError
 from metadata_source.group_log.places import Log, Span
-from metadata_source.group_log.reader import SCHEMA, read_span
+from metadata_source.group_log.reader import SCHEMA, read_spans
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
@@ -137,7 +137,7 @@ def read_log(given: Given) -> None:
     assert (seen.begins, seen.ends) == ({0: 0}, {0: 1})
     span = Span("c", seen.cluster_id, seen.topic_id, 0, 0, 1)
     now = datetime.now(UTC)
-    batches = read_span(cluster_of(given), span, read_at=now, timeout_ms=10_000, pseudonyms=None, topic=LOG)
+    batches = read_spans(cluster_of(given), [span], read_at=now, timeout_ms=10_000, pseudonyms=None, topic=LOG)
     (row,) = pa.Table.from_batches(batches, SCHEMA).to_pylist()
     assert (row["record"], row["next_offset"], row["commits"]) == ("read", 1, 1)
 
