@@ -272,18 +272,10 @@ def test_what_is_refused_is_one_clear_line_of_a_failed_poll(secured, case):
     assert (found[0], said in found[1]) == (kind, True), found
 
 
-@pytest.mark.parametrize(
-    ("case", "kind", "said"),
-    [
-        ("expired certificate", "tls", "certificate verify failed"),
-        ("wrong key password", "options", "ssl.key.location failed"),
-        ("wrong password, SCRAM", "authentication", "due to invalid credentials with SASL mechanism SCRAM-SHA-256"),
-        ("wrong client secret", "authentication", "/token: no token: HTTP 401, invalid_client (check client id"),
-        ("GSSAPI without its library", "options", "No provider for SASL mechanism GSSAPI: recompile librdkafka with"),
-    ],
-)
-def test_what_is_refused_is_one_clear_line_of_the_log_too(secured, case, kind, said):
-    found = refused(look, REFUSED[case][0](secured))
+@pytest.mark.parametrize("case", ["expired certificate", "wrong password, SCRAM", "wrong client secret"])
+def test_what_is_refused_is_the_same_line_of_the_log(secured, case):
+    given, kind, said = REFUSED[case]
+    found = refused(look, given(secured))
     assert (found[0], said in found[1]) == (kind, True), found
 
 
@@ -294,7 +286,7 @@ def test_a_token_that_the_broker_refuses_is_not_kept(secured, connect):
     given = bearer(secured)
     kind, problem = refused(connect, given)
     assert (kind, '{"status":"invalid_token"}' in problem) == ("authentication", True), problem
-    assert "the token's issuer, audience, scope, signature or time" in problem or connect is look
+    assert "the token's issuer, audience, scope, signature or time" in problem
     secured.tokens.signer = trusted
     connect(given)
     assert len(secured.tokens.asked) == 2
