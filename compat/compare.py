@@ -67,16 +67,18 @@ def _leader_faults(turn: Turn, rows: Sequence[LeaderChange]) -> Iterator[str]:
         yield f"{_told(moves[0])}: not {turn.move.reason}"
     elif turn.move and moves[0].unclean not in turn.move.unclean:
         yield f"{_told(moves[0])}: unclean is {moves[0].unclean} and not {' or '.join(map(str, turn.move.unclean))}"
-    if any(row.reason != "unknown" for row in rows if row not in moves):
-        yield f"a reason where no leader changed: {'; '.join(map(_told, rows))}"
-    least, most = turn.raised
+    if any(row.reason != turn.reason for row in rows if row not in moves):
+        yield f"not {turn.reason} where no leader changed: {'; '.join(map(_told, rows))}"
+    least, steps = turn.raised
     raised = sum(row.leader_epoch - row.prev_leader_epoch for row in rows)
-    if not least <= raised <= most:
-        yield f"the epoch rose by {raised} and not by {least if least == most else f'{least} to {most}'}"
+    if not least <= raised <= steps:
+        yield f"the epoch rose by {raised} and not by {least if least == steps else f'{least} to {steps}'}"
     semantics = "exact" if turn.is_exact else "upper_bound"
     for row in rows:
         raised, moved = row.leader_epoch - row.prev_leader_epoch, int(row in moves)
-        bounds = (raised if turn.is_exact else moved, raised)
+        # One step under one leader is no change: away and back are two.
+        most = 0 if (raised, moved) == (1, 0) else raised
+        bounds = (most if turn.is_exact else moved, most)
         if (row.epoch_semantics, row.changes_min, row.changes_max) != (semantics, *bounds):
             yield f"{_told(row)}: not {semantics} with {bounds[0]} to {bounds[1]} changes"
 

@@ -46,6 +46,7 @@ class Turn:
     """What a step makes of a partition.
 
     `raised`: by how much the leader epoch rises, at least and at most. `is_exact`: whether that counts changes.
+    `reason`: of a rise under the same leader.
     """
 
     move: Move | None = None
@@ -53,6 +54,7 @@ class Turn:
     is_exact: bool = True
     isr: frozenset[tuple[int, str, str | None]] = frozenset()
     """Broker, change and cause, as in gold.isr_changes."""
+    reason: str = "unknown"
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ def _gone(broker: int, state: State, version: Version) -> tuple[State, Turn]:
     rest = [replica for replica in state.replicas if replica in state.isr - {broker}]
     if broker != state.leader:
         raised = int(version.shrinks_raise)
-        return replace(state, isr=frozenset(rest)), Turn(None, (raised, raised), version.is_exact, left)
+        why = "isr_shrink" if raised else "unknown"
+        return replace(state, isr=frozenset(rest)), Turn(None, (raised, raised), version.is_exact, left, why)
     leader = rest[0] if rest else NO_LEADER
     move = Move(broker, leader, "failover" if rest else "offline")
     isr, eligible = frozenset(rest), frozenset[int]()

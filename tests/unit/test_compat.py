@@ -33,6 +33,7 @@ def test_a_replica_that_leaves_raises_the_epoch_where_the_version_says_so():
     assert [turn.raised for turn in old] == [(1, 1), (1, 1), (0, 0), (0, 0)]
     assert [turn.is_exact for turn in newest[:2]] == [True, True]
     assert [turn.is_exact for turn in old[:2]] == [False, False]
+    assert [turn.reason for turn in old[:2]] == ["isr_shrink", "isr_shrink"]
     assert [sorted(turn.isr) for turn in newest] == [
         [(2, "left", "broker_down")],
         [(3, "left", "broker_down")],
@@ -126,7 +127,8 @@ def leader_rows(version) -> list[LeaderChange]:
             raised, before = turn.raised[0], epochs.get((topic, partition), 0)
             epochs[topic, partition] = before + raised
             leader = window.expected.states[topic, partition].leader
-            move = turn.move or Move(leader, leader, "unknown")
+            move = turn.move or Move(leader, leader, turn.reason)
+            most = raised if turn.move or raised > 1 else 0
             if raised:
                 rows.append(
                     LeaderChange(
@@ -137,8 +139,8 @@ def leader_rows(version) -> list[LeaderChange]:
                         leader=move.leader,
                         prev_leader_epoch=before,
                         leader_epoch=before + raised,
-                        changes_min=raised if turn.is_exact else int(turn.move is not None),
-                        changes_max=raised,
+                        changes_min=most if turn.is_exact else int(turn.move is not None),
+                        changes_max=most,
                         epoch_semantics="exact" if turn.is_exact else "upper_bound",
                         reason=move.reason,
                         unclean=max(move.unclean, key=str),
@@ -291,3 +293,10 @@ def test_what_a_version_leaves_open_may_be_unknown():
     wrong = [*rows[:n], replace(rows[n], reason="preferred"), *rows[n + 1 :]]
     assert compare.compare_leaders(windows(ZOOKEEPER), wrong).faults
     assert compare.compare_isr(ZOOKEEPER, windows(ZOOKEEPER), isr_rows(ZOOKEEPER)).sure == "52 bounded"
+
+
+@pytest.mark.parametrize("wrong", [{"reason": "unknown"}, {"changes_max": 1}], ids=str)
+def test_an_isr_that_shrinks_is_no_change_of_leader(wrong):
+    rows = leader_rows(KRAFT_33)
+    n = next(n for n, row in enumerate(rows) if row.reason == "isr_shrink")
+    assert compare.compare_leaders(windows(KRAFT_33), [*rows[:n], replace(rows[n], **wrong), *rows[n + 1 :]]).faults
