@@ -2,7 +2,9 @@
 
 import socket
 from collections.abc import Sequence
+from typing import Any
 
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from local_cluster.ports import HOST
@@ -32,12 +34,20 @@ def metadata_of(port: int, topics: Sequence[str] | None = None, timeout: float =
     topic = MetadataRequest.MetadataRequestTopic
     asked = None if topics is None else [topic(name=name) for name in topics]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=_VERSION)
+    return ask(port, request, MetadataResponse, timeout)
+
+
+def ask(port: int, request: ApiMessage, response: type[ApiMessage], timeout: float) -> Any:
+    """What the broker on this PLAINTEXT port answers to one of kafka-python's requests. Raises OSError as above.
+
+    Its clients leave sockets that did not connect to the garbage collector.
+    """
     request.with_header()
     with socket.create_connection((HOST, port), timeout=timeout) as connection, connection.makefile("rb") as answer:
         connection.sendall(request.encode(header=True, framed=True))
         size = int.from_bytes(_exactly(answer.read(4), 4))
-        body = _exactly(answer.read(size), size)[4:]  # after the correlation id
-    return MetadataResponse.decode(body, version=_VERSION)
+        body = _exactly(answer.read(size), size)
+    return response.decode(body, version=request.API_VERSION, header=True)
 
 
 def is_listening(port: int, *, timeout: float = 2.0) -> bool:

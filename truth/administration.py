@@ -1,18 +1,22 @@
 """What an administrator asks of the cluster, of brokers that run, each request with an end."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import admin as confluent
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import NotControllerError, for_code
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.api_message import ApiMessage
 
-from local_cluster import LocalCluster, LocalClusterError
+from local_cluster import LocalCluster, LocalClusterError, probe
 from local_cluster.nodes import PLAINTEXT
 from local_cluster.ports import HOST
 
@@ -81,18 +85,18 @@ class Administration:
 
     def reassign(self, moves: Moves) -> None:
         """Begin reassignments; they end when they can."""
-        self._alter({TopicPartition(topic, partition): list(replicas) for topic, partition, replicas in moves})
+        self._alter({(topic, partition): replicas for topic, partition, replicas in moves})
 
     def cancel_reassignments(self) -> None:
         """Cancel all that run."""
         if running := self.reassignments():
             self._alter(dict.fromkeys(running))
 
-    def reassignments(self) -> list[TopicPartition]:
-        """The partitions that are being reassigned."""
-        with self._kafka_python() as admin:
-            listed = admin.list_partition_reassignments()
-        return sorted(listed)
+    def reassignments(self) -> list[tuple[str, int]]:
+        """The topics and partitions that are being reassigned."""
+        request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=int(_SECONDS * 1000), version=0)
+        listed = self._ask(request, ListPartitionReassignmentsResponse)
+        return sorted((each.name, part.partition_index) for each in listed.topics for part in each.partitions)
 
     def await_settled(self, brokers: Sequence[int]) -> None:
         """Wait until the brokers are listed, every partition is led and whole, and nothing is reassigned."""
@@ -119,18 +123,19 @@ class Administration:
                         f"{topic.topic}-{number} led by {partition.leader}, in sync {partition.isrs} of "
                         f"{partition.replicas}"
                     )
-        return " ".join(map(str, self.reassignments()))
+        return " ".join(f"{topic}-{number} is being reassigned" for topic, number in self.reassignments())
 
-    def _servers(self) -> str:
+    def _ports(self) -> list[int]:
         nodes = self._cluster.nodes.values()
         running = [node for node in nodes if node.is_broker and self._cluster.state(node.node_id) == "running"]
         if not running:
             raise LocalClusterError("no broker runs")
-        return ",".join(f"{HOST}:{node.ports[PLAINTEXT]}" for node in running)
+        return [node.ports[PLAINTEXT] for node in running]
 
     def _client(self) -> confluent.AdminClient:
         # A new one each time: an old one would ask a broker that is paused by now.
-        return confluent.AdminClient({"bootstrap.servers": self._servers(), "log_level": 0})
+        servers = ",".join(f"{HOST}:{port}" for port in self._ports())
+        return confluent.AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
     def _confluent(self, ask: Callable[[confluent.AdminClient], dict]) -> None:  # type: ignore[type-arg]
         client = self._client()
@@ -140,21 +145,32 @@ class Administration:
         except (KafkaException, TimeoutError) as error:
             raise AdministrationError(str(error) or "timed out") from error
 
-    @contextmanager
-    def _kafka_python(self) -> Iterator[KafkaAdminClient]:
-        # confluent-kafka has no reassignments.
-        try:
-            admin = KafkaAdminClient(bootstrap_servers=self._servers(), request_timeout_ms=int(_SECONDS * 1000))
-            try:
-                yield admin
-            finally:
-                admin.close()
-        except KafkaError as error:
-            raise AdministrationError(str(error)) from error
-
-    def _alter(self, wanted: dict[TopicPartition, list[int] | None]) -> None:
-        with self._kafka_python() as admin:
-            answers = admin.alter_partition_reassignments(wanted)
-        refused = [f"{each.topic}-{each.partition}: {error}" for each, error in answers.items() if error]
+    def _alter(self, wanted: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+        topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+        asked = [
+            topic(name=name, partitions=[topic.ReassignablePartition(partition_index=number, replicas=replicas)])
+            for (name, number), replicas in wanted.items()
+        ]
+        request = AlterPartitionReassignmentsRequest(topics=asked, timeout_ms=int(_SECONDS * 1000), version=0)
+        answer = self._ask(request, AlterPartitionReassignmentsResponse)
+        refused = [
+            f"{each.name}-{part.partition_index}: {for_code(part.error_code).__name__}"
+            for each in answer.responses
+            for part in each.partitions
+            if part.error_code
+        ]
         if refused:
             raise AdministrationError("; ".join(refused))
+
+    def _ask(self, request: ApiMessage, response: type[ApiMessage]) -> Any:
+        """Ask the controller; with KRaft any broker does, which forwards. confluent-kafka has no reassignments."""
+        for port in self._ports():
+            try:
+                answer = probe.ask(port, request, response, _SECONDS)
+            except OSError as error:
+                raise AdministrationError(str(error)) from error
+            if answer.error_code != NotControllerError.errno:
+                break
+        if answer.error_code:
+            raise AdministrationError(for_code(answer.error_code).__name__)
+        return answer
