@@ -8,6 +8,7 @@ from typing import Any
 
 from compat.model import Expected, Incident, Key, Rebalanced, Turn
 from compat.versions import Version
+from metadata_source.outcomes import is_answered
 from truth.compare_events import IsrChange, LeaderChange
 from truth.groups.history import Rebalance
 
@@ -186,8 +187,10 @@ def compare_polls(windows: Sequence[Window], polls: Sequence[PollSeen], kinds: I
     calm = [poll for poll in polls if not any(each.has(poll.received_at) for each in moving)]
     for kind in kinds:
         said = {poll.outcomes[kind] for poll in calm if kind in poll.outcomes}
-        refused = [each for each in sorted(said - {"ok"}) if "put off" not in each and "in time" not in each]
-        if refused or "ok" not in said:
+        refused = [
+            each for each in sorted(said) if not is_answered(each) and "put off" not in each and "in time" not in each
+        ]
+        if refused or not any(map(is_answered, said)):
             faults.append(f"{kind}, with all brokers in their places: {'; '.join(refused) or 'never answered'}")
     good = sum(poll.is_good for poll in polls)
     return Compared("polls", len(polls), f"{good} good", tuple(faults))

@@ -92,6 +92,7 @@ class _Task(InputPartition):
     topic_filter: TopicFilter
     entity: str
     request_timeout_ms: int
+    enrich_timeout_ms: int
     enrich: Mapping[str, int]
     client_hash_key: str | None
 
@@ -110,6 +111,7 @@ def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: 
             topic_filter=options.topic_filter,
             entity=options.entity,
             request_timeout_ms=options.request_timeout_ms,
+            enrich_timeout_ms=options.enrich_timeout_ms,
             enrich=options.enrich,
             client_hash_key=options.client_hash_key,
         )
@@ -198,7 +200,6 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
 
     Spark drops the rows of a task that raises.
     """
-    from metadata_source.poller import Poller  # noqa: PLC0415
     from metadata_source.records import BatchRecords, Planned, entity_rows  # noqa: PLC0415
 
     decoders = threading.Semaphore(_DECODERS)
@@ -206,7 +207,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
     pseudonyms = _pseudonyms(task)
 
     def poll_once(cluster: Cluster) -> Iterator[pa.RecordBatch]:
-        with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders) as poller:
+        with _poller(task, cluster, decoders) as poller:
             poll = poller.poll()
             if poll.error_kind is not None:
                 failed[cluster.alias] = poll
@@ -241,14 +242,14 @@ def _poll_on_beat(
     task: _Task, cluster: Cluster, beat: list[int], decoders: threading.Semaphore, stopped: threading.Event
 ) -> Iterator[pa.RecordBatch]:
     """Poll one cluster at each tick. One that falls due while the poll before still runs is a failed poll, not sent."""
-    from metadata_source.poller import OVERLAPPED, Poller  # noqa: PLC0415
+    from metadata_source.poller import OVERLAPPED  # noqa: PLC0415
     from metadata_source.records import BatchRecords, Planned  # noqa: PLC0415
 
     # The beat is wall-clock time, waiting is not: a clock that is set while the batch runs must not stretch it.
     wall, monotonic = _now_ms(), time.monotonic()
     records = BatchRecords(task.topic_filter, _pseudonyms(task))
     idle_since = -math.inf
-    with Poller(cluster, task.topic_filter, task.request_timeout_ms, decoders, interval_ms=task.interval_ms) as poller:
+    with _poller(task, cluster, decoders, interval_ms=task.interval_ms) as poller:
         for index, tick in enumerate(beat):
             due = monotonic + (tick - wall) / 1000
             is_idle = due >= idle_since
@@ -270,6 +271,19 @@ def _poll_on_beat(
             poller.let_go()
             if is_idle:
                 idle_since = time.monotonic()
+
+
+def _poller(task: _Task, cluster: Cluster, decoders: threading.Semaphore, *, interval_ms: int | None = None) -> Poller:
+    from metadata_source.poller import Poller  # noqa: PLC0415
+
+    return Poller(
+        cluster,
+        task.topic_filter,
+        task.request_timeout_ms,
+        decoders,
+        interval_ms=interval_ms,
+        enrich_timeout_ms=task.enrich_timeout_ms,
+    )
 
 
 def _pseudonyms(task: _Task) -> Pseudonyms | None:

@@ -26,12 +26,11 @@ import pyarrow.compute as pc
 from metadata_source import groups, questions
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
-from metadata_source.outcomes import OK, failed, outcome_of
+from metadata_source.outcomes import answered, failed, outcome_of
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, PAGE_PARTITIONS, UNCLEAN, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from metadata_source.groups import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
@@ -51,8 +50,8 @@ class Asker(Protocol):
     def ask(self, question: Question) -> Any:
         """Return the response."""
 
-    def visits(self) -> AbstractContextManager[Visits]:
-        """Return what asks other brokers; its connections are closed at the end."""
+    def visits(self) -> Visits:
+        """Return what asks other brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,13 @@ class Rows:
 
     values: list[Any]
     topics: list[str] | None = None
+    missing: str | None = None
+    """What could not be told, in one line."""
 
 
 @dataclass(slots=True)
 class Enrichment:
-    """What the kinds that were asked came to: `ok`, `not_allowed`, `not_supported` or `failed: ` and one line; rows of
-    the good ones.
-    """
+    """What the kinds that were asked came to, as in `outcomes`; rows of the good ones."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
@@ -115,13 +114,14 @@ def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
 
 
 def answer(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]:
-    """Return the outcome of one kind, and its rows if that is `ok`: then what has no row is none."""
+    """Return the outcome of one kind, and its rows if that is `ok` or `ok: ...`: then what has no row is none."""
     try:
-        return OK, _KINDS[kind](asker, about)
+        rows = _KINDS[kind](asker, about)
     except PollError as error:
         return outcome_of(error), None
     except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
         return failed(f"{type(error).__name__}: {error}"), None
+    return answered(rows.missing), rows
 
 
 def _configs(asker: Asker, about: Subject) -> Rows:
@@ -154,8 +154,8 @@ def _reassignments(asker: Asker, about: Subject) -> Rows:
     response = asker.ask(question)
     controller = next((broker for broker in about.brokers if broker.broker_id == about.controller_id), None)
     if response.error_code == NOT_CONTROLLER and controller is not None:
-        with asker.visits() as visits:
-            response = visits.ask(controller.address, question, visits.deadline)
+        visits = asker.visits()
+        response = visits.ask(controller.address, question, visits.deadline)
     questions.check(response.error_code)
     covered = set(about.topics)
     return _of_topics(
@@ -255,9 +255,9 @@ def _fenced(asker: Asker, _: Subject) -> Rows:
 
 def _groups(asker: Asker, about: Subject) -> Rows:
     """At most 100 groups a row."""
-    with asker.visits() as visits:
-        described = groups.described(visits, about.brokers)
-    return Rows([described[begin : begin + _GROUPS_A_ROW] for begin in range(0, len(described), _GROUPS_A_ROW)])
+    described, missing = groups.described(asker.visits(), about.brokers)
+    rows = [described[begin : begin + _GROUPS_A_ROW] for begin in range(0, len(described), _GROUPS_A_ROW)]
+    return Rows(rows, missing=missing)
 
 
 _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from metadata_source.errors import PollError
@@ -33,9 +34,11 @@ from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_one
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.values import uuid_text
 from metadata_source.questions import TableQuestion, TopicQuestion, check
+from metadata_source.threads import side_by_side
+from metadata_source.transport import format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from metadata_source.protocol.group_messages import Api
     from metadata_source.questions import AnyQuestion
@@ -47,6 +50,9 @@ _LOADING_BEGINS_S: Final = 1.0
 _CLASSIC: Final = "classic"
 _STABLE: Final = "Stable"
 _DEAD: Final = "Dead"
+_NAMED: Final = 20
+"""Brokers and partitions that one line names."""
+_REASONS: Final = 5
 
 Values = dict[str, Any]
 
@@ -57,84 +63,165 @@ class Broker(NamedTuple):
     broker_id: int
     address: Address
 
+    def says(self, error: PollError) -> str:
+        """Return what is wrong, without the address."""
+        return error.problem.removeprefix(f"{format_address(self.address)}: ")
+
+    def __str__(self) -> str:
+        return f"{self.broker_id} ({format_address(self.address)})"
+
 
 class Visits(Protocol):
-    """Asks brokers one by one, each over a connection of its own. `deadline` is of `time.monotonic`."""
+    """Asks brokers, from several threads at once. `deadline` is of `time.monotonic`."""
 
     @property
     def deadline(self) -> float:
         """When all asking must have ended."""
 
     def ask(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
-        """Return the response, by a deadline that is not after the one of all. Raises PollError."""
+        """Return the response, by a deadline that is not after the one of all. Raises PollError. Of one address at a
+        time.
+        """
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
         """Whether one of these, partitions with leader epochs, was not there at the asking before, if there was one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """What one broker coordinates."""
+class Described(NamedTuple):
+    """The cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings.
 
-    broker: Broker
+    `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request
+    that is known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this
+    time. `missing` says in one line how many those are, and why; None if there are none.
+    """
+
     groups: list[Values]
+    missing: str | None
+
+
+class _Time(NamedTuple):
+    """The time that all brokers have, s, and when it ends (of `time.monotonic`)."""
+
+    seconds: float
+    until: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to be asked any more."""
+        return time.monotonic() >= self.until
+
+    def problem(self, broker: Broker, error: PollError) -> str:
+        """Return what a broker did wrong, and how long it had if it was late."""
+        said = broker.says(error)
+        return f"{said} ({self.seconds:.1f} s, see enrichTimeout)" if error.kind == "timeout" else said
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """What one broker coordinates, and what it says of it."""
+
+    groups: dict[str, Values]
     led: frozenset[tuple[int, int]]
     """Partitions of the offsets topic that it led before and after, with leader epochs."""
     partitions: frozenset[int]
     """All that there are; empty if it did not say."""
 
 
-def described(visits: Visits, brokers: Iterable[Broker]) -> list[Values]:
-    """Return the cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings. Raises PollError if some
-    may be missing.
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A broker that did not list its groups."""
 
-    `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request
-    that is known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this
-    time. It takes half of the time that is left: what comes after it has the rest.
+    broker: Broker
+    error: PollError
+
+
+def described(visits: Visits, brokers: Iterable[Broker]) -> Described:
+    """Return all groups of the cluster. Raises PollError if some may be missing, and says which brokers and partitions.
+
+    Brokers are asked side by side. It takes half of the time that is left: what comes after it has the rest.
     """
     now = time.monotonic()
-    until = now + (visits.deadline - now) / 2
-    listings = _listings(visits, brokers, until)
-    if visits.are_new(frozenset[tuple[int, int]]().union(*(listing.led for listing in listings))):
-        # A broker says that it leads a moment before its coordinator begins to load, and lists nothing until then.
-        time.sleep(max(0.0, min(_LOADING_BEGINS_S, until - time.monotonic())))
-        listings = _listings(visits, brokers, until)
-    coordinators = {listed["group_id"]: (listing.broker, listed) for listing in listings for listed in listing.groups}
-    groups = {group_id: _listed_group(listed) for group_id, (_, listed) in coordinators.items()}
-    for broker, type_, ids in _batches(coordinators):
-        for group_id, told in _describe(visits, broker, type_, ids, until):
-            groups[group_id] |= told
-    return [groups[group_id] for group_id in sorted(groups)]
-
-
-def _listings(visits: Visits, brokers: Iterable[Broker], until: float) -> list[_Listing]:
-    listings: list[_Listing] = []
-    lost: list[PollError] = []
+    half = max(0.0, visits.deadline - now) / 2
+    given = _Time(half, now + half)
+    # Brokers at one address (a proxy, a mistake) share a connection, which carries one question at a time.
+    at: dict[Address, list[Broker]] = {}
     for broker in brokers:
-        # Half of what is left, so that one that hangs leaves time for the others.
-        now = time.monotonic()
-        try:
-            listings.append(_list(visits, broker, now + (until - now) / 2))
-        except PollError as error:
-            if error.kind in {"authorization", "unsupported_version"}:
-                raise
-            lost.append(PollError(error.kind, f"broker {broker.broker_id}: {error.problem}"))
-    partitions = frozenset[int]().union(*(listing.partitions for listing in listings))
-    unled = partitions.difference(partition for listing in listings for partition, _ in listing.led)
+        at.setdefault(broker.address, []).append(broker)
+    accounts = _accounts(visits, at.values(), given)
+    if visits.are_new(frozenset[tuple[int, int]]().union(*(account.led for account in accounts))):
+        # A broker says that it leads a moment before its coordinator begins to load, and lists nothing until then.
+        time.sleep(max(0.0, min(_LOADING_BEGINS_S, given.until - time.monotonic())))
+        accounts = _accounts(visits, at.values(), given)
+    groups: dict[str, Values] = {}
+    for account in accounts:
+        for group_id, group in account.groups.items():
+            # Two brokers list a group that moves meanwhile: one of them describes it.
+            if "error" in groups.get(group_id, {"error": None}):
+                groups[group_id] = group
+    return Described([groups[group_id] for group_id in sorted(groups)], _undescribed(groups.values()))
+
+
+def _accounts(visits: Visits, brokers: Iterable[Sequence[Broker]], given: _Time) -> list[_Account]:
+    """Return what all brokers say, each sequence of them in a thread. Raises PollError if groups may be missing."""
+    told = side_by_side(brokers, lambda those: [_account_or_lost(visits, each, given) for each in those], "groups")
+    answers = list(chain.from_iterable(told))
+    accounts = [answer for answer in answers if isinstance(answer, _Account)]
+    lost = [answer for answer in answers if isinstance(answer, _Lost)]
+    for each in lost:
+        if each.error.kind in {"authorization", "unsupported_version"}:
+            raise each.error
+    partitions = frozenset[int]().union(*(account.partitions for account in accounts))
+    unled = partitions.difference(partition for account in accounts for partition, _ in account.led)
+    if not unled and (partitions or not lost):
+        return accounts
+    problems = _problems(lost, given)
     if unled:
-        numbers = ", ".join(map(str, sorted(unled)))
-        lost.append(PollError("broker_error", f"no broker that answered leads {_OFFSETS_TOPIC} partitions {numbers}"))
-    if lost and (unled or not partitions):
-        raise PollError(lost[0].kind, "; ".join(error.problem for error in lost))
-    return listings
+        problems.append(f"no broker that answered leads {_OFFSETS_TOPIC} partitions {_some(sorted(unled))}")
+    raise PollError(lost[0].error.kind if lost else "broker_error", "; ".join(problems))
 
 
-def _list(visits: Visits, broker: Broker, deadline: float) -> _Listing:
-    led, partitions = _led(visits, broker, deadline)
-    answer = visits.ask(broker.address, _question(messages.LIST_GROUPS, states_filter=[], types_filter=[]), deadline)
+def _account_or_lost(visits: Visits, broker: Broker, given: _Time) -> _Account | _Lost:
+    try:
+        return _account(visits, broker, given)
+    except PollError as error:
+        return _Lost(broker, error)
+
+
+def _account(visits: Visits, broker: Broker, given: _Time) -> _Account:
+    if given.is_over:
+        raise PollError("timeout", "not asked, no time was left")
+    led, partitions = _led(visits, broker, given.until)
+    question = _question(messages.LIST_GROUPS, states_filter=[], types_filter=[])
+    answer = visits.ask(broker.address, question, given.until)
     check(answer["error_code"])
-    still_led, still_there = _led(visits, broker, deadline)
-    return _Listing(broker, answer["groups"], led & still_led, partitions | still_there)
+    still_led, still_there = _led(visits, broker, given.until)
+    groups = {listed["group_id"]: _listed_group(listed) for listed in answer["groups"]}
+    for type_, ids in _batches(answer["groups"]):
+        for group_id, told in _describe(visits, broker, type_, ids, given):
+            groups[group_id] |= told
+    return _Account(groups, led & still_led, partitions | still_there)
+
+
+def _problems(lost: Iterable[_Lost], given: _Time) -> list[str]:
+    """Return a line for each thing that is wrong, with the brokers of which it is said."""
+    brokers: dict[str, list[Broker]] = {}
+    for each in lost:
+        brokers.setdefault(given.problem(each.broker, each.error), []).append(each.broker)
+    return [f"broker{'s' * (len(those) > 1)} {_some(those)}: {problem}" for problem, those in brokers.items()]
+
+
+def _undescribed(groups: Collection[Values]) -> str | None:
+    reasons = Counter(group["error"].removeprefix("failed: ") for group in groups if "error" in group)
+    if not reasons:
+        return None
+    each = [f"{reason}: {count}" if len(reasons) > 1 else reason for reason, count in reasons.most_common()]
+    return f"{reasons.total()} of {len(groups)} groups could not be described: {_some(each, '; ', _REASONS)}"
+
+
+def _some(names: Sequence[object], separator: str = ", ", most: int = _NAMED) -> str:
+    """Return the first of them in words, and how many more there are."""
+    told = separator.join(map(str, names[:most]))
+    return told if len(names) <= most else f"{told}{separator}and {len(names) - most} more"
 
 
 def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tuple[int, int]], frozenset[int]]:
@@ -151,16 +238,16 @@ def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tup
     )
 
 
-def _batches(coordinators: Mapping[str, tuple[Broker, Values]]) -> list[tuple[Broker, str | None, list[str]]]:
-    """Return whom to ask about which groups of which type, in a random order: what time does not reach is told the next
-    time.
+def _batches(listed: Iterable[Values]) -> list[tuple[str | None, list[str]]]:
+    """Return which groups of which type to ask about at once, in a random order: what time does not reach is told the
+    next time.
     """
-    together: dict[tuple[Broker, str | None], list[str]] = {}
-    for group_id, (broker, listed) in coordinators.items():
-        together.setdefault((broker, _type_of(listed)), []).append(group_id)
+    together: dict[str | None, list[str]] = {}
+    for each in listed:
+        together.setdefault(_type_of(each), []).append(each["group_id"])
     batches = [
-        (broker, type_, ids[begin : begin + _GROUPS_A_REQUEST])
-        for (broker, type_), ids in together.items()
+        (type_, ids[begin : begin + _GROUPS_A_REQUEST])
+        for type_, ids in together.items()
         for begin in range(0, len(ids), _GROUPS_A_REQUEST)
     ]
     random.shuffle(batches)
@@ -168,7 +255,7 @@ def _batches(coordinators: Mapping[str, tuple[Broker, Values]]) -> list[tuple[Br
 
 
 def _describe(
-    visits: Visits, broker: Broker, type_: str | None, ids: Sequence[str], until: float
+    visits: Visits, broker: Broker, type_: str | None, ids: Sequence[str], given: _Time
 ) -> Iterator[tuple[str, Values]]:
     """Yield what is told of each of the groups: at least an error."""
     kind = _KINDS.get(type_ or _CLASSIC)
@@ -176,16 +263,18 @@ def _describe(
         yield from ((group_id, {"error": "not_supported"}) for group_id in ids)
         return
     answered: dict[str, Values] = {}
-    error = failed("no time was left to describe it")
-    if time.monotonic() < until:
+    problem = PollError("timeout", "no time was left to describe it")
+    if not given.is_over:
         question = _question(kind.api, **{kind.ids: ids, "include_authorized_operations": False})
         try:
-            answered = {group["group_id"]: group for group in visits.ask(broker.address, question, until)["groups"]}
-            error = failed("the coordinator left it out of its answer")
-        except PollError as problem:
-            error = outcome_of(problem)
+            answer = visits.ask(broker.address, question, given.until)
+            answered = {group["group_id"]: group for group in answer["groups"]}
+            problem = PollError("broker_error", "the coordinator left it out of its answer")
+        except PollError as error:
+            problem = error
+    unknown = outcome_of(PollError(problem.kind, f"broker {broker}: {given.problem(broker, problem)}"))
     for group_id in ids:
-        yield group_id, _told(kind, answered[group_id]) if group_id in answered else {"error": error}
+        yield group_id, _told(kind, answered[group_id]) if group_id in answered else {"error": unknown}
 
 
 def _question(api: Api, **fields: Any) -> TableQuestion:
@@ -202,7 +291,7 @@ def _told(kind: _Kind, group: Values) -> Values:
     members = sorted(kind.members(group), key=lambda member: str(member["member_id"]))
     for one, other in pairwise(member["member_id"] for member in members):
         if one == other:
-            return {"error": failed(f"member {one} is listed twice")}
+            return {"error": failed("a member is listed twice")}
     return {"state": group["group_state"], "members": members, **kind.group(group)}
 
 

@@ -41,6 +41,7 @@ _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _SASL_MECHANISMS: Final = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 _DEFAULT_TIMEOUT_MS: Final = 10_000
+_DEFAULT_ENRICH_TIMEOUT_MS: Final = 5_000
 _MIN_INTERVAL_MS: Final = 100
 
 
@@ -250,6 +251,12 @@ OPTIONS: Final = (
         default="the length of a batch, between 1 s and 10 s",
     ),
     Option(
+        "enrichTimeout",
+        "Bounds all questions of `enrich` after one poll of one cluster; `groups` gets half of it. At most half of "
+        "`pollInterval`, so that no poll has to wait. Rows of the other clusters wait for the same commit.",
+        default="5s, or `requestTimeout` where that is less",
+    ),
+    Option(
         "metadataVersion",
         "Pins the version of the Metadata request, 0 to 13; otherwise the highest that the broker has.",
         per_cluster=True,
@@ -402,6 +409,7 @@ class Options:
     poll_interval_ms: int
     polls_per_batch: int
     request_timeout_ms: int
+    enrich_timeout_ms: int
     enrich: Mapping[str, int]
     """Each question to ask beside metadata -> its beat."""
     client_hash_key: str | None
@@ -440,6 +448,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         poll_interval_ms=interval_ms,
         polls_per_batch=polls,
         request_timeout_ms=timeout_ms,
+        enrich_timeout_ms=_enrich_timeout_ms(given, interval_ms, timeout_ms, mode),
         enrich=_enrich(given, entity, mode),
         client_hash_key=given.get("clientHashKey"),
     )
@@ -815,6 +824,20 @@ def _enrich(given: Mapping[str, str], entity: str, mode: Mode | None) -> dict[st
             f"enrich: {kind}", beat if with_beat else ENRICHMENTS[kind], minimum=_MIN_INTERVAL_MS
         )
     return beats
+
+
+def _enrich_timeout_ms(given: Mapping[str, str], interval_ms: int, request_timeout_ms: int, mode: Mode | None) -> int:
+    if "enrichTimeout" not in given:
+        return min(_DEFAULT_ENRICH_TIMEOUT_MS, request_timeout_ms)
+    if "enrich" not in given:
+        raise OptionsError("enrichTimeout: without enrich, nothing is asked beside metadata")
+    timeout_ms = _duration_ms("enrichTimeout", given["enrichTimeout"], minimum=1)
+    if mode == "stream" and timeout_ms > interval_ms / 2:
+        raise OptionsError(
+            f"enrichTimeout: {timeout_ms} ms are more than half of pollInterval ({interval_ms} ms): the rest is kept "
+            "for the next poll"
+        )
+    return timeout_ms
 
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")

@@ -1,4 +1,8 @@
-"""What asking for something came to, in one stable word, or two and one line: `enriched` in the headers of bronze."""
+"""What asking for something came to, in one stable word, or two and one line: `enriched` in the headers of bronze.
+
+`ok`: all was told. `ok: ...`: all that there is was listed, and the line says what could not be told of it.
+`not_allowed`, `not_supported`, `failed: ...`: nothing is known.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,25 @@ NOT_ALLOWED: Final = "not_allowed"
 NOT_SUPPORTED: Final = "not_supported"
 
 
+def answered(missing: str | None = None) -> str:
+    """Return the outcome of what got an answer; `missing`: what could not be told."""
+    return OK if missing is None else f"{OK}: {_line(missing)}"
+
+
+def is_answered(outcome: str) -> bool:
+    """Whether all that there is was listed."""
+    return outcome.partition(":")[0] == OK
+
+
 def failed(problem: str) -> str:
     """Return the outcome of what got no answer, as one line."""
-    return f"failed: {' '.join(problem.split())}"
+    return f"failed: {_line(problem)}"
 
 
 def outcome_of(error: PollError) -> str:
     """Return what an error came to."""
     return {"authorization": NOT_ALLOWED, "unsupported_version": NOT_SUPPORTED}.get(error.kind) or failed(error.problem)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

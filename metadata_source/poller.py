@@ -20,11 +20,12 @@ import math
 import random
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from metadata_source import questions
+from metadata_source.connections import Connections
 from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
 from metadata_source.images import Age, Image, difference, filtered
@@ -32,11 +33,11 @@ from metadata_source.options import METADATA_VERSIONS
 from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
-from metadata_source.transport import Address, Connection, error_name, format_address
+from metadata_source.transport import Address, error_name, format_address
 from metadata_source.witnesses import Inquiry, Known, Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.questions import AnyQuestion, Question
+    from metadata_source.transport import Connection
 
 _METADATA: Final = 3
 _DESCRIBE_TOPIC_PARTITIONS: Final = 75
@@ -75,8 +77,6 @@ _SPREAD_S: Final = 0.25
 """An image spreads among brokers within this time: they fetch the metadata log without a pause."""
 _BEHIND_S: Final = 10.0
 """Time between two looks at a broker that was behind, or that is listed no more but answers."""
-_ENRICHMENT_S: Final = 5.0
-"""The most that the enrichments of one poll take together: rows of other clusters wait for the same commit."""
 _SMALL_BYTES: Final = 1 << 18
 """Of an answer that needs no place among the decoders."""
 _LEAST_S: Final = 0.02
@@ -174,16 +174,16 @@ class Poller:
         decoders: threading.Semaphore | None = None,
         *,
         interval_ms: int | None = None,
+        enrich_timeout_ms: int = 5_000,
     ) -> None:
         self._cluster = cluster
         self._filter = topic_filter
         self._timeout_s = request_timeout_ms / 1000
+        self._enrich_timeout_s = enrich_timeout_ms / 1000
         # A broker that hangs must not take the next poll its time.
         self._patience_s = math.inf if interval_ms is None else interval_ms / 1000 * _PATIENCE
         self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers, topic_filter), _Memory())
-        self._connections: dict[Address, Connection] = {}
-        self._connection: Connection | None = None
-        """The one over which the last good answer came."""
+        self._connections = Connections(cluster)
         self._has_polled = False
         self._decoders = decoders or threading.Semaphore()
         self._place = ExitStack()
@@ -200,17 +200,7 @@ class Poller:
     def close(self) -> None:
         """Close all connections."""
         self.let_go()
-        self._connection = None
-        while self._connections:
-            self._connections.popitem()[1].close()
-
-    def _drop(self, address: Address) -> None:
-        """Close the connection to a broker, if there is one."""
-        connection = self._connections.pop(address, None)
-        if connection is not None:
-            connection.close()
-            if connection is self._connection:
-                self._connection = None
+        self._connections.close()
 
     def let_go(self) -> None:
         """Give up the place among the decoders: the answer of the poll before is not looked at any more."""
@@ -276,7 +266,8 @@ class Poller:
         memory.answered = place
         if newest.image is not None and (known is None or known.image.news(newest.image) is not None):
             memory.known = Known(newest.image, newest.received_at)
-        self._connection = self._connections.get(place)
+        # Those that are listed no more are asked for a while yet.
+        self._connections.drop_others({*self._cluster.bootstrap_servers, *memory.learnt, *memory.former, place})
         return replace(newest, witnesses=tuple(witnesses))
 
     def _ask_witness(
@@ -327,10 +318,11 @@ class Poller:
     def enrich(self, about: Subject, at_ms: int, until: float) -> Enrichment:
         """Ask over the connection of the good poll before, which is let go; never raises.
 
-        It ends by `until` (of `time.monotonic`). A kind for which no time is left stays due.
+        It ends by `until` (of `time.monotonic`), and takes no more than `enrich_timeout_ms`. A kind for which no time
+        is left stays due.
         """
         self.let_go()
-        deadline = min(until, time.monotonic() + min(_ENRICHMENT_S, self._timeout_s))
+        deadline = min(until, time.monotonic() + self._enrich_timeout_s)
         enrichment = Enrichment()
         asker = _Asker(self, deadline)
         for kind in about.kinds:
@@ -343,6 +335,12 @@ class Poller:
             if rows is not None:
                 enrichment.rows[kind] = rows
         return enrichment
+
+    @property
+    def _connection(self) -> Connection | None:
+        """The one over which the last good answer came; None once it is lost."""
+        answered = self._memory.answered
+        return None if answered is None else self._connections.kept(answered)
 
     def _put_off(self, deadline: float) -> str | None:
         """Return why nothing can be asked now."""
@@ -357,13 +355,10 @@ class Poller:
         return None
 
     def ask(self, question: AnyQuestion, deadline: float) -> Any:
-        """Ask over the connection of the poll before. Raises PollError; then the connection is closed, if it is of no
-        use.
-        """
+        """Ask over the connection of the poll before. Raises PollError, as `visit`."""
         if self._connection is None:
             raise PollError("unreachable", "the connection was lost")
-        address = self._connection.address
-        return self.ask_over(self._connection, question, deadline, lambda: self._drop(address))
+        return self._ask_over(self._connection, question, deadline)
 
     def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
         """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's
@@ -372,22 +367,28 @@ class Poller:
         before, self._memory.led = self._memory.led, led
         return before is not None and not led <= before
 
-    def visit(self, address: Address, deadline: float) -> Connection:
-        """Return a connection to a broker, which whoever calls closes. Raises PollError."""
-        return Connection(self._cluster, address, deadline)
+    def visit(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
+        """Ask a broker, once its throttling allows; the connection to it is kept. Raises PollError, and closes the
+        connection if it is of no use then.
 
-    def ask_over(
-        self, connection: Connection, question: AnyQuestion, deadline: float, close: Callable[[], None]
-    ) -> Any:
-        """Ask over a connection, once the broker's throttling allows. Raises PollError, after `close` if it is of no
-        use then.
+        Threads may ask different brokers at once.
         """
+        is_kept = address in self._connections
+        try:
+            return self._ask_over(self._connections.get(address, deadline), question, deadline)
+        except PollError as error:
+            # Brokers close connections over which nothing came for a while (connections.max.idle.ms).
+            if not is_kept or error.kind != "unreachable":
+                raise
+        return self._ask_over(self._connections.get(address, deadline), question, deadline)
+
+    def _ask_over(self, connection: Connection, question: AnyQuestion, deadline: float) -> Any:
         questions.version(connection, question)
         self._obey_throttle(connection.address, deadline)
         try:
             response = questions.ask(connection, question, deadline)
         except BaseException:
-            close()
+            self._connections.drop(connection.address)
             raise
         self._throttle(connection.address, _throttle_time_ms(response))
         return response
@@ -444,7 +445,7 @@ class Poller:
         connection = None
         try:
             self._obey_throttle(address, deadline)
-            connection = self._connect(address, deadline)
+            connection = self._connections.get(address, deadline)
             poll = self._ask(connection, deadline, names)
             poll = _good(self._cluster, self._filter, poll)
         except PollError as error:
@@ -456,7 +457,7 @@ class Poller:
         else:
             self._memory.avoided.pop(address, None)
             return poll, None
-        self._drop(address)
+        self._connections.drop(address)
         self._memory.avoided[address] = _Avoided.after(self._memory.avoided.get(address), failure)
         if poll.received_at is None and connection is not None:
             poll = Poll(sent_at=connection.sent_at)
@@ -476,11 +477,6 @@ class Poller:
             raise PollError("timeout", f"{format_address(address)}: throttled by the broker for another {wait:.1f} s")
         if wait > 0:
             time.sleep(wait)
-
-    def _connect(self, address: Address, deadline: float) -> Connection:
-        if address not in self._connections:
-            self._connections[address] = Connection(self._cluster, address, deadline)
-        return self._connections[address]
 
     def _ask(self, connection: Connection, deadline: float, names: Sequence[str] | None) -> Poll:
         where = format_address(connection.address)
@@ -564,30 +560,19 @@ class _Asker:
     def ask(self, question: Question) -> Any:
         return self.poller.ask(question, self.deadline)
 
-    @contextmanager
-    def visits(self) -> Iterator[_Visits]:
-        visits = _Visits(self.poller, self.deadline)
-        try:
-            yield visits
-        finally:
-            for connection in visits.connections.values():
-                connection.close()
+    def visits(self) -> _Visits:
+        return _Visits(self.poller, self.deadline)
 
 
 @dataclass(frozen=True, slots=True)
 class _Visits:
-    """Asks brokers for a poller, keeping a connection to each."""
+    """Asks brokers for a poller."""
 
     poller: Poller
     deadline: float
-    connections: dict[Address, Connection] = field(default_factory=dict)
 
     def ask(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
-        if address not in self.connections:
-            self.connections[address] = self.poller.visit(address, deadline)
-        return self.poller.ask_over(
-            self.connections[address], question, deadline, lambda: self.connections.pop(address).close()
-        )
+        return self.poller.visit(address, question, deadline)
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
         return self.poller.has_moved(led)

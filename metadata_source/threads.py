@@ -1,4 +1,4 @@
-"""What is read of many clusters side by side."""
+"""What is read of many clusters, or asked of many brokers of one, side by side."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
 _QUEUED: Final = 8
 """Batches of rows that wait for Spark to take them."""
 _STOP_SEEN_S: Final = 0.1
+_AT_ONCE: Final = 64
+"""Threads that ask the brokers of one cluster: nearly all of their time they wait for answers."""
 
 _Cluster = TypeVar("_Cluster")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 def in_threads(
@@ -59,3 +63,16 @@ def in_threads(
             stopped.set()
     for follower in followers:
         follower.result()
+
+
+def side_by_side(items: Iterable[_Item], call: Callable[[_Item], _Result], what: str) -> list[_Result]:
+    """Return what `call` makes of each item, in the order of the items. At most 64 at once are in threads, called after
+    `what` they do.
+
+    It waits for all, so each call ends by a deadline of its own. An error is raised when all have ended.
+    """
+    items = list(items)
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(len(items), _AT_ONCE), f"kafka_metadata {what}") as threads:
+        return list(threads.map(call, items))

@@ -68,18 +68,19 @@ class Connection:
     its finalized level (KIP-584), None when the broker does not say. `sent_at` is when the last request was sent.
     """
 
-    def __init__(self, cluster: Cluster, address: Address, deadline: float) -> None:
-        """Connect by `deadline` (of `time.monotonic`), resolving secrets. Raises PollError."""
+    def __init__(
+        self, cluster: Cluster, address: Address, deadline: float, context: ssl.SSLContext | None = None
+    ) -> None:
+        """Connect by `deadline` (of `time.monotonic`), resolving secrets. Raises PollError.
+
+        `context`: the TLS settings, if they were made before (`tls_context`).
+        """
         self.address = address
         self.api_versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] | None = None
         self.sent_at: datetime | None = None
         self._cluster = cluster
-        try:
-            context = _ssl_context(cluster) if cluster.tls else None
-        except OptionsError as error:
-            raise PollError("options", error.problem) from None
-        self._reach(context, self._sasl_settings(deadline), deadline)
+        self._reach(context or tls_context(cluster), self._sasl_settings(deadline), deadline)
 
     def request(self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float) -> Answer:
         """Send a request and return its answer by `deadline`. Raises PollError; the connection is of no use after it.
@@ -314,6 +315,14 @@ class Connection:
             "too_large",
             f"an answer of {size} bytes is larger than maxResponseBytes ({self._cluster.max_response_bytes})",
         )
+
+
+def tls_context(cluster: Cluster) -> ssl.SSLContext | None:
+    """Return the TLS settings of a cluster, None if it has no TLS. Raises PollError for files that cannot be used."""
+    try:
+        return _ssl_context(cluster) if cluster.tls else None
+    except OptionsError as error:
+        raise PollError("options", error.problem) from None
 
 
 def format_address(address: Address) -> str:

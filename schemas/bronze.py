@@ -105,8 +105,8 @@ ENRICHMENT_COLUMNS = (
     Column(
         "enriched",
         "map<string, string>",
-        "On headers: enrichment asked with this poll -> ok (its rows here are all there is) | not_allowed | "
-        "not_supported | failed: why; null when none was.",
+        "On headers: enrichment asked with this poll -> ok (its rows here are all there is) | ok: what could not be "
+        "told of some | not_allowed | not_supported | failed: why, what is missing; null when none was.",
     ),
     Column(
         "enrichment_digests",

@@ -7,7 +7,6 @@ OffsetForLeaderEpoch.
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
@@ -17,6 +16,7 @@ from metadata_source.group_log.places import NO_EPOCH, OPEN, Log, is_short, olde
 from metadata_source.options import TopicFilter
 from metadata_source.poller import Poller
 from metadata_source.questions import DENIED, Question, TopicQuestion, fetch_error, read_probe
+from metadata_source.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from metadata_source.group_log.places import Lineage, Place
     from metadata_source.options import Cluster
-    from metadata_source.transport import Address, Connection
+    from metadata_source.transport import Address
 
 _NO_TOPIC: Final = TopicFilter(topics=())
 _READ: Final = 1 << 3
@@ -54,7 +54,6 @@ class LogWatcher:
         self._timeout_s = timeout_ms / 1000
         # Who answers says who the brokers are: no topic is asked for.
         self._poller = Poller(cluster, _NO_TOPIC, timeout_ms)
-        self._connections: dict[Address, Connection] = {}
         self._leaders: dict[Address, list[_Led]] = {}
         self._topic_id: str | None = None
         self._lineages: dict[_Led, Lineage] = {}
@@ -93,9 +92,6 @@ class LogWatcher:
     def close(self) -> None:
         """Close the connections. More can be asked afterwards."""
         self._poller.close()
-        for connection in self._connections.values():
-            connection.close()
-        self._connections = {}
 
     def _look(self, ours: Mapping[int, Lineage], deadline: float) -> Log:
         poll = self._poller.poll()
@@ -155,9 +151,7 @@ class LogWatcher:
                     begins[each.partition], ends[each.partition] = first[each.partition], last[each.partition]
                     epochs[each.partition] = told[each.partition]
 
-        if self._leaders:
-            with ThreadPoolExecutor(len(self._leaders), "kafka_group_log leaders") as threads:
-                list(threads.map(ask, self._leaders.keys(), self._leaders.values()))
+        side_by_side(self._leaders.items(), lambda leader: ask(*leader), "leaders")
         if failed and len(failed) == len(self._leaders):
             raise failed[0]
         return begins, ends, epochs
@@ -177,7 +171,7 @@ class LogWatcher:
             "isolation_level": 0,
             "topics": [topic(name=self._topic, partitions=partitions)],
         }
-        answer = self._ask(address, Question(ListOffsetsRequest, fields, 1, _LAST_LIST_OFFSETS), deadline)
+        answer = self._poller.visit(address, Question(ListOffsetsRequest, fields, 1, _LAST_LIST_OFFSETS), deadline)
         # Another partition's leader may well answer: where there is an error, the offset is not known now. A new leader
         # does not say where its log ends before it knows (KIP-207).
         told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
@@ -217,23 +211,8 @@ class LogWatcher:
             for each, epoch in epochs.items()
         ]
         fields = {"replica_id": _CONSUMER, "topics": [topic(topic=self._topic, partitions=partitions)]}
-        answer = self._ask(address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline)
+        answer = self._poller.visit(
+            address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline
+        )
         told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
         return {each.partition: (each.leader_epoch, each.end_offset) for each in told}
-
-    def _ask(self, address: Address, question: Question, deadline: float) -> Any:
-        is_kept = address in self._connections
-        try:
-            return self._ask_over(address, question, deadline)
-        except PollError as error:
-            # Brokers close connections over which nothing came for a while (connections.max.idle.ms).
-            if not is_kept or error.kind != "unreachable":
-                raise
-        return self._ask_over(address, question, deadline)
-
-    def _ask_over(self, address: Address, question: Question, deadline: float) -> Any:
-        if address not in self._connections:
-            self._connections[address] = self._poller.visit(address, deadline)
-        return self._poller.ask_over(
-            self._connections[address], question, deadline, lambda: self._connections.pop(address).close()
-        )

@@ -73,10 +73,10 @@ def test_a_poll_records_how_it_went(cluster):
 def test_polls_go_round_the_brokers_over_connections_that_are_kept(cluster):
     with poller(cluster.bootstrap_servers) as each:
         answered = [each.poll().broker for _ in range(3)]
-        connections = dict(each._connections)
+        connections = dict(each._connections._kept)
         assert [each.poll().broker for _ in range(3)] == answered
         assert set(answered) == set(servers_of(cluster))
-        assert each._connections == connections
+        assert each._connections._kept == connections
 
 
 def test_bootstrap_servers_are_tried_in_random_order(cluster, monkeypatch):

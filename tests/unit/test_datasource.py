@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from metadata_source import poller
+from metadata_source import connections, poller
 from metadata_source.datasource import _read_on_schedule, _tasks
 from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
@@ -106,7 +106,7 @@ def polled(monkeypatch):
 
     def poll(answers: dict[str, list[dict]], polls: int, at: datetime) -> dict[str, list[dict]]:
         monkeypatch.setattr(poller, "_memories", {})
-        monkeypatch.setattr(poller, "Connection", lambda _, address, __: Broker(answers[address[0]], address))
+        monkeypatch.setattr(connections, "Connection", lambda _, address, *__: Broker(answers[address[0]], address))
         servers = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in answers}
         options = parse({"clusters": json.dumps(servers), "pollInterval": "500ms", "requestTimeout": "2s"}, "stream")
         (task,) = _tasks(options, "20261121T000000Z-00000000", 0, polls, int(at.timestamp() * 1000))

@@ -2,8 +2,8 @@
 answers.
 """
 
+import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from metadata_source.groups import Broker
 from metadata_source.protocol import group_messages
 from metadata_source.protocol.group_messages import (
     DESCRIBE_GROUPS,
+    LIST_GROUPS,
     SHARE_GROUP_DESCRIBE,
     Api,
 )
@@ -111,10 +112,9 @@ class Cluster:
             self.when_led_anew()
         return self.when_led_anew is not None
 
-    @contextmanager
-    def visits(self):
+    def visits(self) -> "Cluster":
         self.deadline = time.monotonic() + self.seconds
-        yield self
+        return self
 
     def ask(self, address, question: AnyQuestion, deadline: float) -> Any:
         return question.put(self.connection(address), question.versions[-1], deadline)
@@ -191,9 +191,10 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
+def groups(cluster: Cluster, missing: str = "") -> dict[str, dict[str, Any]]:
+    """The groups by id; `missing`: the outcome after `ok`."""
     outcome, rows = asked(cluster)
-    assert outcome == "ok"
+    assert outcome == f"ok{missing}"
     return {group.pop("group_id"): group for row in rows for group in row}
 
 
@@ -385,7 +386,10 @@ def test_a_group_that_cannot_be_described_is_never_dead():
             | {"gone": entry("gone", "Dead")},
         )
     )
-    described = groups(cluster)
+    outcome, _ = asked(cluster)
+    assert outcome.startswith("ok: 8 of 8 groups could not be described: not_allowed: 2; ")
+    assert outcome.endswith("; and 2 more")
+    described = groups(cluster, outcome.removeprefix("ok"))
     assert {name: group["error"].split(" (")[0] for name, group in described.items()} == {
         "moved": "failed: error 16",
         "loading": "failed: error 14",
@@ -393,7 +397,7 @@ def test_a_group_that_cannot_be_described_is_never_dead():
         "hidden": "not_allowed",
         "hidden topic": "not_allowed",
         "gone": "failed: dead to this request: gone, or of another type, since it was listed",
-        "left out": "failed: the coordinator left it out of its answer",
+        "left out": "failed: broker 0",
         "of tomorrow": "not_supported",
     }
     assert {group["state"] for group in described.values()} == {"Stable"}
@@ -412,8 +416,10 @@ def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
         return ask(address, question, deadline)
 
     cluster.ask = asking
-    assert {name: group["error"] for name, group in groups(cluster).items()} == {
-        "a": "failed: host:0: no answer in time",
+    late = "broker 0 (host:0): no answer in time (5.0 s, see enrichTimeout)"
+    missing = f": 2 of 2 groups could not be described: {late}: 1; not_supported: 1"
+    assert {name: group["error"] for name, group in groups(cluster, missing).items()} == {
+        "a": f"failed: {late}",
         "b": "not_supported",
     }
 
@@ -458,18 +464,18 @@ def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
     [
         (
             Cluster(Node({0: 1}), UNREACHABLE),
-            f"failed: broker 1: host:1: connection refused; {UNLED}",
+            f"failed: broker 1 (host:1): connection refused; {UNLED}",
         ),
         (
             Cluster(Node({0: 1}), Node({1: 1}, list_error=14)),
-            f"failed: broker 1: error 14 (CoordinatorLoadInProgressError); {UNLED}",
+            f"failed: broker 1 (host:1): error 14 (CoordinatorLoadInProgressError); {UNLED}",
         ),
         (Cluster(Node(), Node()), "failed: no broker that answered leads __consumer_offsets partitions 0, 1"),
         (
             Cluster(Node({0: 1, 1: 1}, [listed("a")], moves=True), Node({})),
             f"failed: {UNLED}",
         ),
-        (Cluster(Node(), UNREACHABLE, partitions=0), "failed: broker 1: host:1: connection refused"),
+        (Cluster(Node(), UNREACHABLE, partitions=0), "failed: broker 1 (host:1): connection refused"),
         (Cluster(Node({0: 1, 1: 1}, list_error=31)), "not_allowed"),
         (Cluster(Node(error=PollError("unsupported_version", "host:0: none"))), "not_supported"),
     ],
@@ -480,6 +486,22 @@ def test_groups_that_may_be_missing_are_not_told(cluster: Cluster, outcome: str)
 
 def test_without_the_offsets_topic_every_broker_must_have_been_listed():
     assert asked(Cluster(Node(), Node(), partitions=0)) == ("ok", [])
+
+
+def test_brokers_at_one_address_are_asked_one_after_the_other():
+    """They share a connection."""
+    cluster = Cluster(Node({0: 1, 1: 1}))
+    ask, asking = cluster.ask, threading.Lock()
+
+    def alone(*args):
+        assert asking.acquire(blocking=False)
+        time.sleep(0.001)
+        asking.release()
+        return ask(*args)
+
+    cluster.ask = alone
+    brokers = tuple(Broker(number, ("host", 0)) for number in range(3))
+    assert answer("groups", Subject(("groups",), [], [], brokers), cluster)[0] == "ok"
 
 
 def test_many_groups_are_described_in_parts_and_stand_in_rows_of_a_hundred():
@@ -494,8 +516,22 @@ def test_many_groups_are_described_in_parts_and_stand_in_rows_of_a_hundred():
 
 
 def test_what_time_does_not_reach_could_not_be_told():
-    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")]), seconds=0.0)
-    assert groups(cluster)["a"]["error"] == "failed: no time was left to describe it"
+    late = "(0.0 s, see enrichTimeout)"
+    outcome = f"failed: brokers 0 (host:0), 1 (host:1): not asked, no time was left {late}"
+    assert asked(Cluster(Node(), Node(), seconds=0.0)) == (outcome, None)
+
+    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")]), Node(), seconds=1.0)
+    ask = cluster.ask
+
+    def asking(address, question, deadline):
+        if question.name == LIST_GROUPS.request.name and address[1] == 0:
+            time.sleep(0.5)
+        return ask(address, question, deadline)
+
+    cluster.ask = asking
+    late = "broker 0 (host:0): no time was left to describe it (0.5 s, see enrichTimeout)"
+    described = groups(cluster, f": 1 of 1 groups could not be described: {late}")
+    assert (described["a"]["error"], described["a"]["state"]) == (f"failed: {late}", "Stable")
 
 
 def test_groups_leave_half_of_the_time_to_what_comes_after():
@@ -505,4 +541,4 @@ def test_groups_leave_half_of_the_time_to_what_comes_after():
     cluster.ask = lambda address, question, deadline: deadlines.append(deadline) or ask(address, question, deadline)
     begin = time.monotonic()
     assert groups(cluster)["a"]["state"] == "Empty"
-    assert [round(deadline - begin) for deadline in deadlines] == [2, 2, 2, 4]
+    assert [round(deadline - begin) for deadline in deadlines] == [4, 4, 4, 4]

@@ -3,7 +3,6 @@ it is asked.
 """
 
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -220,13 +219,12 @@ class WithZooKeeper(Answered):
         super().__init__(reassignments(41), *answers)
         self.visited = []
 
-    @contextmanager
     def visits(self):
         def visit(address, question, deadline):
             self.visited.append((address, deadline))
             return self.ask(question)
 
-        yield SimpleNamespace(ask=visit, deadline=7.0)
+        return SimpleNamespace(ask=visit, deadline=7.0)
 
 
 def test_reassignments_are_asked_of_the_controller_where_brokers_forward_nothing():
@@ -443,6 +441,12 @@ def poller(monkeypatch) -> Poller:
     return Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms)
 
 
+def connect(poller: Poller, connection) -> None:
+    """Let a good poll have come over this connection."""
+    poller._memory.answered = connection.address
+    poller._connections._kept[connection.address] = connection
+
+
 class Connected:
     """A connection that answers with these messages, or raises."""
 
@@ -470,7 +474,7 @@ def enriched(poller: Poller, *kinds: str, seconds: float = 1.0, at_ms: int = 1_0
 def test_a_kind_is_due_on_its_own_beat(poller):
     beats = {"quorum": 60_000, "fenced": 15_000}
     assert poller.due(beats, 1_000) == ("quorum", "fenced")
-    poller._connection = Connected(quorum())
+    connect(poller, Connected(quorum()))
     assert enriched(poller, "quorum") == {"quorum": "ok"}
     assert poller.due(beats, 1_000) == ("quorum", "fenced"), "a poll that is done again"
     assert poller.due(beats, 60_999) == ("fenced",)
@@ -482,7 +486,7 @@ def test_a_kind_is_due_on_its_own_beat(poller):
 
 
 def test_where_no_time_is_left_a_kind_stays_due(poller):
-    poller._connection = Connected()
+    connect(poller, Connected())
     said = enriched(poller, "quorum", "fenced", seconds=0.01)
     assert said == dict.fromkeys(("quorum", "fenced"), "failed: put off: no time is left before the next poll")
     assert poller.due({"quorum": 60_000}, 2_000) == ("quorum",)
@@ -490,8 +494,7 @@ def test_where_no_time_is_left_a_kind_stays_due(poller):
 
 
 def test_a_connection_that_is_lost_puts_the_rest_off(poller):
-    poller._connection = connection = Connected(PollError("timeout", "one:9092: no answer in time"))
-    poller._connections = {connection.address: connection}
+    connect(poller, connection := Connected(PollError("timeout", "one:9092: no answer in time")))
     assert enriched(poller, "reassignments", "quorum") == {
         "reassignments": "failed: one:9092: no answer in time",
         "quorum": "failed: put off: the connection was lost",
@@ -501,7 +504,7 @@ def test_a_connection_that_is_lost_puts_the_rest_off(poller):
 
 
 def test_a_refusal_leaves_the_connection_to_the_next(poller):
-    poller._connection = connection = Connected(reassignments(31), quorum())
+    connect(poller, connection := Connected(reassignments(31), quorum()))
     assert enriched(poller, "reassignments", "quorum") == {"reassignments": "not_allowed", "quorum": "ok"}
     connection.api_versions = {}
     assert enriched(poller, "reassignments", "elr") == {"reassignments": "not_supported", "elr": "not_supported"}
@@ -511,7 +514,7 @@ def test_a_refusal_leaves_the_connection_to_the_next(poller):
 def test_throttling_is_obeyed(poller):
     throttled = fenced()
     throttled.throttle_time_ms = 200
-    poller._connection = Connected(throttled, quorum())
+    connect(poller, Connected(throttled, quorum()))
     begin = time.monotonic()
     assert enriched(poller, "fenced", "quorum") == {"fenced": "ok", "quorum": "ok"}
     assert 0.2 <= time.monotonic() - begin < 0.6
@@ -520,8 +523,9 @@ def test_throttling_is_obeyed(poller):
     assert said.startswith("failed: put off: throttled by the broker for another ")
 
 
-def test_enrichments_take_no_longer_than_a_poll(poller, monkeypatch):
-    poller._connection = connection = Connected(fenced())
+def test_enrichments_take_no_longer_than_they_may(poller, monkeypatch):
+    poller._enrich_timeout_s = 2.0
+    connect(poller, connection := Connected(fenced()))
     deadlines = []
     monkeypatch.setattr(questions, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace())
     begin = time.monotonic()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from metadata_source import poller
+from metadata_source import connections, poller
 from metadata_source.errors import GroupLogError, PollError
 from metadata_source.group_log.places import OPEN, Log, Place
 from metadata_source.group_log.watcher import LogWatcher
@@ -45,7 +45,7 @@ class Brokers:
     connections: list[int] = field(default_factory=list)
     idle: bool = False
 
-    def connect(self, _cluster: object, address: tuple[str, int], _deadline: float) -> Any:
+    def connect(self, _cluster: object, address: tuple[str, int], *_: object) -> Any:
         number = address[1] - 1
         if number in self.dead:
             raise PollError("unreachable", f"host:{number}: connection refused")
@@ -134,7 +134,7 @@ class Connection:
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     made = Brokers()
-    monkeypatch.setattr(poller, "Connection", made.connect)
+    monkeypatch.setattr(connections, "Connection", made.connect)
     monkeypatch.setattr(poller, "_memories", {})
     return made
 

@@ -72,6 +72,25 @@ def test_request_timeout_is_at_most_the_batch_unless_it_is_given(given_options, 
     assert parse(BOOTSTRAP | given_options).request_timeout_ms == timeout_ms
 
 
+@pytest.mark.parametrize(
+    ("given_options", "timeout_ms"),
+    [
+        ({}, 5_000),
+        ({"pollInterval": "2s"}, 2_000),
+        ({"requestTimeout": "7s"}, 5_000),
+        ({"enrich": "groups", "enrichTimeout": "12s"}, 12_000),
+        ({"enrich": "groups", "enrichTimeout": "1500ms", "pollInterval": "3s"}, 1_500),
+    ],
+)
+def test_enrichments_take_5_s_and_no_longer_than_a_poll_unless_it_is_given(given_options, timeout_ms):
+    assert parse(BOOTSTRAP | given_options, "stream").enrich_timeout_ms == timeout_ms
+
+
+def test_a_batch_read_has_no_next_poll_to_leave_time_for():
+    given_options = {"enrich": "groups", "enrichTimeout": "1m"}
+    assert parse(BOOTSTRAP | given_options, "batch").enrich_timeout_ms == 60_000
+
+
 def test_clusters_differ_from_what_is_common():
     clusters = {
         "east": {"kafka.bootstrap.servers": "e1:1,e2:2", "clusterId": "abc"},
@@ -110,6 +129,15 @@ def test_clusters_differ_from_what_is_common():
         (None, BOOTSTRAP | {"enrich": "elr=10ms"}, "enrich: elr: '10ms' is not between 100 ms and 24 hours"),
         (None, BOOTSTRAP | {"enrich": "elr=25h"}, "enrich: elr: '25h' is not between 100 ms and 24 hours"),
         ("batch", BOOTSTRAP | {"enrich": "elr=5s"}, "enrich: 'elr=5s': a batch read asks once; leave the beat out"),
+        (None, BOOTSTRAP | {"enrichTimeout": "5s"}, "enrichTimeout: without enrich, nothing is asked beside metadata"),
+        (None, BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "5"}, "enrichTimeout: '5' is not a duration such as"),
+        (None, BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "0s"}, "enrichTimeout: '0s' is not between 1 ms and 24"),
+        (None, {"clusters": '{"a": {"enrichTimeout": "5s"}}'}, "enrichTimeout: one for the whole read"),
+        (
+            "stream",
+            BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "16s", "pollInterval": "30s"},
+            "enrichTimeout: 16000 ms are more than half of pollInterval (30000 ms): the rest is kept for the next poll",
+        ),
         ("batch", BOOTSTRAP | {"enrich": "elr", "entity": "topics"}, "enrich: contradicts entity topics"),
         (None, {"clusters": '{"a": {"enrich": "elr"}}'}, "enrich: one for the whole read"),
         (None, BOOTSTRAP | {"qqqqq": "1"}, "the options are kafka.bootstrap.servers, "),

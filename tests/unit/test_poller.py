@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from metadata_source import connections
 from metadata_source import poller as poller_module
+from metadata_source.connections import Connections
 from metadata_source.errors import PollError
 from metadata_source.images import Image, with_topics
 from metadata_source.options import parse
@@ -77,7 +79,7 @@ def test_whatever_an_attempt_stumbles_over_is_a_failed_poll(monkeypatch):
     def stumble(*_):
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(poller_module, "Connection", stumble)
+    monkeypatch.setattr(connections, "Connection", stumble)
     result = poller().poll()
     assert (result.error_kind, result.attempts) == ("protocol", 2)
     assert sorted(result.error.split("; ")) == [f"{host}:9092: RuntimeError: two lines" for host in ("one", "two")]
@@ -170,7 +172,7 @@ class Brokers:
         self.images = dict.fromkeys(range(3), made(orders=[(5, (0, 1, 2)), (3, (0, 1, 2))]))
         self.asked: list[tuple[int, tuple[str, ...] | None]] = []
         self.down: set[int] = set()
-        monkeypatch.setattr(Poller, "_connect", lambda _, address, __: self._connect(address))
+        monkeypatch.setattr(Connections, "get", lambda _, address, __: self._connect(address))
         monkeypatch.setattr(Poller, "_ask", lambda _, address, __, names: self._answer(address, names))
 
     def set(self, image: ClusterMetadata, *brokers: int) -> None:
