@@ -10,8 +10,15 @@ from truth.events import leader_transitions, raised_by_moves
 from truth.log import BrokerState, PartitionKey, PartitionState, Truth, during
 from truth.observed import Poll, Seen, SeenBroker, Watch
 
-TOLERANCE = timedelta(seconds=1)
-"""Brokers answer from their own copies, which trail the log."""
+TOLERANCE = timedelta(seconds=0.6)
+"""Brokers answer from their own copies, which trail the log: by so much at most."""
+PART_OF_INTERVAL = 0.4
+"""Less than half: a poll must not pass for the one before or after it."""
+
+
+def tolerance(interval: timedelta) -> timedelta:
+    """How far the answers of polls at an interval may trail the log."""
+    return min(PART_OF_INTERVAL * interval, TOLERANCE)
 
 
 @dataclass
@@ -70,6 +77,11 @@ def compare_states(rows: Sequence[Seen], watch: Watch, truth: Truth) -> StateSco
     score = StateScore()
     spoken: dict[str, set[PartitionKey]] = {poll.poll_id: set() for poll in watch.polls}
     for row in rows:
+        score.wrong += [
+            f"{row}: nothing is proven by {poll_id}"
+            for poll_id in (row.first_poll, row.last_poll)
+            if poll_id is not None and poll_id not in spoken
+        ]
         for poll in watch.between(row.first_poll, row.last_poll):
             spoken[poll.poll_id].add(row.key)
             if poll.left_out is None:

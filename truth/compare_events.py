@@ -12,7 +12,11 @@ from statistics import median
 
 from truth.events import (
     BROKER_DOWN,
+    FAILOVER,
+    OFFLINE,
+    PREFERRED,
     REASSIGNMENT,
+    RECOVERY,
     Stretch,
     Transition,
     broker_goes,
@@ -20,13 +24,17 @@ from truth.events import (
     leader_transitions,
     raised_by_moves,
 )
-from truth.log import PartitionKey, Truth, at_time, during
+from truth.log import PartitionKey, PartitionState, Truth, during
 from truth.observed import Poll, Seen, Watch
 
 LEFT = "left"
 EXACT = "exact"
 UNKNOWN = "unknown"
 ISR_SHRINK = "isr_shrink"
+CHANGED = (PREFERRED, FAILOVER, REASSIGNMENT)
+"""Reasons of a change from one leader to another."""
+AS_GOOD = {FAILOVER: (OFFLINE,)}
+"""A leader that failed, and left none until another was there, was failed over."""
 STAYED = ("leader_stalled", "lagging")
 """Causes of departures of a broker that is there, and is a replica."""
 
@@ -99,8 +107,12 @@ class EventScore:
     """Rows whose reason, cause or certainty the log contradicts."""
     decided: int = 0
     """Rows whose reason or cause the log decides."""
-    open: int = 0
-    """Of these, rows that leave the reason open."""
+    unknown: int = 0
+    """Rows that leave their reason unknown, or their cause open."""
+    undecidable: int = 0
+    """Rows whose reason the log leaves open too: more happened between two polls than these can tell apart."""
+    needless: list[str] = field(default_factory=list)
+    """Rows that leave open what only one thing in the log can have been, or what was due."""
     unclean: Counter[str] = field(default_factory=Counter)
     """What the rows of truly unclean elections say of that."""
     slack: list[int] = field(default_factory=list)
@@ -137,7 +149,7 @@ class EventScore:
     @property
     def faults(self) -> list[str]:
         """Everything that should not be."""
-        kinds = ("missed", "extra", "outside", "miscounted", "misjudged")
+        kinds = ("missed", "extra", "outside", "miscounted", "misjudged", "needless")
         return [f"{kind}: {each}" for kind in kinds for each in getattr(self, kind)]
 
     def row(self) -> tuple[str, ...]:
@@ -147,7 +159,8 @@ class EventScore:
             f"{self.precision:.1%} of {self.given}",
             str(len(self.outside)),
             f"{len(self.miscounted)}",
-            f"{len(self.misjudged)}, {self.open} open, of {self.decided}",
+            f"{len(self.misjudged)} of {self.decided}",
+            f"{self.unknown} unknown, {self.undecidable} undecidable",
             f"{self.median_width:.2f} / {self.widest:.2f} s",
             f"{sum(self.slack) / len(self.slack):.2f}" if self.slack else "-",
             f"{self.longest_trail:.2f} s",
@@ -161,8 +174,8 @@ def _counts(counter: Counter[str]) -> str:
 
 
 HEADINGS = (
-    "recall", "precision", "out of bounds", "miscounted", "misjudged", "width, median / most", "count slack", "trail",
-    "truly unclean", "left out",
+    "recall", "precision", "out of bounds", "miscounted", "misjudged", "left open", "width, median / most",
+    "count slack", "trail", "truly unclean", "left out",
 )  # fmt: skip
 
 
@@ -197,7 +210,7 @@ def compare_leader_changes(
             # What polling cannot know, and gold says that it does not.
             score.left_out["unseen_reassignment"] += 1
         else:
-            _judge_leader_change(row, inside[row], truth, score)
+            _judge_leader_change(row, inside[row], truth, watch.tolerance, score)
     return score
 
 
@@ -228,41 +241,99 @@ def _in_ranges(
     return inside
 
 
-def _judge_leader_change(row: LeaderChange, transitions: Sequence[Transition], truth: Truth, score: EventScore) -> None:
+def _judge_leader_change(
+    row: LeaderChange, transitions: Sequence[Transition], truth: Truth, tolerance: timedelta, score: EventScore
+) -> None:
     count = len(transitions)
     if not row.changes_min <= count <= row.changes_max:
         score.miscounted.append(f"{row} holds {count}")
     elif row.epoch_semantics == EXACT and row.changes_min != row.changes_max:
         score.miscounted.append(f"{row} is exact and a range")
-    _judge_unclean(row, transitions, truth, score)
+    _judge_unclean(row, transitions, score)
+    _judge_reason(row, transitions, truth, tolerance, score)
+
+
+def _judge_reason(
+    row: LeaderChange, transitions: Sequence[Transition], truth: Truth, tolerance: timedelta, score: EventScore
+) -> None:
+    """A reason must be one of the log's; of several changes it is of what was seen, so that any of theirs will do."""
+    if row.reason is None:  # as silver alone gives it
+        return
+    is_undecidable = _is_undecidable(row, transitions, truth, tolerance)
+    score.undecidable += is_undecidable
+    if row.reason == UNKNOWN:
+        score.unknown += 1
+        if not is_undecidable:
+            score.needless.append(f"{row} was {transitions[0].reason if transitions else ISR_SHRINK}")
+        return
+    reasons = {transition.reason for transition in transitions}
+    score.decided += None not in reasons
     if row.reason == ISR_SHRINK and transitions:
-        score.misjudged.append(f"{row} holds {count}")
-    # With several transitions in a row of gold the reason is of what was seen, which the log does not have.
-    if count == 1 and transitions[0].reason is not None:
-        score.decided += 1
-        if row.reason in (None, UNKNOWN):
-            score.open += 1
-        elif row.reason != transitions[0].reason:
-            score.misjudged.append(f"{row} was {transitions[0].reason}")
+        score.misjudged.append(f"{row} holds {len(transitions)}")
+    elif row.reason in CHANGED and not reasons & {None, row.reason, *AS_GOOD.get(row.reason, ())}:
+        score.misjudged.append(f"{row} was {' and '.join(map(str, reasons)) or 'no change of the leader'}")
 
 
-def _judge_unclean(row: LeaderChange, transitions: Sequence[Transition], truth: Truth, score: EventScore) -> None:
-    """`proven` must be true. `no` must be too, where the poll before showed an ISR without the new leader, and nothing
-    is hidden.
+def _is_undecidable(row: LeaderChange, transitions: Sequence[Transition], truth: Truth, tolerance: timedelta) -> bool:
+    """Whether polls cannot tell the reason: more than one thing was done to the partition between them, or to its
+    leader.
+
+    That leader may have failed where it went, where something that it led changed more than once, and where it lost
+    something otherwise than to an election of the preferred replica with itself in sync.
     """
+    since, until = row.began_after - tolerance, row.began_before
+    if not transitions:
+        return not _only_shrank(row, truth, since, until)
+    if len(transitions) > 1 or transitions[0].reason is None or row.leader_epoch - row.prev_leader_epoch > 1:
+        return True
+    before, after, reason = transitions[0].before, transitions[0].after, transitions[0].reason
+    is_preferred = after.leader in (before.replicas[0], after.replicas[0])
+    if reason in (RECOVERY, OFFLINE) or (reason == FAILOVER and not is_preferred):
+        return False
+    leader = row.prev_leader
+    return broker_goes(truth, leader, since, until) or any(
+        _may_be_a_failure(leader, states, since, until) for states in truth.partitions.values()
+    )
+
+
+def _may_be_a_failure(leader: int, states: Sequence[PartitionState], since: datetime, until: datetime) -> bool:
+    shown = during(states, since, until)
+    led = [after for before, after in pairwise(shown) if leader in (before.leader, after.leader) and after.names_leader]
+    if len(led) != 1:
+        return bool(led)
+    was_preferred = led[0].leader in (led[0].replicas[:1] + shown[0].replicas[:1])
+    return led[0].leader != leader and not (was_preferred and all(leader in state.isr for state in shown))
+
+
+def _only_shrank(row: LeaderChange, truth: Truth, since: datetime, until: datetime) -> bool:
+    """Whether brokers that left the ISR, each seen to be out, are all that raised the epoch under one leader."""
+    shown = during(truth.partitions[row.key], since, until)
+    steps = list(pairwise(shown))
+    if not all(set(after.isr) <= set(before.isr) and after.replicas == before.replicas for before, after in steps):
+        return False
+    raised = [after for before, after in steps if after.names_leader and len(after.isr) < len(before.isr)]
+    return len(raised) == row.leader_epoch - row.prev_leader_epoch > 0
+
+
+def _judge_unclean(row: LeaderChange, transitions: Sequence[Transition], score: EventScore) -> None:
+    """`proven` must be true, and so must `no`, of the election of the leader that was seen."""
     unclean = any(transition.unclean for transition in transitions)
     if unclean:
         score.unclean[row.unclean or "unknown"] += 1
     elif row.unclean == "proven":
         score.misjudged.append(f"{row} was clean")
-    before = at_time(truth.partitions[row.key], row.began_after)
-    if unclean and row.unclean == "no" and len(transitions) == 1 and before and row.leader not in before.isr:
+    last = transitions[-1] if transitions else None
+    if last is not None and last.unclean and last.after.leader == row.leader and row.unclean == "no":
         score.misjudged.append(f"{row} was unclean")
 
 
-def compare_isr_changes(rows: Sequence[IsrChange], watch: Watch, truth: Truth, *, look_ahead: timedelta) -> EventScore:
+def compare_isr_changes(
+    rows: Sequence[IsrChange], watch: Watch, truth: Truth, *, look_ahead: timedelta | None
+) -> EventScore:
     """Each departure and arrival of the log that spans a poll has its row, of the right broker and with the time in its
     bounds; each row has its event in the log.
+
+    `look_ahead`: after which each departure has a cause; null where rows have none.
     """
     score = EventScore()
     stretches: dict[tuple[PartitionKey, int], list[Stretch]] = {}
@@ -284,7 +355,8 @@ def compare_isr_changes(rows: Sequence[IsrChange], watch: Watch, truth: Truth, *
         else:
             turns = stretches.get((row.key, row.broker_id), [])
             _judge_isr_change(row, turns, watch.tolerance, score)
-            _judge_cause(row, turns, truth, (watch, look_ahead), score)
+            if row.change == LEFT and look_ahead is not None:
+                _judge_cause(row, turns, truth, (watch, look_ahead), score)
     return score
 
 
@@ -339,8 +411,14 @@ def _judge_cause(
     """
     watch, look_ahead = looked
     tolerance = watch.tolerance
+    if row.cause is None:
+        score.unknown += 1
+        # The last poll may wait for one more: a topic that it does not show may be there.
+        if row.began_before + look_ahead < watch.polls[-2].received_at:
+            score.needless.append(f"{row} has no cause")
+        return
     held = [turn for turn in _events(row, turns) if _within(row, turn.since, tolerance)]
-    if row.change != LEFT or row.cause is None or len(held) != 1:
+    if len(held) != 1:
         return
     states = during(truth.partitions[row.key], row.began_after - tolerance, row.began_before)
     removed = any(row.broker_id not in state.replicas for state in states)
@@ -397,8 +475,8 @@ def _watched(seen: Iterable[Seen], watch: Watch) -> dict[PartitionKey, tuple[Pol
         first_poll, last_poll = row.first_poll, row.last_poll or newest
         before = spans.get(row.key, (first_poll, last_poll))
         spans[row.key] = min(before[0], first_poll), max(before[1], last_poll)
-    polls = {poll.poll_id: poll for poll in watch.polls}
-    return {key: (polls[first], polls[last]) for key, (first, last) in spans.items()}
+    between = {key: watch.between(first, last) for key, (first, last) in spans.items()}
+    return {key: (polls[0], polls[-1]) for key, polls in between.items() if polls}
 
 
 def _unwatched(

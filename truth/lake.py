@@ -10,6 +10,7 @@ from schemas import bronze, silver
 from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
+from truth.compare_stale import Heard, heard
 from truth.observed import Poll, Seen, SeenBroker, polls_of
 
 ALIAS: Final = "local"
@@ -46,6 +47,12 @@ def polls(spark: SparkSession, lake: Lake, journal: Sequence[Entry]) -> list[Pol
 def failed_polls(spark: SparkSession, lake: Lake) -> int:
     """How many polls got no answer."""
     return _read(spark, lake, bronze.METADATA_POLLS).where("outcome = 'failed'").count()
+
+
+def witnesses(spark: SparkSession, lake: Lake) -> list[Heard]:
+    """What brokers beside the one that answered a good poll said with it."""
+    headers = _read(spark, lake, bronze.METADATA_POLLS).where("record = 'poll' AND outcome = 'ok'").select("witnesses")
+    return heard(headers.toArrow().to_pylist())
 
 
 def states(spark: SparkSession, lake: Lake) -> list[Seen]:

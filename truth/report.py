@@ -6,11 +6,22 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
-from schemas import gold
+from schemas import gold, silver
 from truth import lake, plain
-from truth.compare import TOLERANCE, EpochScore, StateScore, compare_brokers, compare_epochs, compare_states
+from truth.compare import EpochScore, StateScore, compare_brokers, compare_epochs, compare_states, tolerance
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
 from truth.compare_events import EventScore, IsrChange, LeaderChange, compare_isr_changes, compare_leader_changes
+from truth.compare_spells import (
+    Episode,
+    Incident,
+    Led,
+    Setting,
+    SpellScore,
+    compare_balance,
+    compare_episodes,
+    compare_incidents,
+)
+from truth.compare_stale import Stale, compare_stale
 from truth.observed import Poll, Seen, Watch
 from truth.run import Run
 
@@ -31,6 +42,9 @@ class Verdict:
     brokers: StateScore
     epochs: EpochScore
     events: dict[str, EventScore]
+    lasting: dict[str, SpellScore]
+    failed_steps: list[str]
+    """Things that were to be done to the cluster and were not."""
 
     @property
     def name(self) -> str:
@@ -49,6 +63,8 @@ class Verdict:
             *(f"nothing is said of {each}" for each in self.states.missing),
             *(f"epochs: {each}" for each in self.epochs.wrong),
             *(f"{name}, {fault}" for name, score in self.events.items() for fault in score.faults),
+            *(f"{name}, {fault}" for name, score in self.lasting.items() for fault in score.faults),
+            *(f"a step failed: {step}" for step in self.failed_steps),
         ]
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -56,7 +72,8 @@ class Verdict:
         return [(self.setup, f"{self.interval} s", name, *score.row()) for name, score in self.events.items()]
 
     def __str__(self) -> str:
-        return f"  {self.polls}\n  states: {self.states}\n  brokers: {self.brokers}\n  epochs: {self.epochs}"
+        scores = {"states": self.states, "brokers": self.brokers, "epochs": self.epochs, **self.lasting}
+        return "\n".join([f"  {self.polls}", *(f"  {name}: {score}" for name, score in scores.items())])
 
 
 def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
@@ -78,9 +95,11 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
         epochs=compare_epochs(seen, run.truth, shrinks_raise=shrinks_raise),
         events={
             "leaders, by silver": compare_leader_changes(leaders, seen, watch, run.truth),
-            "ISR, by silver": compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
+            "ISR, by silver": compare_isr_changes(isr, watch, run.truth, look_ahead=None),
             **_judge_gold(spark, run, interval, seen, watch),
         },
+        lasting=_judge_lasting(spark, run, interval, watch),
+        failed_steps=[f"{entry.what}: {entry.error}" for entry in run.journal if entry.error],
     )
 
 
@@ -99,10 +118,26 @@ def _judge_gold(
     }
 
 
+def _judge_lasting(spark: SparkSession, run: Run, interval: int, watch: Watch) -> dict[str, SpellScore]:
+    where, truth = run.lakes[interval].lake, run.truth
+    settings = lake.rows_of(spark, where, silver.TOPIC_CONFIGS, Setting)
+    episodes = lake.rows_of(spark, where, gold.ISR_EPISODES, Episode)
+    incidents = lake.rows_of(spark, where, gold.BROKER_INCIDENTS, Incident)
+    balance = lake.rows_of(spark, where, gold.LEADER_BALANCE, Led)
+    stale = lake.rows_of(spark, where, gold.STALE_BROKERS, Stale)
+    witnesses = lake.witnesses(spark, where)
+    return {
+        gold.ISR_EPISODES.full_name: compare_episodes(episodes, settings, watch, truth),
+        gold.BROKER_INCIDENTS.full_name: compare_incidents(incidents, watch, truth),
+        gold.LEADER_BALANCE.full_name: compare_balance(balance, watch, truth),
+        gold.STALE_BROKERS.full_name: compare_stale(stale, witnesses, run.journal, watch, truth),
+    }
+
+
 def _observed(spark: SparkSession, run: Run, interval: int) -> tuple[list[Poll], list[Seen], Watch]:
     where = run.lakes[interval].lake
     polls = lake.polls(spark, where, run.journal)
-    return polls, lake.states(spark, where), Watch.over(polls, TOLERANCE)
+    return polls, lake.states(spark, where), Watch.over(polls, tolerance(timedelta(seconds=interval)))
 
 
 def _look_ahead(interval: int) -> timedelta:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from truth.chaos import Entry
-from truth.compare import TOLERANCE, compare_brokers, compare_epochs, compare_states
+from truth.compare import TOLERANCE, compare_brokers, compare_epochs, compare_states, tolerance
 from truth.compare_events import IsrChange, compare_isr_changes, compare_leader_changes
 from truth.events import isr_departures, leader_transitions
 from truth.log import Record, Truth, at_time, truth_of
@@ -113,9 +113,7 @@ def test_a_replica_that_was_not_offline_is_found(truth, watch, rows, offline):
     assert compare_states(rows, watch, truth).offline_wrong == []
     rows[1] = replace(rows[1], offline_replicas=offline)
     score = compare_states(rows, watch, truth)
-    assert len(score.offline_wrong) == (4 if 2 in offline else 0) + (
-        3 if 1 not in offline else 0
-    )  # at 14 within the tolerance
+    assert len(score.offline_wrong) == (4 if 2 in offline else 0) + (4 if 1 not in offline else 0)
     assert score.wrong == []
 
 
@@ -170,13 +168,13 @@ def test_a_state_of_which_nothing_is_said_is_found(truth, watch, rows):
 
 
 def test_answers_that_trail_are_measured(truth, watch):
-    trailing = compare_states(history(truth, POLLS, trail=0.9), watch, truth)
+    trailing = compare_states(history(truth, POLLS, trail=0.55), watch, truth)
     assert (trailing.wrong, trailing.late) == ([], [])
     assert trailing.trail == [timedelta(seconds=s) for s in (0.5,)]  # 42 shows what ended at 41.5
     late = compare_states(history(truth, POLLS, trail=2.5), watch, truth)
     assert late.wrong == []
-    assert max(late.late) == timedelta(seconds=0.8)  # 52 shows what ended at 50.2
-    assert "2 late (at most 0.800 s beyond the tolerance)" in str(late)
+    assert max(late.late) == timedelta(seconds=1.2)  # 52 shows what ended at 50.2
+    assert "7 late (at most 1.200 s beyond the tolerance)" in str(late)
 
 
 def test_answers_that_do_not_count_are_left_out_and_counted(truth, rows):
@@ -288,6 +286,65 @@ def test_a_wrong_leader_change_is_found(truth, watch, rows, spoilt, kind):
     assert kind in {fault.split(":")[0] for fault in score.faults}
 
 
+# Broker 1 goes and comes back, and an election gives leadership back to it; broker 2, which led meanwhile, is well.
+REASONS = ["failover", "preferred", "unknown", "unknown"]
+
+
+def test_reasons_are_unknown_only_where_the_log_leaves_them_so(truth, watch, rows):
+    changes = leader_changes(rows, watch, shrinks_raise=False)
+    told = [replace(each, reason=reason) for each, reason in zip(changes, REASONS, strict=True)]
+    score = compare_leader_changes(told, rows, watch, truth)
+    assert (score.faults, score.decided, score.unknown) == ([], 2, 2)
+    # From 40 to 42 leadership went and came back, and at 50.4 a reassignment raised the epoch.
+    assert score.undecidable == 2
+    for index, decided in enumerate(REASONS[:2]):
+        lazy = [replace(each, reason="unknown") if n == index else each for n, each in enumerate(told)]
+        (fault,) = compare_leader_changes(lazy, rows, watch, truth).faults
+        assert fault.startswith("needless")
+        assert fault.endswith(decided)
+
+
+@pytest.mark.parametrize("reason", ["failover", "reassignment"])
+def test_of_several_changes_one_must_have_the_reason(truth, watch, rows, reason):
+    at = next(i for i, each in enumerate(LOG) if each.at == second(41))
+    # Both are elections of a preferred replica: a reassignment puts 2 first, and another one 1.
+    elected = [
+        change(40.5, replicas=[2, 1, 3], isr=[1, 2, 3], leader=2),
+        change(41.2, replicas=[1, 2, 3], isr=[1, 2, 3], leader=1),
+    ]
+    calm = truth_of([*LOG[:at], *elected, *LOG[at + 2 :]])
+    rows = history(calm, POLLS)
+    changes = leader_changes(rows, watch, shrinks_raise=False)
+    index = next(n for n, each in enumerate(changes) if each.began_before == second(42.01))
+    changes[index] = replace(changes[index], reason=reason)
+    (fault,) = compare_leader_changes(changes, rows, watch, calm).faults
+    assert fault.startswith("misjudged")
+
+
+def test_a_cause_that_is_due_must_be_there(truth, watch, rows):
+    told = [
+        replace(each, cause={0: "broker_down", 2: "lagging", 4: "reassignment"}.get(n))
+        for n, each in enumerate(isr_changes(rows, watch))
+    ]
+    assert compare_isr_changes(told, watch, truth, look_ahead=LOOK_AHEAD).faults == []
+    told[2] = replace(told[2], cause=None)
+    assert [fault.split(":")[0] for fault in compare_isr_changes(told, watch, truth, look_ahead=LOOK_AHEAD).faults] == [
+        "needless"
+    ]
+    assert compare_isr_changes(told, watch, truth, look_ahead=timedelta(seconds=30)).faults == []
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 5, 15])
+def test_a_poll_never_passes_for_the_one_before_it(seconds):
+    assert tolerance(timedelta(seconds=seconds)) < timedelta(seconds=seconds) / 2
+
+
+def test_a_row_that_rests_on_a_poll_that_proves_nothing_is_found(truth, rows):
+    polls = [replace(each, accepted=n != 5) for n, each in enumerate(POLLS)]
+    assert rows[1].last_poll == POLLS[5].poll_id
+    assert len(compare_states(rows, Watch.over(polls, TOLERANCE), truth).wrong) == 1
+
+
 def test_a_leader_that_went_and_came_back_is_no_shrink(truth, watch, rows):
     changes = leader_changes(rows, watch, shrinks_raise=False)
     said = [replace(each, reason="isr_shrink") for each in changes if each.leader == each.prev_leader]
@@ -302,7 +359,7 @@ def test_a_leader_change_that_is_not_there_is_missed(truth, watch, rows):
 
 def test_true_isr_changes_agree(truth, watch, rows):
     changes = isr_changes(rows, watch)
-    score = compare_isr_changes(changes, watch, truth, look_ahead=LOOK_AHEAD)
+    score = compare_isr_changes(changes, watch, truth, look_ahead=None)
     assert score.faults == []
     # Broker 1 left and came back, 3 did and then left, 4 came; what was between 30.2 and 30.6 no poll had to see.
     assert (score.expected, score.given, +score.left_out) == (6, 6, {"between_polls": 2})

@@ -1,0 +1,334 @@
+"""The comparison of what lasts finds whatever is wrong: the folds make history of polls of a small truth, which agrees,
+and then is spoilt in one place.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs.common.config import Thresholds
+from jobs.rules.gold import isr_shrink, leaders
+from jobs.rules.gold.news import News
+from schemas import gold, silver
+from tests.support.bronze_rows import bronze_rows
+from tests.support.histories import Answer, good_answer
+from tests.support.silver_rounds import Lake
+from truth.chaos import Entry
+from truth.compare import tolerance
+from truth.compare_spells import (
+    Episode,
+    Incident,
+    Led,
+    Setting,
+    SpellScore,
+    compare_balance,
+    compare_episodes,
+    compare_incidents,
+)
+from truth.compare_stale import Heard, Stale, compare_stale
+from truth.log import Record, Truth, at_time, truth_of
+from truth.observed import Poll, Watch
+
+START = datetime(2026, 11, 21, 8, tzinfo=UTC)
+ORDERS, CLICKS, AGAIN = "orders-id", "clicks-id", "clicks-again"
+STEP = timedelta(seconds=2)
+LATENCY = timedelta(milliseconds=10)
+
+
+def second(number: float) -> datetime:
+    return START + timedelta(seconds=number)
+
+
+def record(at: float, kind: str, **data: Any) -> Record:
+    return Record(int(at * 1000), second(at), kind, data)
+
+
+def topic(at: float, name: str, topic_id: str, *replicas: list[int]) -> list[Record]:
+    of_partitions = [
+        record(at, "PARTITION_RECORD", partitionId=n, topicId=topic_id, replicas=each, isr=each, leader=each[0],
+               leaderEpoch=0)
+        for n, each in enumerate(replicas)
+    ]  # fmt: skip
+    return [record(at, "TOPIC_RECORD", name=name, topicId=topic_id), *of_partitions]
+
+
+def change(at: float, topic_id: str, partition: int = 0, **data: Any) -> Record:
+    return record(at, "PARTITION_CHANGE_RECORD", partitionId=partition, topicId=topic_id, **data)
+
+
+def broker(at: float, broker_id: int, fenced: int) -> Record:
+    return record(at, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=broker_id, brokerEpoch=1, fenced=fenced)
+
+
+# Polled at 10, 12, 14, ... Broker 1 is cut off at 12.5 and fenced at 17, by when it has lost what it led; it comes back
+# at 25 and is preferred at 29. Broker 3 lags from 32.5 to 37, and again from 47 to 49: one incident. Broker 2 dies at
+# 52.5 and leaves clicks-0 without a leader until 57. At 61 clicks is deleted, at 65 it is made again. Broker 3 lags
+# once more from 131 on, which is another incident.
+LOG = [
+    *(record(0, "REGISTER_BROKER_RECORD", brokerId=b, rack=None, fenced=False) for b in (1, 2, 3)),
+    record(0.5, "CONFIG_RECORD", resourceType=2, resourceName="orders", name="min.insync.replicas", value="2"),
+    *topic(1, "orders", ORDERS, [1, 2, 3], [2, 3, 1]),
+    *topic(1, "clicks", CLICKS, [2, 3]),
+    change(17, ORDERS, leader=2, isr=[2, 3]),
+    change(17, ORDERS, 1, isr=[2, 3]),
+    broker(17, 1, 1),
+    broker(25, 1, -1),
+    change(25.5, ORDERS, isr=[1, 2, 3]),
+    change(25.5, ORDERS, 1, isr=[1, 2, 3]),
+    change(29, ORDERS, leader=1),
+    change(32.5, ORDERS, isr=[1, 2]),
+    change(32.7, CLICKS, isr=[2]),
+    change(36.5, CLICKS, isr=[2, 3]),
+    change(37, ORDERS, isr=[1, 2, 3]),
+    change(47, ORDERS, isr=[1, 2]),
+    change(49, ORDERS, isr=[1, 2, 3]),
+    change(51, CLICKS, isr=[2]),
+    change(52.5, ORDERS, 1, leader=3, isr=[1, 3]),
+    change(52.5, ORDERS, isr=[1, 3]),
+    change(52.5, CLICKS, leader=-1),
+    broker(52.5, 2, 1),
+    broker(56.5, 2, -1),
+    change(57, CLICKS, leader=2),
+    change(57.5, CLICKS, isr=[2, 3]),
+    change(57.5, ORDERS, isr=[1, 2, 3]),
+    change(57.5, ORDERS, 1, isr=[1, 2, 3]),
+    record(61, "REMOVE_TOPIC_RECORD", topicId=CLICKS),
+    *topic(65, "clicks", AGAIN, [3, 2]),
+    change(131, ORDERS, isr=[1, 2]),
+    record(200, "NO_OP_RECORD"),
+]
+CUT_OFF = [
+    Entry("isolate", "isolate 1", (1,), second(12.5), second(12.6), None),
+    Entry("rejoin", "rejoin 1", (1,), second(24.4), second(24.5), None),
+]
+NUMBERS = range(80)
+
+
+def sent(n: int) -> datetime:
+    return second(10) + n * STEP
+
+
+def shown(truth: Truth, at: datetime) -> tuple[dict[int, str | None], dict[str, tuple[str, list[dict[str, Any]]]]]:
+    """The brokers, and the topics with ids and partitions, that an answer shows."""
+    live = {b: None for b, states in truth.brokers.items() if (state := at_time(states, at)) and state.is_alive}
+    topics: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+    for key, states in sorted(truth.partitions.items()):
+        state, ended_at = at_time(states, at), truth.ends_at(key)
+        if state is None or (ended_at is not None and ended_at <= at):
+            continue
+        of_topic = topics.setdefault(state.topic, (state.topic_id, []))[1]
+        of_topic.append(
+            {
+                "error_code": 0, "leader": state.leader, "leader_epoch": state.leader_epoch,
+                "replicas": list(state.replicas), "isr": list(state.isr),
+                "offline_replicas": [b for b in state.replicas if b not in live],
+            }
+        )  # fmt: skip
+    return live, topics
+
+
+def answer(truth: Truth, n: int) -> Answer:
+    """Of a broker that is never behind."""
+    brokers, topics = shown(truth, sent(n))
+    told = good_answer("20261121T080000Z-00000000", n, sent(n), brokers, {}, batch=n // 5, broker_id=3)
+    told.received_at, told.interval_ms = sent(n) + LATENCY, STEP // timedelta(milliseconds=1)
+    told.topics = {
+        name: {"topic_id": topic_id, "error_code": 0, "is_internal": False, "partitions": partitions}
+        for name, (topic_id, partitions) in topics.items()
+    }
+    told.enriched = {"configs": "ok"}
+    told.enrichments = {"configs": {(name,): (2 if name == "orders" else 1, False) for name in ("orders", "clicks")}}
+    # Broker 1 is asked at 14 (it knows all still), at 18, when it was behind for a second, at 22, and when it is back.
+    if n in (2, 4, 6, 11):
+        behind = n in (4, 6)
+        told.witnesses = [
+            {
+                "broker_id": 1, "broker": "host1:9092", "sent_at": sent(n) + LATENCY,
+                "received_at": sent(n) + 2 * LATENCY, "error_kind": None, "is_behind": behind,
+                "behind_ms": 1000 if behind else None, "partitions_behind": 2 if behind else None,
+                "epochs_behind": 1 if behind else None,
+            }
+        ]  # fmt: skip
+    return told
+
+
+@dataclass
+class History:
+    """Rows that the folds make of polls."""
+
+    settings: list[Setting]
+    episodes: list[Episode]
+    incidents: list[Incident]
+    balance: list[Led]
+    stale: list[Stale]
+
+
+def made(truth: Truth) -> History:
+    lake, answers = Lake("prod"), [answer(truth, n) for n in NUMBERS]
+    lake.take(bronze_rows("prod", answers), [each.poll_id for each in answers], "id-prod")
+    rows = {table: list(of_table.values()) for table, of_table in lake.tables.items()}
+    states = {table.full_name: rows[table.full_name] for table in silver.SNAPSHOTS if table.full_name in rows}
+    news = News.of(states, None, lake.polls[-1].id, lake.polls[-1].at)
+    for fold in (isr_shrink.fold, leaders.fold):
+        rows |= {table: list(each) for table, each in fold(None, {}, news, Thresholds()).rows.items()}
+
+    def of(table: str, kind: Any) -> list[Any]:
+        return [
+            kind(**{name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in kind.__slots__})
+            for row in sorted(rows[table], key=lambda row: row.get("poll", row.get("first_poll")))
+        ]
+
+    return History(
+        of(silver.TOPIC_CONFIGS.full_name, Setting),
+        of(gold.ISR_EPISODES.full_name, Episode),
+        of(gold.BROKER_INCIDENTS.full_name, Incident),
+        of(gold.LEADER_BALANCE.full_name, Led),
+        of(gold.STALE_BROKERS.full_name, Stale),
+    )
+
+
+TRUTH = truth_of(LOG)
+HISTORY = made(TRUTH)
+WATCH = Watch.over(
+    [
+        Poll(f"20261121T080000Z-00000000/{n:012d}", sent(n), sent(n) + LATENCY, 3, STEP, accepted=True, left_out=None)
+        for n in NUMBERS
+    ],
+    tolerance(STEP),
+)
+ASKED = [Heard(1, sent(n) + LATENCY, sent(n) + 2 * LATENCY) for n in (2, 4, 6, 11)]
+
+
+def scores(history: History, asked: Iterable[Heard] = ASKED) -> dict[str, SpellScore]:
+    return {
+        "episodes": compare_episodes(history.episodes, history.settings, WATCH, TRUTH),
+        "incidents": compare_incidents(history.incidents, WATCH, TRUTH),
+        "balance": compare_balance(history.balance, WATCH, TRUTH),
+        "stale": compare_stale(history.stale, asked, CUT_OFF, WATCH, TRUTH),
+    }
+
+
+def kinds(score: SpellScore) -> set[str]:
+    return {fault.split(":")[0] for fault in score.faults}
+
+
+def spoilt(rows: list[Any], index: int, change: Callable[[Any], dict[str, Any]]) -> list[Any]:
+    return [replace(row, **change(row)) if n == index else row for n, row in enumerate(rows)]
+
+
+def find(rows: list[Any], **such: Any) -> int:
+    """The first row that is such."""
+    return next(n for n, row in enumerate(rows) if all(getattr(row, name) == value for name, value in such.items()))
+
+
+def test_the_folds_agree_with_the_truth() -> None:
+    for score in scores(HISTORY).values():
+        assert score.faults == []
+        assert score.rows
+        assert score.claims
+    assert {row.level for row in HISTORY.episodes} == {"under_replicated", "at_min_isr", "offline"}
+    assert [(row.broker_id, row.partitions, row.worst_level) for row in HISTORY.incidents] == [
+        (1, 2, "at_min_isr"), (3, 2, "offline"), (2, 2, "at_min_isr"), (3, 1, "at_min_isr"),
+    ]  # fmt: skip
+    assert [(row.broker_id, row.epochs_behind, row.end_reason) for row in HISTORY.stale] == [(1, 1, "caught_up")]
+
+
+EPISODES = [
+    ({"level": "under_replicated"}, lambda _: {"level": "offline"}, {"wrong", "missed"}),
+    ({"level": "under_replicated"}, lambda _: {"partition": 7}, {"wrong", "missed"}),
+    ({"level": "under_replicated"}, lambda row: {"began_after": row.began_before}, {"outside"}),
+    ({"level": "under_replicated"}, lambda row: {"ended_before": row.ended_after}, {"outside"}),
+    ({"level": "under_replicated"}, lambda _: {"ended_poll": None}, {"wrong"}),
+    ({"level": "under_replicated"}, lambda row: {"ended_poll": row.poll}, {"missed"}),
+    ({"level": "under_replicated"}, lambda _: {"brokers_out": (3,)}, {"misjudged"}),
+    ({"level": "under_replicated"}, lambda _: {"brokers_out": (1, 2)}, {"misjudged"}),
+    ({"level": "under_replicated"}, lambda _: {"smallest_isr": 1}, {"misjudged"}),
+    ({"level": "under_replicated"}, lambda _: {"smallest_isr": 3}, {"misjudged"}),
+    ({"level": "at_min_isr"}, lambda _: {"min_isr": 3}, {"misjudged"}),
+    ({"level": "under_replicated"}, lambda _: {"end_reason": "gone"}, {"misjudged"}),
+    ({"level": "at_min_isr"}, lambda _: {"end_reason": "unknown"}, {"misjudged"}),
+]
+
+
+@pytest.mark.parametrize(("such", "change", "kind"), EPISODES)
+def test_a_wrong_episode_is_found(
+    such: dict[str, Any], change: Callable[[Any], dict[str, Any]], kind: set[str]
+) -> None:
+    rows = spoilt(HISTORY.episodes, find(HISTORY.episodes, **such), change)
+    assert kind <= kinds(scores(replace(HISTORY, episodes=rows))["episodes"])
+
+
+def test_an_episode_that_is_not_there_is_missed() -> None:
+    for n in range(len(HISTORY.episodes)):
+        rows = HISTORY.episodes[:n] + HISTORY.episodes[n + 1 :]
+        assert "missed" in kinds(scores(replace(HISTORY, episodes=rows))["episodes"])
+
+
+def test_a_min_isr_that_the_topic_does_not_ask_for_is_found() -> None:
+    rows = spoilt(HISTORY.settings, find(HISTORY.settings, topic="orders"), lambda _: {"min_insync_replicas": 1})
+    assert kinds(scores(replace(HISTORY, settings=rows))["episodes"]) == {"wrong"}
+
+
+INCIDENTS = [
+    (0, lambda _: {"broker_id": 2}, {"missed", "outside"}),
+    (0, lambda row: {"began_after": row.began_before}, {"outside"}),
+    (0, lambda row: {"ended_after": row.ended_before + STEP}, {"outside"}),
+    (2, lambda _: {"ended_poll": None}, {"wrong"}),
+    (0, lambda _: {"partitions": 1}, {"misjudged"}),
+    (0, lambda _: {"partitions": 3}, {"misjudged"}),
+    (0, lambda _: {"partitions_out": 1}, {"misjudged"}),
+    (1, lambda _: {"worst_level": "at_min_isr"}, {"misjudged"}),
+    (0, lambda _: {"worst_level": "offline"}, {"misjudged"}),
+    (3, lambda row: {"began_before": row.began_before - timedelta(seconds=20)}, {"misjudged"}),
+]
+
+
+@pytest.mark.parametrize(("index", "change", "kind"), INCIDENTS)
+def test_a_wrong_incident_is_found(index: int, change: Callable[[Any], dict[str, Any]], kind: set[str]) -> None:
+    rows = spoilt(HISTORY.incidents, index, change)
+    assert kind <= kinds(scores(replace(HISTORY, incidents=rows))["incidents"])
+
+
+def test_an_incident_that_is_not_there_is_missed() -> None:
+    for n in range(len(HISTORY.incidents)):
+        rows = HISTORY.incidents[:n] + HISTORY.incidents[n + 1 :]
+        assert "missed" in kinds(scores(replace(HISTORY, incidents=rows))["incidents"])
+
+
+@pytest.mark.parametrize("name", ["leads", "preferred_for", "led_elsewhere"])
+def test_a_wrong_balance_is_found(name: str) -> None:
+    for n in range(len(HISTORY.balance)):
+        rows = spoilt(HISTORY.balance, n, lambda row: {name: getattr(row, name) + 1})
+        assert kinds(scores(replace(HISTORY, balance=rows))["balance"]) == {"wrong"}
+
+
+def test_a_balance_that_is_not_there_is_found() -> None:
+    for n in range(len(HISTORY.balance)):
+        rows = HISTORY.balance[:n] + HISTORY.balance[n + 1 :]
+        assert kinds(scores(replace(HISTORY, balance=rows))["balance"])
+
+
+STALE = [
+    (lambda _: {"broker_id": 2}, {"wrong", "missed"}),
+    (lambda _: {"began_before": second(16)}, {"wrong"}),  # it was cut off, and there was nothing to know
+    (lambda _: {"began_after": second(20)}, {"outside"}),
+    (lambda _: {"ended_before": second(20)}, {"outside"}),
+    (lambda _: {"ended_after": second(60), "ended_before": second(62)}, {"outside"}),
+    (lambda _: {"partitions_behind": 4}, {"misjudged"}),
+    (lambda _: {"epochs_behind": 9}, {"misjudged"}),
+]
+
+
+@pytest.mark.parametrize(("change", "kind"), STALE)
+def test_a_wrong_stale_broker_is_found(change: Callable[[Any], dict[str, Any]], kind: set[str]) -> None:
+    rows = spoilt(HISTORY.stale, 0, change)
+    assert kind == kinds(scores(replace(HISTORY, stale=rows))["stale"])
+
+
+def test_a_stale_broker_is_missed_where_one_was_asked_that_had_to_show_it() -> None:
+    nobody = replace(HISTORY, stale=[])
+    assert kinds(scores(nobody)["stale"]) == {"missed"}
+    assert scores(nobody, [ASKED[0], ASKED[3]])["stale"].faults == []
