@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from compat.script import GROWN, MOVES, REBORN, SCRIPT, TOPICS, Step
+from compat.script import GROWN, KILLED, MOVES, REBORN, SCRIPT, TOPICS, Step
 from compat.versions import Version
 
 NO_LEADER = -1
@@ -71,10 +71,12 @@ def expected(version: Version) -> list[Expected]:
     """The script's steps and what comes of each."""
     states = dict(first_states())
     found = []
+    down: set[int] = set()
     for step in SCRIPT:
         turns: dict[Key, Turn] = {}
+        down = down - {step.broker} if step.action == "start" else down | ({step.broker} - {0})
         for key, before in states.items():
-            after, turn = _turn(step, key, before, version)
+            after, turn = _turn(step, key, before, down, version)
             states[key] = after
             if turn.raised[1] or turn.isr:
                 turns[key] = turn
@@ -102,11 +104,11 @@ def _state(replicas: tuple[int, ...], *, is_unclean: bool = False) -> State:
     return State(replicas, replicas[0], frozenset(replicas), is_unclean)
 
 
-def _turn(step: Step, key: Key, state: State, version: Version) -> tuple[State, Turn]:
+def _turn(step: Step, key: Key, state: State, down: set[int], version: Version) -> tuple[State, Turn]:
     if step.action in ("stop", "kill"):
         return _gone(step.broker, state, version)
     if step.action == "start":
-        return _back(step.broker, state, version)
+        return _back(step.broker, state, down, version)
     if step.action == "elect":
         return _preferred(state, version)
     if step.action == "reassign":
@@ -143,21 +145,25 @@ def _gone(broker: int, state: State, version: Version) -> tuple[State, Turn]:
     return after, Turn(move, (1, 1 + twice), version.is_exact, left)
 
 
-def _back(broker: int, state: State, version: Version) -> tuple[State, Turn]:
+def _back(broker: int, state: State, down: set[int], version: Version) -> tuple[State, Turn]:
     """A broker is back: it comes into ISRs, and leads a partition that has no leader if it was in sync, or may be
-    elected unclean.
+    elected unclean. Then those that were back before can follow it. `down`: brokers that are not back.
     """
     if broker not in state.replicas:
         return state, Turn()
     if state.leader != NO_LEADER:
         return replace(state, isr=state.isr | {broker}), Turn(isr=frozenset({(broker, "rejoined", None)}))
     is_clean = broker in state.isr | state.eligible
-    if not is_clean and not state.is_unclean:
+    if not is_clean and not (state.is_unclean and version.elects_unclean):
         return state, Turn()
     # With ELR clean elections come from a list that polls read a moment later: nothing is proven by it.
-    unclean = "no" if is_clean else "suspected" if version.has_elr else "proven"
-    move = Move(NO_LEADER, broker, "recovery", unclean=frozenset({unclean}))
-    after = replace(state, leader=broker, isr=frozenset({broker}), eligible=frozenset())
+    unclean = {"no"} if is_clean else {"suspected"} if version.has_elr else {"proven"}
+    if version.has_elr and broker == KILLED:
+        # One that was killed is taken out of ELR when it registers again, and elected as the last known leader
+        # (ReplicationControlManager.handleUncleanBrokerShutdown): polls may see it.
+        unclean |= {"suspected"}
+    move = Move(NO_LEADER, broker, "recovery", unclean=frozenset(unclean))
+    after = replace(state, leader=broker, isr=frozenset(state.replicas) - down, eligible=frozenset())
     changes = {(replica, "left", "broker_down") for replica in state.isr - after.isr}
     changes |= {(replica, "rejoined", None) for replica in after.isr - state.isr}
     return after, Turn(move, (1, 1), version.is_exact, frozenset(changes))

@@ -21,6 +21,8 @@ class Version:
     to ZooKeeper, and the controller and the other brokers learn of it seconds later."""
     has_elr: bool = False
     """KIP-966: the ISR of a partition without a leader is empty. On in clusters that 4.1 and later format."""
+    elects_unclean: bool = True
+    """A topic's unclean.leader.election.enable counts: with KRaft from 3.9.0 on (KAFKA-12670)."""
     has_consumer_groups: bool = False
     """KIP-848, on without any setting: from 4.0 on."""
 
@@ -57,6 +59,6 @@ VERSIONS = (
     Version("2.8.2", zookeeper=True, protocol="2.6", shrinks_raise=True, has_topic_ids=False, has_alter_isr=False),
     Version("3.9.2", zookeeper=True, shrinks_raise=True),
     Version("4.0.1", has_consumer_groups=True),
-    Version("3.7.2"),
-    Version("3.3.2", shrinks_raise=True),
+    Version("3.7.2", elects_unclean=False),
+    Version("3.3.2", shrinks_raise=True, elects_unclean=False),
 )

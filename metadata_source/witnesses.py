@@ -105,6 +105,7 @@ class Inquiry:
     def result(self, others: Iterable[Address], *, was_behind: bool) -> tuple[Address, Poll, list[Witness]]:
         """Ask the first of `others` that answers: the newer answer, its place, and what the others said.
 
+        Where ours is older the other's takes its place, also if our broker has followed by now and so was not behind.
         Where neither of two can be older (equal leader epochs, and each lists the other) a third decides. If there is
         none, ours is older where its broker `was_behind` with the same answer before; else nobody knows. Raises
         PollError where ours is older and the newer one does not come.
@@ -117,10 +118,11 @@ class Inquiry:
             if error is not None:
                 witnesses.append(Witness(other.broker_id, format_address(place), error_kind=error.kind))
                 continue
-            found, older = self._compared(place, other, names)
+            at_first = _difference(self.answer, other, names)
+            found, older = self._settled(at_first, place, other, names)
             if rival is not None and _difference(rival[1], other, names).age is Age.SAME:
                 found, older = replace(found, age=Age.OLDER), self.answer  # two against ours
-            if found.age is Age.OLDER:
+            if Age.OLDER in (at_first.age, found.age):
                 return self._put_aside(place, other, older, found, witnesses)
             if found.age is Age.UNCLEAR:
                 rival = rival or (place, other, found)
@@ -131,16 +133,18 @@ class Inquiry:
             return self.place, self.answer, witnesses
         if rival is not None:
             if was_behind:
-                return self._put_aside(rival[0], rival[1], self.answer, rival[2], witnesses)
+                found = replace(rival[2], age=Age.OLDER)
+                return self._put_aside(rival[0], rival[1], self.answer, found, witnesses)
             witnesses.append(replace(Witness.of(rival[1]), is_behind=None))
         return self.place, self.answer, witnesses
 
-    def _compared(self, place: Address, other: Poll, names: Sequence[str] | None) -> tuple[Difference, Poll]:
+    def _settled(
+        self, found: Difference, place: Address, other: Poll, names: Sequence[str] | None
+    ) -> tuple[Difference, Poll]:
         """How ours differs from another answer, once the older of the two had time to follow; what that said then.
 
-        An image that changes meanwhile has not stopped.
+        `found`: how it differed at first. An image that changes meanwhile has not stopped.
         """
-        found = _difference(self.answer, other, names)
         if found.age is Age.SAME:
             return found, other
         self.pause()
@@ -164,7 +168,8 @@ class Inquiry:
         whole, error = (other, None) if self.names is None else self.ask(place, None)
         if error is not None:
             raise error
-        return place, whole, [*witnesses, self._behind(older, other, found)]
+        told = self._behind(older, other, found) if found.age is Age.OLDER else Witness.of(older)
+        return place, whole, [*witnesses, told]
 
 
 def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Difference:

@@ -28,8 +28,8 @@ INTERVAL_COLUMNS = (
     Column(
         "end_reason",
         "string",
-        "Why the thing itself ended: recreated | unauthorized | gone (inferred) | not_polled. "
-        "Null: another state followed.",
+        "Why the thing itself ended: recreated (inferred where there are no topic ids) | unauthorized | "
+        "gone (inferred) | not_polled. Null: another state followed.",
     ),
     # The current rows have files of their own: a round reads and rewrites those alone, however long the history is.
     Column("is_current", "boolean", "valid_to IS NULL.", nullable=False, generated_as="valid_to IS NULL"),

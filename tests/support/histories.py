@@ -12,6 +12,7 @@ from schemas import silver
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 VERSIONS = (12, 12, 12, 12, 8, 4)
+VERSIONS_WITHOUT_IDS = (9, 9, 9, 9, 4)
 
 
 @dataclass
@@ -86,13 +87,15 @@ class RandomCluster:
         chance: int | random.Random,
         mistaken_for: str | None = None,
         kinds: Collection[str] = tuple(silver.ENRICHMENTS),
+        versions: tuple[int, ...] = VERSIONS,
     ) -> None:
         """`chance`: a seed, or what makes the choices. `mistaken_for`: the cluster that the alias may have been pointed
-        at in the beginning. `kinds`: the enrichments.
+        at in the beginning. `kinds`: the enrichments. `versions`: of Metadata, that polls are answered in.
         """
         self.alias = alias
         self.mistaken_for = mistaken_for
         self.random = random.Random(chance) if isinstance(chance, int) else chance
+        self.versions = versions
         self.besides = RandomEnrichments(self.random, kinds)
         self.cluster_id = f"id-{alias}"
         self.brokers = {b: (f"host{b}", 9092, self.random.choice(["a", "b", None])) for b in range(3)}
@@ -234,7 +237,7 @@ class RandomCluster:
             images.append((copy.deepcopy(self.brokers), copy.deepcopy(self.topics), self.levels))
             if r.random() < 0.3 or not answers:
                 batch += 1
-                version = r.choice(VERSIONS)
+                version = r.choice(self.versions)
                 if r.random() < 0.2:
                     topic_filter = r.choice(
                         [None, None, json.dumps({"pattern": "t[12].*"}), json.dumps({"topics": ["t1", "t2"]})]

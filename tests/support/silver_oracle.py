@@ -45,6 +45,15 @@ def trusted(answer: Answer) -> dict[str, dict[str, Any]]:
     return shown
 
 
+def made_again(topic_id: str | None, epochs: dict[int, int | None], topic: dict[str, Any]) -> bool:
+    """Whether a topic is another one than the known one: by the ids, or by a fall of all epochs where none has one."""
+    if topic_id or topic["topic_id"]:
+        return bool(topic_id and topic["topic_id"] and topic_id != topic["topic_id"])
+    now = {k: p["leader_epoch"] for k, p in enumerate(topic["partitions"])}
+    pairs = [(epochs[k], e) for k, e in now.items() if e is not None and epochs.get(k) is not None]
+    return any(e < old for old, e in pairs) and all(e in range(max(old, 1)) for old, e in pairs)
+
+
 def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answer, datetime, datetime]]:
     accepted: list[tuple[Answer, datetime, datetime]] = []
     ids: dict[str, str | None] = {}
@@ -66,7 +75,7 @@ def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answe
             if absences[name] == 2:
                 del epochs[name], ids[name], absences[name]
         for name, topic in shown.items():
-            if name not in epochs or another(name, topic):
+            if name not in epochs or made_again(ids[name], epochs[name], topic):
                 ids[name], epochs[name], absences[name] = None, {}, 0
             ids[name] = topic["topic_id"] or ids[name]
             if topic["error_code"] == 0:
@@ -105,6 +114,10 @@ def covers(topic_filter: str | None, topic: str) -> bool:
     return topic[1] in "12"
 
 
+def epochs_of(topic: dict[str, Any]) -> dict[int, int | None]:
+    return {k: p["leader_epoch"] for k, p in topic["partitions"].items()}
+
+
 def views(
     answers: list[Answer], cluster_id: str
 ) -> tuple[list[View], dict[tuple[str, int], tuple[str, str]], set[str]]:
@@ -140,12 +153,12 @@ def views(
                 )
                 ended[name, life[name]] = (a.poll_id, reason)
                 del current[name]
-            elif old_id and following[name]["topic_id"] and old_id != following[name]["topic_id"]:
+            elif made_again(old_id, epochs_of(current[name]), following[name]):
                 ended[name, life[name]] = (a.poll_id, "recreated")
                 del current[name]
         for name, topic in shown[i].items():
             old = current.get(name)
-            if old and old["topic_id"] and topic["topic_id"] and old["topic_id"] != topic["topic_id"]:
+            if old and made_again(old["topic_id"], epochs_of(old), topic):
                 ended[name, life[name]] = (a.poll_id, "recreated")
                 old = None
             if old is None:

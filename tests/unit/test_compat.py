@@ -55,6 +55,13 @@ def test_the_last_replica_in_sync_stays_in_the_isr_or_in_elr():
     assert [sorted(turn.isr) for turn in with_elr] == [[(2, "left", "broker_down")], [(2, "rejoined", None)]]
 
 
+def test_a_killed_broker_that_comes_back_may_be_eligible_no_more():
+    of_killed, of_stopped = (turns(NEWEST, ("single", number))[0] for number in (1, 0))
+    assert [set(turn.move.unclean) for turn in of_killed if turn.move] == [{"no"}, {"no", "suspected"}]
+    assert [set(turn.move.unclean) for turn in of_stopped if turn.move] == [{"no"}, {"no"}]
+    assert [set(turn.move.unclean) for turn in turns(KRAFT_39, ("single", 1))[0] if turn.move] == [{"no"}, {"no"}]
+
+
 def test_an_unclean_election_is_proven_where_nothing_else_can_have_elected():
     with_elr, without = (turns(version, ("risky", 0))[0] for version in (NEWEST, KRAFT_39))
     assert [set(turn.move.unclean) for turn in with_elr if turn.move] == [{"no"}, {"no"}, {"suspected"}]
@@ -63,6 +70,13 @@ def test_an_unclean_election_is_proven_where_nothing_else_can_have_elected():
         [(2, "rejoined", None), (3, "left", "broker_down")],
         [(3, "rejoined", None)],
     ]
+
+
+def test_before_kraft_elects_unclean_the_last_replica_in_sync_is_waited_for():
+    (risky,) = turns(KRAFT_33, ("risky", 0))
+    moves = [turn.move for turn in risky if turn.move]
+    assert moves == [Move(2, 3, "failover"), Move(3, -1, "offline"), Move(-1, 3, "recovery"), Move(3, 2, "preferred")]
+    assert [sorted(turn.isr) for turn in risky] == [[(2, "left", "broker_down")], [], [(2, "rejoined", None)], []]
 
 
 def test_a_controller_that_fails_over_may_raise_epochs_once_more():

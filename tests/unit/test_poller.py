@@ -258,6 +258,19 @@ def test_an_image_that_spreads_a_moment_late_is_not_behind(brokers, monkeypatch)
     assert [(told.broker_id, told.is_behind) for told in second.witnesses] == [(first, False)]
 
 
+def test_an_answer_of_a_moment_too_early_is_not_the_polls(brokers, monkeypatch):
+    """Without topic ids, leader epochs that fall in all of a topic could be taken for another topic."""
+    each = of_cluster()
+    ((first, _),) = polls(each, 1)
+    late = (first + 1) % 3
+    brokers.set(MOVED, *({0, 1, 2} - {late}))
+    each._memory.known = replace(each._memory.known, image=Image.of(MOVED))
+    monkeypatch.setattr(time, "sleep", lambda _: brokers.set(MOVED))
+    second = each.poll()
+    assert (second.broker_id, second.image) == (first, Image.of(MOVED))
+    assert [(told.broker_id, told.is_behind) for told in second.witnesses] == [(late, False)]
+
+
 @pytest.mark.parametrize(
     ("now", "partitions", "epochs"), [(MOVED, 2, 2), (SHRUNK, 1, 0), (FENCED, 2, 0)], ids=["moved", "shrunk", "fenced"]
 )

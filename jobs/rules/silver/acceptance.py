@@ -2,10 +2,11 @@
 
 A failed poll says nothing. An answer of another cluster than the alias stands for is refused. An answer with one lower
 leader epoch under the same topic id comes from a lagging broker. The whole of it is stale, since all its topics come
-from one image. So is news that nobody else confirmed of a broker that the cluster does not list: it may be fenced,
-and its image an old one. A stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two brokers
-at least, and `BELIEVED_AFTER` have gone by with no better one between them. The first better one discards those that
-waited.
+from one image. Without topic ids, a topic that was made again has lower epochs too: `is_stale` tells the two apart. An
+answer is stale, too, if it has news that nobody else confirmed of a broker that the cluster does not list: it may be
+fenced, and its image an old one. A stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two
+brokers at least, and `BELIEVED_AFTER` have gone by with no better one between them. The first better one discards those
+that waited.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from jobs.rules.silver.state import Header
-from jobs.rules.silver.topic_lives import Answer, TopicLives, is_another
+from jobs.rules.silver.topic_lives import Answer, TopicLives
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)
@@ -31,17 +32,23 @@ def outcome(header: Header, cluster_id: str | None) -> str:
     return REFUSED if cluster_id is None or header["cluster_id"] not in {None, cluster_id} else ANSWERED
 
 
-def is_stale(answer: Answer, lives: TopicLives) -> bool:
-    """Whether one epoch in the answer is lower than the last that was told, under the same topic id."""
-    for topic, said in answer.topics.items():
-        known = lives.topics.open.get((topic,))
-        if known is None or said.absence or is_another(said.state, known):
-            continue
-        for number, partition in said.partitions.items():
-            row, epoch = lives.partitions.open.get((topic, number)), partition["leader_epoch"]
-            if row and None not in (row["leader_epoch"], epoch) and epoch < row["leader_epoch"]:
-                return True
-    return False
+def is_stale(answer: Answer, lives: TopicLives, *, shows_again: bool) -> bool:
+    """Whether one epoch in the answer is lower than the last that was told, and the topic is no other one.
+
+    Without topic ids, one topic that alone was made again (inferred) shows it by its epochs, but so may an old image.
+    No image goes back. So a broker that showed the higher epochs before has no old one: `shows_again`, whether such a
+    one shows the answer.
+    """
+    fallen = [topic for topic, said in answer.topics.items() if lives.has_fallen(topic, said)]
+    return bool(fallen) and not (
+        shows_again and len(fallen) == 1 and lives.is_made_again(fallen[0], answer.topics[fallen[0]])
+    )
+
+
+def shows_again(header: Header, answered_by: int | None) -> bool:
+    """Whether a broker, the one that `answered_by` then, shows an answer, by its own or as a witness."""
+    heard = {told["broker_id"] for told in header["witnesses"] or () if told["is_behind"] is False}
+    return answered_by is not None and answered_by in {header["broker_id"], *heard}
 
 
 def is_by_unlisted(header: Header, listed: Collection[int]) -> bool:

@@ -20,6 +20,7 @@ from jobs.rules.silver.acceptance import (
     is_by_unlisted,
     is_stale,
     outcome,
+    shows_again,
 )
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
@@ -148,7 +149,8 @@ class _Cluster:
             if not self._says_the_same(header):
                 answer = answer_of(header, records.get(TOPIC, ()))
                 shown = self._shown.then(answer)
-            if not (is_stale(shown, self._lives) or self._is_by_unlisted(header)):
+            is_old = is_stale(shown, self._lives, shows_again=shows_again(header, self._state.answered_by))
+            if not (is_old or self._is_by_unlisted(header)):
                 self._wait_no_more(are_believed=False)
                 self._accept(header, shown, records)
                 return

@@ -55,6 +55,8 @@ def narrow(
 ) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Leave out topics that no answer says anything new of, and of topics that are there as before such partitions.
 
+    A topic without an id of which an epoch falls may be another one, with all of its partitions: it stays whole.
+
     `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read (records_to_read).
     `said`: rows of bronze about topics (record 'topic'); those of other polls are left out. `topics`, `partitions`:
     live rows of silver. All three of a part of the topics, and so are the answers.
@@ -71,6 +73,7 @@ def narrow(
     of_told = _places(said["topic"], names)[row]
     told_keys, known_keys = _keys(of_told, told), _keys(_places(partitions["topic"], names), partitions)
     known = partitions.take(pc.index_in(told_keys, known_keys))
+    is_whole[of_told[_falls(told_keys.to_numpy(), pc.rank(said["poll_id"]).to_numpy()[row], told, known)]] = True
     changed = told_keys.filter(pa.array(is_whole[of_told] | _differ(told, known)))
     is_same = pc.and_not(pc.is_in(known_keys, told_keys), pc.is_in(known_keys, changed))
     kept = _mask(pc.is_in(told_keys, changed))
@@ -175,6 +178,21 @@ def _differ(told: pa.Table, known: pa.Table) -> Mask:
         one, other = (_as_bytes(_column(rows, name)) for rows in (told, known))
         differ |= _mask(pc.and_(pc.is_valid(one), pc.not_equal(one, other).fill_null(True)))
     return differ
+
+
+def _falls(key: Numbers, at: Numbers, told: pa.Table, known: pa.Table) -> Mask:
+    """Whether each partition is told, without a topic id, in a lower epoch than known or told before.
+
+    `key`: of each partition. `at`: when it was told. `known`: as for `_differ`.
+    """
+    epoch, before = (_column(rows, "leader_epoch").fill_null(-1).to_numpy() for rows in (told, known))
+    is_told = _mask(pc.is_null(told["topic_id"])) & (epoch >= 0)
+    falls: Mask = is_told & (epoch < before)
+    in_order = np.flatnonzero(is_told)
+    in_order = in_order[np.lexsort((at[in_order], key[in_order]))]
+    one, following = in_order[:-1], in_order[1:]
+    falls[following[(key[one] == key[following]) & (epoch[following] < epoch[one])]] = True
+    return falls
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

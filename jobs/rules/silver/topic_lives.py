@@ -2,12 +2,13 @@
 
 A topic absent from two accepted polls ends, as of the first of them: `gone` (inferred: deleted), `unauthorized` (error
 29), or `not_polled` (the filter no longer covers it). One whose name comes back with another topic id ends at once:
-`recreated`. One absent from a single poll never went away. Its partitions end with it.
+`recreated`. So does one without an id whose leader epochs have fallen (inferred). One absent from a single poll never
+went away. Its partitions end with it.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +117,31 @@ class TopicLives:
         for topic, partition in partitions.open:
             self._numbers[topic].add(partition)
 
+    def has_fallen(self, topic: str, said: Said) -> bool:
+        """Whether an epoch is lower than the last that was told, and no topic id says that this is another topic."""
+        known = self.topics.open.get((topic,))
+        if known is None or said.absence or is_another(said.state, known):
+            return False
+        return any(epoch < before for before, epoch in self._epochs(topic, said))
+
+    def is_made_again(self, topic: str, said: Said) -> bool:
+        """Whether a topic without an id, neither known nor said, has fallen so that it must be another one (inferred).
+
+        Epochs begin at 0 and never fall while a topic lives. So all of them are 0, or lower than before.
+        """
+        known = self.topics.open.get((topic,))
+        if known is None or {said.state.get("topic_id"), known["topic_id"]} != {None}:
+            return False
+        is_all = all(epoch == 0 or epoch < before for before, epoch in self._epochs(topic, said))
+        return is_all and self.has_fallen(topic, said)
+
+    def _epochs(self, topic: str, said: Said) -> Iterator[tuple[int, int]]:
+        """The leader epochs of a topic's partitions, as known and as said, where both are told."""
+        for number, partition in said.partitions.items():
+            row, epoch = self.partitions.open.get((topic, number)), partition["leader_epoch"]
+            if row is not None and row["leader_epoch"] is not None and epoch is not None:
+                yield row["leader_epoch"], epoch
+
     def take(self, answer: Answer, topic_filter: str | None, now: Place, earlier: Place) -> None:
         """Bring the topics up to an accepted answer. `earlier`: the accepted poll since which topics are missing."""
         absent = self._absent(answer, topic_filter)
@@ -142,7 +168,7 @@ class TopicLives:
 
     def _show(self, topic: str, said: Said, now: Place, absent_since: Place) -> None:
         known = self.topics.open.get((topic,))
-        if known is not None and is_another(said.state, known):
+        if known is not None and (is_another(said.state, known) or self.is_made_again(topic, said)):
             self._end(topic, RECREATED, absent_since)
         self.topics.show((topic,), said.state, now)
         if said.state["error_code"] == 0:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
-from tests.support.histories import Answer, RandomCluster
+from tests.support.histories import VERSIONS, VERSIONS_WITHOUT_IDS, Answer, RandomCluster
 from tests.support.silver_oracle import expected_rows, views
 from tests.support.silver_rounds import Lake, comparable
 
@@ -24,7 +24,8 @@ def histories(draw: st.DrawFn) -> list[Answer]:
     """Short ones whose every step is drawn, so that they shrink."""
     chance = draw(st.randoms(use_true_random=False))
     kinds = draw(st.sampled_from([(), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")]))
-    return RandomCluster(ALIAS, chance, kinds=kinds).answers(draw(st.integers(1, 12)))
+    versions = draw(st.sampled_from([VERSIONS, VERSIONS_WITHOUT_IDS]))
+    return RandomCluster(ALIAS, chance, kinds=kinds, versions=versions).answers(draw(st.integers(1, 12)))
 
 
 def claimed(answers: list[Answer]) -> str | None:
@@ -100,7 +101,9 @@ def test_rounds_cut_anywhere_make_the_rows_of_the_plain_rules(answers: list[Answ
 @settings(max_examples=examples(5), phases=[Phase.generate])
 def test_long_histories_cut_anywhere_make_the_rows_of_the_plain_rules(*, narrowed: bool, seed: int) -> None:
     chance = random.Random(seed)
-    answers = RandomCluster(ALIAS, seed, mistaken_for=chance.choice([None, "id-b"])).answers(chance.randint(20, 40))
+    versions, mistaken_for = chance.choice([VERSIONS, VERSIONS_WITHOUT_IDS]), chance.choice([None, "id-b"])
+    cluster = RandomCluster(ALIAS, seed, mistaken_for, versions=versions)
+    answers = cluster.answers(chance.randint(20, 40))
     cuts = chance.sample(range(len(answers)), chance.choice([0, 1, 3, len(answers) - 1, len(answers)]))
     lake = folded(answers, cuts, narrowed=narrowed, repeats=chance.randint(0, 2))
     check_rows(lake, answers)
