@@ -39,6 +39,12 @@ _NORMAL: Final = {"at_min_isr"}
 _LISTED: Final = 20
 _LISTENER_NOT_FOUND: Final = 72
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
+_TRUSTED_EPOCHS_VERSION: Final = 9
+"""Leader epochs of Metadata versions below cannot be trusted (KAFKA-9212)."""
+_OF_KAFKA_4: Final = 13
+"""The version of Metadata that Kafka 4.0 brought (KIP-1102)."""
+_EXACT_FROM_LEVEL: Final = 12
+"""metadata.version 3.6-IV0: an ISR that shrinks raises the leader epoch no more (KAFKA-15021)."""
 
 
 def look(bootstrap: str, config: Path | None) -> int:
@@ -204,6 +210,7 @@ def report(state: State, permissions: list[Permission]) -> Iterator[str]:
         f"answered by {'a broker' if poll.broker_id is None else f'broker {poll.broker_id}'} at {poll.broker} in "
         f"{poll.latency_ms:.1f} ms: {poll.response_bytes:,} bytes, Metadata v{poll.api_version}"
     )
+    yield from _counts_of_leader_changes(poll.api_version or 0, poll.metadata_version_level)
     yield ""
     header = ("broker", "address", "rack", "leads", "preferred for", "replicas")
     yield from text_table(header, map(_broker_row, broker_table(metadata).to_pylist()))
@@ -212,6 +219,24 @@ def report(state: State, permissions: list[Permission]) -> Iterator[str]:
     yield ""
     needs = [_describe(metadata), _describe_configs(state), *permissions]
     yield from text_table(("feature", "needs", "answer"), ((each.feature, each.needs, each.answer) for each in needs))
+
+
+def _counts_of_leader_changes(version: int, level: int | None) -> Iterator[str]:
+    """How sure history is of them, as gold.leader_changes says in epoch_semantics."""
+    if version < _TRUSTED_EPOCHS_VERSION:
+        sure = f"unknown: leader epochs of Metadata v{version} cannot be trusted"
+    elif level is None:
+        sure = "upper bounds: metadata.version is unknown, as with ZooKeeper"
+    elif level < _EXACT_FROM_LEVEL:
+        sure = f"upper bounds: below level {_EXACT_FROM_LEVEL} (3.6-IV0) leader epochs rise when an ISR shrinks"
+    else:
+        sure = "exact, but for reassignments"
+    yield f"counts of leader changes: {sure}"
+    if sure.startswith("exact") and version < _OF_KAFKA_4:
+        yield (
+            "While a cluster migrates from ZooKeeper (Kafka 3.6 to 3.9) they are upper bounds. No answer tells: "
+            "`migrating: true` beside its kafka.bootstrap.servers does"
+        )
 
 
 def _broker_row(row: Mapping[str, Any]) -> tuple[object, ...]:

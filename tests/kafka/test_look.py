@@ -72,6 +72,8 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     ]
     assert "in trouble" not in healthy
     assert "missing" not in healthy
+    assert "counts of leader changes: exact" in healthy
+    assert "migrating" not in healthy
     assert line(healthy, "controller quorum")[-1] == "allowed"
     cluster.stop(2)
     try:

@@ -3,11 +3,12 @@
 from local_cluster import LocalCluster
 from local_cluster.probe import brokers_known_to
 from metadata_source.enrichment import Rows, subject
+from metadata_source.look import look
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 
 
-def test_each_broker_leads_to_the_controller_with_zookeeper():
+def test_each_broker_leads_to_the_controller_with_zookeeper(capsys):
     with LocalCluster(brokers=2, kafka_version="3.9.2", zookeeper=True) as cluster:
         controllers = []
         for server in cluster.bootstrap_servers.split(","):
@@ -19,6 +20,8 @@ def test_each_broker_leads_to_the_controller_with_zookeeper():
                 answered = poller.enrich(subject(("reassignments",), poll.metadata), 0, float("inf"))
             assert (answered.outcomes, answered.rows) == ({"reassignments": "ok"}, {"reassignments": Rows([], [])})
         assert controllers in ([1, 1], [2, 2])
+        assert look(cluster.bootstrap_servers, None) == 0
+        assert "counts of leader changes: upper bounds: metadata.version is unknown" in capsys.readouterr().out
         # The controller stops, and the other one takes over.
         cluster.stop(controllers[0])
         other = 3 - controllers[0]

@@ -1,8 +1,12 @@
 """What `look` computes of an answer, and the lines for bad input."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
+from jobs.rules.gold.elections import EXACT_FROM_LEVEL
+from jobs.rules.silver.topic_lives import TRUSTED_EPOCHS_VERSION
 from metadata_source.look import TROUBLES, State, broker_table, look, partition_troubles, report, topics_in_trouble
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import ClusterMetadata
@@ -98,6 +102,26 @@ def test_unknown_is_said_with_what_it_needs():
     assert "missing: DESCRIBE_CONFIGS on 1 of 3 topics" in text
     assert "metadata.version level unknown, ELR level 0" in text
     assert "broker 1 at one:9092 in 1.5 ms: 4,321 bytes, Metadata v13" in text
+
+
+@pytest.mark.parametrize(
+    ("version", "level", "sure", "may_migrate"),
+    [
+        (13, EXACT_FROM_LEVEL, "exact, but for reassignments", False),
+        (12, EXACT_FROM_LEVEL, "exact, but for reassignments", True),
+        (12, EXACT_FROM_LEVEL - 1, "upper bounds: below level 12", False),
+        (12, None, "upper bounds: metadata.version is unknown, as with ZooKeeper", False),
+        (TRUSTED_EPOCHS_VERSION, None, "upper bounds: ", False),
+        (TRUSTED_EPOCHS_VERSION - 1, 20, "unknown: leader epochs of Metadata v8 cannot be trusted", False),
+    ],
+)
+def test_how_sure_counts_of_leader_changes_are(version, level, sure, may_migrate):
+    """By the thresholds of the rules that count."""
+    polled = state(BAD, MIN_ISR)
+    polled = replace(polled, poll=replace(polled.poll, api_version=version, metadata_version_level=level))
+    text = "\n".join(report(polled, []))
+    assert f"counts of leader changes: {sure}" in text
+    assert ("`migrating: true`" in text) == may_migrate
 
 
 def test_at_most_twenty_topics_are_listed():
