@@ -46,7 +46,8 @@ class Turn:
     """What a step makes of a partition.
 
     `raised`: by how much the leader epoch rises, at least and at most. `is_exact`: whether that counts changes.
-    `reason`: of a rise under the same leader.
+    `reason`: of a rise under the same leader. `shows_none`: whether polls may see the leader gone, in its epoch, before
+    another one is elected. With ZooKeeper brokers show a leader that is not alive as none (MetadataCache).
     """
 
     move: Move | None = None
@@ -55,6 +56,7 @@ class Turn:
     isr: frozenset[tuple[int, str, str | None]] = frozenset()
     """Broker, change and cause, as in gold.isr_changes."""
     reason: str = "unknown"
+    shows_none: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,9 @@ def _state(replicas: tuple[int, ...], *, is_unclean: bool = False) -> State:
 
 def _turn(step: Step, key: Key, state: State, down: set[int], version: Version) -> tuple[State, Turn]:
     if step.action in ("stop", "kill"):
-        return _gone(step.broker, state, version)
+        after, turn = _gone(step.broker, state, version)
+        # One that is stopped hands over what it leads before it goes.
+        return after, replace(turn, shows_none=version.zookeeper and step.action == "kill" and turn.move is not None)
     if step.action == "start":
         return _back(step.broker, state, down, version)
     if step.action == "elect":

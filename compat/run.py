@@ -78,7 +78,7 @@ def _compared(
         yield compare.compare_rebalances(group, model.rebalances(), history.rebalances)
         moved = [each for each in history.events if (each.group_id, each.event) == (group, "coordinator_moved")]
         told = [(each.prev_broker_id or 0, each.broker_id or 0) for each in moved]
-        yield compare.compare_moves(group, model.coordinator_moves(LOG_PARTITIONS[group], steps), told)
+        yield compare.compare_moves(version, group, model.coordinator_moves(LOG_PARTITIONS[group], steps), told)
 
 
 def _polls(spark: SparkSession, where: Lake) -> list[PollSeen]:
@@ -92,7 +92,7 @@ def _config(folder: Path, bootstrap_servers: str) -> Config:
         "pollInterval": "2s",
         "pollsPerBatch": 5,
         "requestTimeout": "3s",
-        "enrich": "configs, reassignments=2s, elr=1s, groups=2s",
+        "enrich": "configs=10s, reassignments=2s, elr=1s, groups=2s",
     }
     clusters = {lake.ALIAS: {"kafka.bootstrap.servers": bootstrap_servers}}
     folder.mkdir(parents=True)

@@ -270,8 +270,17 @@ def test_rebalances_are_compared_in_order():
     for wrong in ({"generation": 9}, {"prev_generation": 0}, {"end_reason": "emptied"}, {"reasons": ("same_members",)}):
         assert compare.compare_rebalances("g", wanted, [*rows[:5], replace(rows[5], **wrong), rows[6]]).faults, wrong
     assert compare.compare_rebalances("g", wanted, rows[:-1]).faults
-    assert compare.compare_moves("g", [(3, 1)], [(3, 1)]).faults == ()
-    assert compare.compare_moves("g", [(3, 1)], []).faults
+
+
+def test_moves_of_coordinators_are_compared_in_order():
+    moves = [(3, 1), (1, 3)]
+    assert compare.compare_moves(NEWEST, "g", moves, moves).faults == ()
+    assert compare.compare_moves(NEWEST, "g", moves, []).faults
+    seen_gone = [(3, -1), (-1, 1), (1, 3)]
+    assert compare.compare_moves(ZOOKEEPER, "g", moves, seen_gone).faults == ()
+    assert compare.compare_moves(NEWEST, "g", moves, seen_gone).faults
+    assert compare.compare_moves(ZOOKEEPER, "g", moves, seen_gone[:2]).faults
+    assert compare.compare_moves(ZOOKEEPER, "g", [(3, 1)], seen_gone).faults
 
 
 def test_a_step_that_no_poll_saw_proves_nothing():
@@ -314,3 +323,24 @@ def test_an_isr_that_shrinks_is_no_change_of_leader(wrong):
     rows = leader_rows(KRAFT_33)
     n = next(n for n, row in enumerate(rows) if row.reason == "isr_shrink")
     assert compare.compare_leaders(windows(KRAFT_33), [*rows[:n], replace(rows[n], **wrong), *rows[n + 1 :]]).faults
+
+
+@pytest.mark.parametrize("key", [("orders", 1), ("single", 1)])
+def test_with_zookeeper_a_leader_that_was_killed_may_be_seen_gone_in_its_epoch(key):
+    rows = leader_rows(ZOOKEEPER)
+    n = next(n for n, row in enumerate(rows) if (row.topic, row.partition, row.prev_leader) == (*key, 3))
+    seen = rows[n]
+    bounds = {"changes_min": 1, "changes_max": None, "epoch_semantics": "unreliable"}
+    gone = replace(seen, leader=-1, leader_epoch=seen.prev_leader_epoch, reason="offline", **bounds)
+    moved = int(seen.leader != -1)
+    after = replace(
+        seen, prev_leader=-1, reason="recovery" if moved else "unknown", changes_min=moved, changes_max=moved
+    )
+    found = [*rows[:n], gone, after, *rows[n + 1 :]]
+    assert compare.compare_leaders(windows(ZOOKEEPER), found).faults == ()
+    assert compare.compare_leaders(windows(KRAFT_33), found).faults
+    for wrong in ({"reason": "failover"}, {"changes_min": 0}, {"changes_max": 1}, {"prev_leader": 1}):
+        assert compare.compare_leaders(windows(ZOOKEEPER), [*found[:n], replace(gone, **wrong), *found[n + 1 :]]).faults
+    assert compare.compare_leaders(windows(ZOOKEEPER), [*found[: n + 1], *found[n + 2 :]]).faults, (
+        "nobody leads after it"
+    )
