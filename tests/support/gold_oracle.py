@@ -8,6 +8,7 @@ Rows of silver come in as dictionaries by full table names, and rows of gold go 
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from schemas.gold import LEVELS
@@ -21,6 +22,15 @@ def by_partition(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:
     for row in sorted(rows, key=lambda row: row["first_poll"]):
         found[row["topic"], row["partition"]].append(row)
     return found
+
+
+def place_of(row: Row) -> tuple[str, int]:
+    return row["topic"], row["partition"]
+
+
+def counted(topic_ids: Iterable[str | None]) -> int:
+    """How many partitions these are, one after the other: one that gets an id is the same one."""
+    return 1 + sum(one not in (None, other) for one, other in pairwise(topic_ids))
 
 
 def look_ahead(row: Row) -> datetime:
@@ -292,7 +302,7 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
             together.append(made)
             until = None if until is None or made["ended_before"] is None else max(until, made["ended_before"])
         for group in groups:
-            first = group[0]
+            first, places = group[0], {place_of(c) for c in group}
             last = (
                 None
                 if any(c["ended_before"] is None for c in group)
@@ -312,7 +322,9 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
                     "poll": first["poll"],
                     "began_before": first["began_before"],
                     **{name: last and last[name] for name in ("ended_poll", "ended_after", "ended_before")},
-                    "partitions": len({(c["topic"], c["topic_id"], c["partition"]) for c in group}),
+                    "partitions": sum(
+                        counted(c["topic_id"] for c in group if place_of(c) == place) for place in places
+                    ),
                     "first_out_before": first["began_before"],
                     "last_out_before": max(c["began_before"] for c in group),
                     "causes": sorted({c["cause"] for c in group if c["cause"]}),

@@ -224,6 +224,18 @@ def test_an_incident_counts_each_partition_once_however_long_it_lasts() -> None:
     assert [(row["partitions"], row["partitions_out"]) for row in again[INCIDENTS]] == [(2, 1)]
 
 
+def test_a_topic_that_gets_an_id_meanwhile_is_counted_once_and_one_that_is_made_again_twice() -> None:
+    """Topics get ids when their cluster is upgraded to Kafka 2.8."""
+
+    def seen(isr: str, topic_id: str | None, **more: str) -> Seen:
+        return Seen({T: state(isr, topic_id=topic_id)}, **more)
+
+    upgraded = [seen("123", None), seen("12", None), seen("12", "A"), seen("123", "A"), seen("12", "A")]
+    assert [(row["partitions"], row["partitions_out"]) for row in rows_of(*upgraded)[INCIDENTS]] == [(1, 1)]
+    again = [*upgraded, seen("12", "B", ends="recreated"), seen("123", "B"), seen("12", "B")]
+    assert [(row["partitions"], row["partitions_out"]) for row in rows_of(*again)[INCIDENTS]] == [(2, 1)]
+
+
 def test_an_incident_has_the_causes_and_the_worst_level_of_all_its_absences() -> None:
     polls = [Seen("123", min_isr=2), Seen("12", min_isr=2), Seen("1", min_isr=2), Seen("1", min_isr=2, wait=30)]
     rows = rows_of(*polls, Seen("1", min_isr=2, brokers="12"))

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end
-from jobs.rules.gold.news import Row
+from jobs.rules.gold.news import Row, place
 from jobs.rules.ids import row_id
 from schemas.gold import LEVELS
 
@@ -66,7 +66,8 @@ def is_replica(absence: Row) -> bool:
 class Broker:
     """A broker with its absences and its incidents, the oldest first.
 
-    `counted`: the partitions that the last incident counts, each with the first of its absences.
+    `counted`: by topic and number, the partitions that the last incident counts, each with the absence that tells: the
+    first one, or the first with a topic id. One that gets an id (Kafka 2.8) is the same; one of another id is another.
     """
 
     absences: list[Row] = field(default_factory=list)
@@ -77,7 +78,9 @@ class Broker:
         """Take in an absence that the incidents count already."""
         self.absences.append(absence)
         if is_replica(absence) and self.incidents and absence["poll"] >= self.incidents[-1]["poll"]:
-            self.counted.setdefault(_partition(absence), absence)
+            known = self.counted.get(place(absence))
+            if known is None or known["topic_id"] != absence["topic_id"]:
+                self.counted[place(absence)] = absence
 
     def leave(self, absence: Row) -> None:
         """Add an absence that begins, and count it in the last incident, or in one that begins with it."""
@@ -86,7 +89,8 @@ class Broker:
                 self.incidents.append(_incident(absence))
                 self.counted = {}
             incident = self.incidents[-1]
-            incident["partitions"] += _partition(absence) not in self.counted
+            known = self.counted.get(place(absence))
+            incident["partitions"] += known is None or known["topic_id"] not in (None, absence["topic_id"])
             incident["partitions_out"] += 1
             incident |= {"last_out_before": absence["began_before"], **NOT_ENDED}
         self.load(absence)
@@ -118,7 +122,7 @@ class Broker:
                     incident["is_live"] = True
                     yield absence["cause_due_at"] + _INSTANT
             # An incident counts a partition once, so a later round has to know by which absence.
-            is_counted = self.counted.get(_partition(absence)) is absence and _may_continue(self.incidents[-1], at)
+            is_counted = self.counted.get(place(absence)) is absence and _may_continue(self.incidents[-1], at)
             absence["is_live"] = absence["ended_poll"] is None or absence["cause"] is None or is_counted
             if absence["change"] == LEFT:
                 # The next departure is one of them: of those before it only the newest can make it flapping.
@@ -133,10 +137,6 @@ class Broker:
 def _may_continue(incident: Row, at: datetime) -> bool:
     """Whether an absence that a poll shows, answered at `at` or later, may belong to it."""
     return incident["ended_before"] is None or at < incident["ended_before"] + MERGED_WITHIN
-
-
-def _partition(absence: Row) -> tuple[Any, ...]:
-    return absence["topic"], absence["topic_id"], absence["partition"]
 
 
 def _incident(first: Row) -> Row:

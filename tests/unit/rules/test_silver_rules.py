@@ -105,6 +105,17 @@ def test_a_topic_ends_as_of_the_first_of_two_absences() -> None:
     assert all(row["valid_to"] is None for row in unsettled.tables[PARTITIONS].values())
 
 
+def test_a_topic_that_gets_an_id_is_the_same_one() -> None:
+    """Topics get ids when their cluster is upgraded to Kafka 2.8."""
+    lake = taken(*polls(shows(5, 3, topic_id=None), shows(5, 3), shows(6, 3)))
+    for table in (TOPICS, PARTITIONS):
+        rows = sorted(lake.tables[table].values(), key=lambda row: row["first_poll"])
+        assert {row["end_reason"] for row in rows} == {None}
+        assert (rows[0]["topic_id"], rows[-1]["topic_id"]) == (None, "A")
+    (last,) = (row for row in lake.tables[PARTITIONS].values() if row["leader_epoch"] == 6)
+    assert last["prev_leader_epoch"] == 5
+
+
 def test_polls_of_an_older_stream_are_late_and_polls_taken_before_are_passed_over() -> None:
     early, late = polls(shows(1), shows(2)), polls(shows(3), stream=LATER)
     lake = taken(*late)
