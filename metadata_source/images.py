@@ -55,6 +55,13 @@ class Image:
         same: Mask = pc.equal(known, self.digests).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
         return ~same
 
+    def lacks(self, known: Self, newer: Self) -> bool:
+        """Whether this image is surely older than a known one: it differs where a newer one shows that still."""
+        kept = newer.names.filter(pa.array(~newer.changed(known)))
+        differing = self.names.filter(pa.array(self.changed(known)))
+        is_short = bool(pc.any(pc.is_in(differing, kept)).as_py())
+        return is_short or self.brokers != known.brokers == newer.brokers
+
     def gone(self, before: Self | None) -> pa.Array:
         """The names of topics that an image before had and this one has not."""
         if before is None:

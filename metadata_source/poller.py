@@ -304,7 +304,8 @@ class Poller:
         assert other.metadata is not None  # noqa: S101
         found = difference(answer.metadata, answer.broker_id, other.metadata, other.broker_id)
         if found.age is not Age.NEWER:
-            return [Witness.of(other)]
+            told = Witness.of(other)
+            return [replace(told, is_behind=None) if found.age is Age.UNCLEAR else told]
         return [Witness.of(other, found, answer.received_at if known is None else known.since(other, answer))]
 
     def due(self, beats: Mapping[str, int], at_ms: int) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 200
 """More topics than this are not asked for by name."""
+_UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 _ASKED: Final = 3
 """The most brokers that are asked beside the one that answered."""
 
@@ -75,10 +76,13 @@ class Known:
     at: datetime | None
 
     def since(self, older: Poll, newer: Poll) -> datetime | None:
-        """By when the state was seen that an older answer lacks."""
-        image = older.image
-        lacks = image is not None and (image.changed(self.image).any() or image.brokers != self.image.brokers)
-        return self.at if lacks else newer.received_at
+        """By when the state was seen that an older answer lacks: that of the poll before, or that of the newer answer.
+
+        An older answer that differs from the poll before may have come after that.
+        """
+        image, other = older.image, newer.image
+        is_older = image is not None and other is not None and image.lacks(self.image, other)
+        return self.at if is_older else newer.received_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +123,9 @@ class Inquiry:
                 witnesses.append(Witness(other.broker_id, format_address(place), error_kind=error.kind))
                 continue
             at_first = _difference(self.answer, other, names)
-            found, older = self._settled(at_first, place, other, names)
             if rival is not None and _difference(rival[1], other, names).age is Age.SAME:
-                found, older = replace(found, age=Age.OLDER), self.answer  # two against ours
+                at_first = replace(at_first, age=Age.OLDER)  # two against ours
+            found, older = self._settled(at_first, place, other, names)
             if Age.OLDER in (at_first.age, found.age):
                 return self._put_aside(place, other, older, found, witnesses)
             if found.age is Age.UNCLEAR:
@@ -156,7 +160,7 @@ class Inquiry:
         later = _difference(again, other, names) if is_ours else _difference(self.answer, again, names)
         has_followed = later.age in {Age.SAME, Age.NEWER if is_ours else Age.OLDER}
         has_changed = _difference(again, older, names).age is not Age.SAME
-        return (SAME if has_followed or has_changed else later), again
+        return (SAME if has_followed or has_changed else found if is_ours else later), again
 
     def _behind(self, older: Poll, newer: Poll, found: Difference) -> Witness:
         return Witness.of(older, found, newer.received_at if self.known is None else self.known.since(older, newer))
@@ -180,8 +184,9 @@ def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Differen
 
 
 def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMetadata:
-    return (
-        metadata
-        if names is None
-        else with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names, pa.string())))
-    )
+    """What is said of these topics, or all. One that is not there is named only where it was asked for by name."""
+    topics = metadata.topics
+    mask = pc.not_equal(topics["error_code"], _UNKNOWN_TOPIC_OR_PARTITION)
+    if names is not None:
+        mask = pc.and_(mask, pc.is_in(topics["topic"], pa.array(names, pa.string())))
+    return with_topics(metadata, mask)

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise, repeat
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from metadata_source.images import Image, with_topics
 from metadata_source.options import parse
 from metadata_source.poller import Poll, Poller
 from metadata_source.protocol.metadata import ClusterMetadata
+from metadata_source.witnesses import Known
 from tests.support.made_answers import PLACES, made
 
 BOOTSTRAP = [("one", 9092), ("two", 9092)]
@@ -188,7 +190,12 @@ class Brokers:
         self.asked.append((number, None if names is None else tuple(names)))
         metadata = self.images[number]
         if names is not None:
+            lacking = sorted(set(names) - set(metadata.topics["topic"].to_pylist()))
             metadata = with_topics(metadata, pc.is_in(metadata.topics["topic"], pa.array(names, pa.string())))
+            # UNKNOWN_TOPIC_OR_PARTITION: an answer has an entry of each topic that is asked for by name.
+            unknown = [{"topic": name, "error_code": 3, "is_internal": False, "partition_count": 0} for name in lacking]
+            unknown_topics = pa.Table.from_pylist(unknown, metadata.topics.schema)
+            metadata = replace(metadata, topics=pa.concat_tables([metadata.topics, unknown_topics]))
         told = {"metadata": metadata, "cluster_id": metadata.cluster_id, "broker": f"{address[0]}:9092"}
         return Poll(broker_id=number, api_version=12, **told)
 
@@ -214,6 +221,15 @@ def polls(each: Poller, count: int) -> list[tuple[int, list[tuple[int, bool]]]]:
     return [(poll.broker_id, [(told.broker_id, told.is_behind) for told in poll.witnesses]) for poll in answered]
 
 
+def next_of(each: Poller) -> int:
+    """The broker that the next poll asks."""
+    return LEARNT.index(each._ring(each._memory.answered)[0])
+
+
+def at(number: int) -> datetime:
+    return datetime(2026, 11, 1, tzinfo=UTC) + timedelta(seconds=number)
+
+
 def of_cluster() -> Poller:
     return poller(",".join(f"{host}:{port}" for host, port in LEARNT[:3]))
 
@@ -235,6 +251,19 @@ def test_news_are_checked_with_the_broker_that_answered_before_and_about_them_al
     assert second.broker_id == (first + 1) % 3
     assert [(told.broker_id, told.is_behind) for told in second.witnesses] == [(first, False)]
     assert brokers.asked == [((first + 1) % 3, None), (first, ("orders", "audit"))]
+
+
+def test_a_topic_that_is_gone_makes_nobody_look_behind(brokers):
+    with_audit = made(orders=[(5, (0, 1, 2)), (3, (0, 1, 2))], audit=[(0, (2,))])
+    brokers.set(with_audit)
+    each = of_cluster()
+    ((first, _),) = polls(each, 1)
+    brokers.set(WHOLE)
+    poll = each.poll()
+    assert [(told.broker_id, told.is_behind) for told in poll.witnesses] == [(first, False)]
+    # Nor is it forgotten who is: a broker that has the topic still.
+    brokers.set(with_audit, 2)
+    assert (2, True) in [told for _, witnesses in polls(each, 3) for told in witnesses]
 
 
 def test_news_of_brokers_alone_are_checked_without_a_topic(brokers):
@@ -291,6 +320,37 @@ def test_an_old_image_is_put_aside_and_said_to_be_behind(brokers, now, partition
     assert found == {(2, partitions, epochs)}
 
 
+def test_two_against_one_that_answered_a_moment_before_them(brokers, monkeypatch):
+    """ISRs that shrink one after the other tell no age: a broker that follows is not behind."""
+    each = of_cluster()
+    polls(each, 3)
+    first, now = next_of(each), made(orders=[(5, (0, 1)), (3, (0, 1))])
+    brokers.set(now)
+    brokers.set(SHRUNK, first)
+    monkeypatch.setattr(time, "sleep", lambda _: brokers.set(now))
+    poll = each.poll()
+    assert poll.image == Image.of(now)
+    assert [(told.broker_id, told.is_behind) for told in poll.witnesses] == [(first, False)]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "since"),
+    [
+        (WHOLE, {"orders": [(6, (1, 2)), (4, (1,))]}, 5),
+        (MOVED, {"orders": [(6, (1, 2)), (4, (1,))]}, 5),
+        (WHOLE, {"orders": [(6, (1, 2)), (4, (1, 2))], "audit": [(0, (2,))]}, 2),
+        (made((0, 1), orders=[(6, (1, 2)), (4, (1, 2))]), {"orders": [(6, (1, 2)), (4, (1,))]}, 2),
+        (made((0, 1), orders=[(6, (1, 2)), (4, (1, 2))]), {"listed": (0, 1), "orders": [(7, (2,)), (4, (1, 2))]}, 5),
+    ],
+    ids=["both are other", "as known", "lacks what was known", "lacks a broker", "brokers are later"],
+)
+def test_a_broker_is_behind_since_what_it_lacks_was_seen(older, newer, since):
+    """The poll before showed MOVED at 2. An answer that differs from that may be a later one."""
+    known = Known(Image.of(MOVED), at(2))
+    answers = (Poll(image=Image.of(older), received_at=at(4)), Poll(image=Image.of(made(**newer)), received_at=at(5)))
+    assert known.since(*answers) == at(since)
+
+
 def test_the_broker_that_said_nothing_had_changed_is_found_to_be_behind(brokers):
     each = of_cluster()
     while each.poll().broker_id != 2:
@@ -325,6 +385,9 @@ def test_a_broker_that_is_listed_no_more_is_asked_whether_it_still_answers(broke
     each._memory.avoided.clear()
     poll = each.poll()
     assert [(told.broker_id, told.is_behind) for told in poll.witnesses] == [(2, True)]
+    brokers.set(made(orders=[(4, (0, 1, 2)), (4, (0, 1, 2))]), 2)
+    each._memory.avoided.clear()
+    assert [told.is_behind for told in each.poll().witnesses] == [None], "older in one, newer in the other"
     brokers.down.add(2)
     each._memory.avoided.clear()
     poll = each.poll()

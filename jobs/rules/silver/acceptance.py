@@ -70,6 +70,8 @@ def has_lost(broker: int, header: Header, answer: Answer, lives: TopicLives) -> 
     if broker not in {each["broker_id"] for each in header["brokers"] or ()}:
         return True
     for topic, said in answer.topics.items():
+        if lives.shows_another(topic, said):
+            continue
         for number, partition in said.partitions.items():
             known = lives.partitions.open.get((topic, number))
             if known is None:

@@ -209,7 +209,7 @@ class _Cluster:
             levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
             self._tables[silver.CLUSTER_SNAPSHOTS].show((), levels, now)
             enrichments.take("brokers", [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
-        self._lives.take(answer, topic_filter, now, Place(last, state.before) if last else now)
+        self._lives.take(answer, topic_filter, now, Place(last, state.witness) if last else now)
         for kind, digest in enrichments.answered_kinds(header).items():
             earlier = state.enriched.get(kind)
             if earlier is None or digest is None or digest != earlier.digest:
@@ -221,7 +221,7 @@ class _Cluster:
         elif header["broker_id"] != state.answered_by:
             state.sure = last
         state.answered_by = header["broker_id"]
-        state.last, state.before, state.digest = poll, last, header["digest"]
+        state.last, state.before, state.witness, state.digest = poll, last, now.before, header["digest"]
         state.failed_polls = state.refused_polls = self._stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)

@@ -6,7 +6,7 @@ was seen. An episode ends with the broker's first answer that is not behind, or 
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.rules.ids import row_id
@@ -56,9 +56,21 @@ class StaleBrokers:
                 self._change(broker, partitions_behind=far.partitions, epochs_behind=far.epochs)
             for broker in before.keys() - state.behind.keys():
                 self._end(told[broker], before[broker], poll)
-        state.current = {
-            **state.current,
-            **{broker: each["sent_at"] for broker, each in told.items() if each["is_behind"] is False},
+        state.current = {**state.current, **self._known_to_be_current(header, told)}
+
+    def _known_to_be_current(self, header: Header, told: Mapping[int, Mapping[str, Any]]) -> dict[int, datetime]:
+        """When brokers were asked, by id, for answers that a poll shows not to have been behind.
+
+        One that says that nothing has changed may be behind, until another broker says so too.
+        """
+        state, found = self._state, {}
+        says_the_same, broker = state.digest is not None and header["digest"] == state.digest, header["broker_id"]
+        if says_the_same and state.last and state.answered_by not in (None, broker):
+            found[state.answered_by] = state.last.sent_at
+        return found | {
+            each: of["sent_at"]
+            for each, of in told.items()
+            if of["is_behind"] is False and not (says_the_same and each == broker)
         }
 
     def _begin(self, told: Mapping[str, Any], poll: Poll) -> None:

@@ -90,8 +90,8 @@ class State:
     of polls that wait. `seen` is the last n that was taken of each stream, `last_poll_at` when the last poll was due.
 
     `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for `last` should that
-    broker turn out to have been behind. `behind` are the brokers that are, `current` when others were last known not to
-    be.
+    broker turn out to have been behind; `witness` the one that shows the state before `last`: `before`, or what stands
+    in for that. `behind` are the brokers that are, `current` when others were last known not to be.
     """
 
     cluster_id: str | None = None
@@ -110,6 +110,7 @@ class State:
     last_poll_at: datetime | None = None
     answered_by: int | None = None
     sure: Poll | None = None
+    witness: Poll | None = None
     behind: Mapping[int, Behind] = field(default_factory=dict)
     current: Mapping[int, datetime] = field(default_factory=dict)
 

@@ -135,6 +135,15 @@ class TopicLives:
         is_all = all(epoch == 0 or epoch < before for before, epoch in self._epochs(topic, said))
         return is_all and self.has_fallen(topic, said)
 
+    def shows_another(self, topic: str, said: Said) -> bool:
+        """Whether a known name stands for another topic than before."""
+        known = self.topics.open.get((topic,))
+        return (
+            known is not None
+            and not said.absence
+            and (is_another(said.state, known) or self.is_made_again(topic, said))
+        )
+
     def _epochs(self, topic: str, said: Said) -> Iterator[tuple[int, int]]:
         """The leader epochs of a topic's partitions, as known and as said, where both are told."""
         for number, partition in said.partitions.items():
@@ -167,8 +176,7 @@ class TopicLives:
         }
 
     def _show(self, topic: str, said: Said, now: Place, absent_since: Place) -> None:
-        known = self.topics.open.get((topic,))
-        if known is not None and (is_another(said.state, known) or self.is_made_again(topic, said)):
+        if self.shows_another(topic, said):
             self._end(topic, RECREATED, absent_since)
         self.topics.show((topic,), said.state, now)
         if said.state["error_code"] == 0:

@@ -86,6 +86,24 @@ def test_a_stretch_lasts_from_the_first_answer_that_is_behind_to_the_first_that_
     assert row["duration_ms_max"] == 50_100
 
 
+def test_a_broker_that_said_nothing_had_changed_was_not_behind_if_another_said_so_later() -> None:
+    """The last to say so may have been behind already."""
+    cut_off = poll(4, 1, MOVED, said(4, 2, is_behind=True))
+    polls = [poll(0, 2, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), poll(3, 2, WHOLE), cut_off]
+    assert stale_from(polls) == at(1)
+    assert stale_from([*polls[:3], cut_off]) == at(1)
+    assert stale_from([*polls[:2], cut_off]) == at(0), "its news were news"
+    # It was asked, and knew the news.
+    knew = poll(3, 1, SHRUNK, said(3, 2, is_behind=False))
+    assert stale_from([*polls[:3], knew, cut_off]) == at(3)
+
+
+def stale_from(polls: Sequence[Answer]) -> datetime | None:
+    (row,) = taken(polls).tables[STALE].values()
+    after: datetime | None = row["began_after"]
+    return after
+
+
 def test_what_cannot_be_reached_has_ended_and_may_be_stale_still() -> None:
     behind = poll(1, 1, MOVED, said(1, 2, is_behind=True))
     lake = taken([poll(0, 0, WHOLE), behind, poll(2, 0, MOVED, said(2, 2))])
@@ -121,6 +139,29 @@ def test_a_broker_that_is_behind_proves_not_that_nothing_had_changed() -> None:
     news = [poll(0, 0, WHOLE), poll(1, 2, SHRUNK), poll(2, 0, MOVED, said(2, 2, is_behind=True))]
     rows = sorted(taken(news).tables[PARTITIONS].values(), key=lambda row: row["first_poll"])
     assert rows[2]["prev_sent_at"] == at(1)
+
+
+def made_again(answer: Answer, topic_id: str = "id-again") -> Answer:
+    answer.topics["orders"]["topic_id"] = topic_id
+    return answer
+
+
+def test_who_leads_a_topic_no_more_that_was_made_again_has_lost_nothing() -> None:
+    """The poll before is as good as any other: it shows the topic of before."""
+    quiet = [poll(0, 0, WHOLE), poll(1, 1, WHOLE), poll(2, 0, WHOLE)]
+    again = made_again(poll(3, 1, led(0, 1, 2), said(3, 0, is_behind=False)))
+    assert bounds(taken([*quiet, again]))[0] == at(2)
+
+
+def test_a_topic_that_two_polls_lack_was_last_seen_by_a_poll_that_proves_it() -> None:
+    quiet = [poll(0, 0, WHOLE), poll(1, 1, WHOLE), poll(2, 2, WHOLE)]
+    without = [poll(n, 0, WHOLE) for n in (3, 4)]
+    without[0].witnesses = [dict(said(3, 2, is_behind=True))]
+    for each in without:
+        each.topics = {}
+    (row,) = taken([*quiet, *without]).tables[PARTITIONS].values()
+    assert row["last_seen_sent_at"] == at(1), "broker 2 was behind when it answered"
+    assert row["superseded_poll"] == without[0].poll_id
 
 
 def test_news_of_a_broker_that_is_not_listed_wait_until_another_tells_them() -> None:
