@@ -108,7 +108,7 @@ def _state(replicas: tuple[int, ...], *, is_unclean: bool = False) -> State:
 
 def _turn(step: Step, key: Key, state: State, down: set[int], version: Version) -> tuple[State, Turn]:
     if step.action in ("stop", "kill"):
-        after, turn = _gone(step.broker, state, version)
+        after, turn = _gone(step, state, version)
         # One that is stopped hands over what it leads before it goes.
         return after, replace(turn, shows_none=version.zookeeper and step.action == "kill" and turn.move is not None)
     if step.action == "start":
@@ -121,13 +121,15 @@ def _turn(step: Step, key: Key, state: State, down: set[int], version: Version) 
     return state, Turn()
 
 
-def _gone(broker: int, state: State, version: Version) -> tuple[State, Turn]:
+def _gone(step: Step, state: State, version: Version) -> tuple[State, Turn]:
     """A broker goes. The first replica in sync that is left leads; the last one in sync stays in the ISR, or in ELR.
 
     If the broker was ZooKeeper's controller, the next one takes dead leaders away before it elects others, and raises
-    the epochs of partitions without a leader too (KafkaController.onControllerFailover).
+    the epochs of partitions without a leader too (KafkaController.onControllerFailover). If a broker stops, KRaft
+    takes it out of the ISR when it wants to stop and again when it is fenced: where a shrink raises the epoch, the last
+    one in sync raises it twice (ReplicationControlManager, PartitionChangeBuilder.triggerLeaderEpochBumpIfNeeded).
     """
-    twice = int(version.zookeeper)
+    broker, twice = step.broker, int(version.zookeeper)
     if state.leader == NO_LEADER:
         return state, Turn(None, (0, twice), version.is_exact)
     if broker not in state.isr:
@@ -145,6 +147,7 @@ def _gone(broker: int, state: State, version: Version) -> tuple[State, Turn]:
         eligible = state.isr
     elif not rest:
         isr, left = state.isr, frozenset()
+        twice |= version.shrinks_raise and step.action == "stop"
     after = replace(state, leader=leader, isr=isr, eligible=eligible)
     return after, Turn(move, (1, 1 + twice), version.is_exact, left)
 
