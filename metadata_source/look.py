@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
 
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import Permission, Prober
 from metadata_source.text import text_table
+from metadata_source.yaml_file import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,11 +81,11 @@ def read_options(bootstrap: str, config: Path | None) -> Options:
 
 def _read_yaml(config: Path) -> dict[str, str]:
     try:
-        content = yaml.safe_load(config.read_text("utf-8"))
+        content = read_yaml(config)
     except OSError as error:
         raise OptionsError(f"{config}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise OptionsError(f"{config}: not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise OptionsError(f"{config}: {error}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

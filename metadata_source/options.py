@@ -591,6 +591,8 @@ def _json_object(text: str) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise OptionsError(f"clusters: not JSON: {error}") from None
+    except RecursionError:
+        raise OptionsError("clusters: nested too deeply") from None
     if not isinstance(value, dict):
         raise OptionsError("clusters: not a JSON object of aliases")
     return value

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, duration_ms, parse, parse_group_log
+from metadata_source.yaml_file import kind_of, read_yaml
 from schemas.lake import Lake
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
@@ -103,13 +102,10 @@ def _only(names: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
 def load(path: str) -> Config:
     """Read and check the file at `path`. Raises ConfigError."""
     try:
-        content = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
-        config = _config(_read("", content, _FILE))
+        config = _config(_read("", read_yaml(Path(path)), _FILE))
         _check_options(config)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
     return config
@@ -120,18 +116,6 @@ def duration(text: str) -> timedelta:
     if days := _DAYS.fullmatch(text.strip().lower()):
         return timedelta(days=int(days[1]))
     return timedelta(milliseconds=duration_ms(text))
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which YAML libraries keep the last without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of `node`."""
-        keys = [key.value for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 def _config(given: dict[str, Any]) -> Config:
@@ -235,7 +219,8 @@ def _text(name: str, value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str | int):
         return str(value)
-    raise ValueError(f"{name}: {value!r} is not text or a whole number")
+    # Not shown: it may be a secret that was meant to be a reference.
+    raise ValueError(f"{name}: {kind_of(value)} is not text or a whole number")
 
 
 def _options(name: str, value: Any) -> dict[str, str]:

@@ -162,6 +162,7 @@ def test_clusters_differ_from_what_is_common():
         (None, {"kafka.bootstrap.servers": "one:1,,two:2"}, "'' is not host:port"),
         (None, BOOTSTRAP | {"cluster": "a b"}, "the alias 'a b' is not"),
         (None, {"clusters": "{"}, "clusters: not JSON"),
+        (None, {"clusters": "[" * 100_000}, "clusters: nested too deeply"),
         (None, {"clusters": "[]"}, "clusters: not a JSON object"),
         (None, {"clusters": "{}"}, "clusters: no cluster in it"),
         (None, BOOTSTRAP | {"clusters": '{"": {}}'}, "the alias '' is not"),
