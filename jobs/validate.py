@@ -18,9 +18,10 @@ from pyspark.sql import SparkSession
 from jobs.common.cli import parser_of, reported
 from jobs.common.commit import append_rows, replace_rows
 from jobs.common.config import Config, ConfigError, load
+from jobs.common.docs_folder import check_replaceable
 from jobs.common.session import spark_session
 from jobs.common.validity import Finding, batches, done, window_of
-from metadata_source.text import text_table
+from metadata_source.text import printable, text_table
 from schemas import bronze, gold, groups, quality, silver
 from schemas.internal import STATE, STATE_NOW
 from schemas.lake import check_tables, ensure_tables, read_view
@@ -56,12 +57,14 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
 
     Progress is noted last: a run that is killed is done again by the next.
     """
-    from jobs.common.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
-
     if config.docs is None:
         raise ConfigError(
             f"validation.docs is missing: data docs need a folder of this machine, and the lake is {config.lake}"
         )
+    docs = Path(config.docs)
+    check_replaceable(docs)
+    from jobs.common.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
+
     lake = config.lake
     of_groups = (groups.REBALANCES_TOLD, groups.REBALANCE_MEMBERS_TOLD)
     check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE))
@@ -69,7 +72,7 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
     # All that a run knows of: rounds go on while it validates.
     states = read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").localCheckpoint()
     window = window_of(states)
-    findings = validate(batches(lake, states, window, config.clusters, now), Path(config.docs))
+    findings = validate(batches(lake, states, window, config.clusters, now), docs)
     run = {"run": f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", "ran_at": now}
     append_rows(spark, lake, quality.VALIDATIONS, [run | _row(each) for each in findings])
     if window:
@@ -93,7 +96,12 @@ def report(findings: Sequence[Finding]) -> str:
         if each.violations:
             shown = each.violating[:SHOWN]
             more = f"  and {each.violations - len(shown)} more" if each.violations > len(shown) else ""
-            lines += ["", f"{each.rule.name}: {each.rule.says}", *(f"  {row}" for row in shown), *filter(None, [more])]
+            lines += [
+                "",
+                f"{each.rule.name}: {each.rule.says}",
+                *(f"  {printable(row)}" for row in shown),
+                *filter(None, [more]),
+            ]
     return "".join(f"{line}\n" for line in lines)
 
 

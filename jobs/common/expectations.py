@@ -1,8 +1,8 @@
 """Great Expectations, as validation uses it: rules and rows in, findings and data docs out."""
 
 import os
-import tempfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ try:
 except ModuleNotFoundError as error:
     raise RuntimeError(f"{error.name} is not installed: pip install 'kafka-metadata-history[validation]'") from error
 
+from jobs.common.docs_folder import replace_docs
 from jobs.common.validity import Batch, Finding, Rule
 
 SITE = "data_docs"
@@ -34,7 +35,7 @@ def validate(batches: Iterable[Batch], docs: Path) -> list[Finding]:
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     source = context.data_sources.add_spark("lake")
     findings = [finding for batch in batches for finding in _validated(context, source, batch)]
-    _write_docs(context, docs)
+    replace_docs(docs, partial(_build_docs, context))
     return findings
 
 
@@ -64,14 +65,7 @@ def _expectation(rule: Rule) -> gx.expectations.UnexpectedRowsExpectation:
     )
 
 
-def _write_docs(context: Any, docs: Path) -> None:
-    """Build the site beside its place, and put it there when it is whole."""
-    docs.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{docs.name}-", dir=docs.parent, ignore_cleanup_errors=True) as work:
-        new, old = Path(work, "new"), Path(work, "old")
-        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(new)}
-        context.add_data_docs_site(SITE, {"class_name": "SiteBuilder", "store_backend": store})
-        context.build_data_docs(site_names=[SITE])
-        if docs.exists():
-            docs.rename(old)
-        new.rename(docs)
+def _build_docs(context: Any, folder: Path) -> None:
+    store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
+    context.add_data_docs_site(SITE, {"class_name": "SiteBuilder", "store_backend": store})
+    context.build_data_docs(site_names=[SITE])
