@@ -7,20 +7,22 @@ spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME]
 import csv
 import difflib
 import io
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType, TimestampType
 
-from jobs.common.cli import parser_of, reported
+from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import duration, load
 from jobs.common.session import spark_session
-from metadata_source.text import text_table
+from metadata_source.text import printable, text_table
 from schemas import table
 from schemas.lake import Lake, attach
 
@@ -36,7 +38,7 @@ class QueryError(ValueError):
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = parser_of("query", __doc__, "the lake")
-    parser.add_argument("query", metavar="NAME|SQL", help=f"{', '.join(names())}; or a SELECT")
+    parser.add_argument("query", metavar="NAME|SQL", help=f"{', '.join(names())}; or a query (SELECT)")
     since = "a time in ISO form, or how long before --until (default %(default)s)"
     parser.add_argument("--since", default="1 day", help=since)
     parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
@@ -86,12 +88,24 @@ def moment(text: str, before: datetime) -> datetime:
 def answer(spark: SparkSession, lake: Lake, sql: str, parameters: dict[str, object]) -> DataFrame:
     """The answer of `lake` to `sql`.
 
-    Tables get their names (bronze.metadata_polls, ...) in the session's catalog, unless they are in one already.
+    Tables get their names (bronze.metadata_polls, ...) in the session's catalog, unless they are in one already. Raises
+    QueryError for a statement that is no query: it is not run.
     """
     attach(spark, lake)
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
+    check_is_query(spark, sql, parameters)
     return spark.sql(sql, parameters)
+
+
+def check_is_query(spark: SparkSession, sql: str, parameters: dict[str, object]) -> None:
+    """Refuse what is no query. Between brackets Spark's grammar has queries alone: asked of it, no JVM is needed."""
+    try:
+        spark.sql(f"SELECT * FROM (\n{sql.strip().removesuffix(';')}\n)", parameters).schema  # noqa: B018 - analyzed
+    except ParseException as error:
+        raise QueryError(
+            f"neither a name nor a query (SELECT), which is all that is asked here: {one_line(error)}"
+        ) from error
 
 
 def rendered(frame: DataFrame, form: str) -> str:
@@ -100,11 +114,27 @@ def rendered(frame: DataFrame, form: str) -> str:
         options = {"timestampFormat": _TIME, "ignoreNullFields": "false"}
         return "".join(f"{row[0]}\n" for row in frame.select(F.to_json(F.struct("*"), options)).collect())
     rows = frame.select(*map(_as_text, frame.schema)).collect()
-    if form == "table":
-        return "".join(f"{line}\n" for line in text_table(frame.columns, rows))
+    return (
+        as_csv(frame.columns, rows)
+        if form == "csv"
+        else "".join(f"{line}\n" for line in text_table(frame.columns, rows))
+    )
+
+
+def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The rows as CSV, printable. A text that a spreadsheet would take for a formula begins with an apostrophe."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([frame.columns, *rows])
+    csv.writer(text, lineterminator="\n").writerows([*map(_no_formula, each)] for each in (header, *rows))
     return text.getvalue()
+
+
+_FORMULA = re.compile(r"[=@]|[+-](?![\d.]+\Z)")
+
+
+def _no_formula(cell: object) -> object:
+    if not isinstance(cell, str):
+        return cell
+    return f"'{printable(cell)}" if _FORMULA.match(cell) else printable(cell)
 
 
 _TIME = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"

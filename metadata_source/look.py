@@ -14,7 +14,7 @@ from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import Permission, Prober
-from metadata_source.text import text_table
+from metadata_source.text import printable, text_table
 from metadata_source.yaml_file import read_yaml
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def look(bootstrap: str, config: Path | None) -> int:
         poll, metadata = _poll(options)
         prober = Prober(options.clusters[0], _address(poll.broker or ""))
         state = State(poll, metadata, *_min_isr(prober, metadata))
-        print("\n".join(report(state, prober.permissions())))
+        print("\n".join(map(printable, report(state, prober.permissions()))))
     except (OptionsError, PollError) as error:
         kind = f"{error.kind}: " if isinstance(error, PollError) else ""
-        print(f"look: {kind}{error.problem}", file=sys.stderr)
+        print(printable(f"look: {kind}{error.problem}"), file=sys.stderr)
         return 1
     return 0
 

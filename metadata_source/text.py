@@ -1,4 +1,4 @@
-"""Tables as text, for people."""
+"""Text for people: what names of a cluster cannot do to a terminal, and tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+def printable(text: str) -> str:
+    r"""Return a text with escapes (`\x1b`, `\n`, `\u202e`) for what is not shown as itself: control characters, those
+    that change the direction of writing, line ends, spaces of other kinds. Names of groups, clients and racks may hold
+    any.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return the lines of a table with aligned columns: numbers to the right, None blank."""
+    """Return the lines of a table with aligned columns: numbers to the right, None blank, all of it
+    printable.
+    """
     values = [tuple(row) for row in rows]
-    cells = [tuple(header), *(tuple("" if value is None else str(value) for value in row) for row in values)]
+    cells = [
+        tuple(map(printable, header)),
+        *(tuple("" if value is None else printable(str(value)) for value in row) for row in values),
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = [any(isinstance(row[index], int) for row in values) for index in range(len(widths))]
     lines = [

@@ -29,6 +29,7 @@ from metadata_source import tokens
 from metadata_source.credentials import credentials
 from metadata_source.errors import OptionsError, PollError, TokenError
 from metadata_source.options import resolve_secret
+from metadata_source.text import printable
 from metadata_source.waiting import TooLateError, by_deadline
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ for _name in ("kafka.net", "kafka.protocol"):
 
 _RECEIVE_BYTES: Final = 64 * 1024
 _TURN_BYTES: Final = 1024 * 1024
+_MOST_SHOWN: Final = 500
 _ELSEWHERE: Final = frozenset({"unreachable", "timeout"})
 """What another of a host's addresses may do better."""
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
@@ -261,9 +263,13 @@ class Connection:
         return format_address(self.address)
 
     def _error(self, error: BaseException) -> PollError:
-        """Say in our words what the library's error means."""
+        """Say in our words what the library's error means; of a broker's own text, which may be of any length, the
+        begin.
+        """
         kind, problem = self._explain(error)
-        return PollError(kind, f"{self._where}: {' '.join(problem.split())}")
+        line = printable(" ".join(problem.split()))
+        shown = line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]} ..."
+        return PollError(kind, f"{self._where}: {shown}")
 
     def _explain(self, error: BaseException) -> tuple[str, str]:
         cause = error.args[0] if isinstance(error, kafka.errors.KafkaConnectionError) and error.args else error

@@ -17,8 +17,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
+from metadata_source.text import printable
 from notebooks import colours
 from notebooks.colours import COUNT, FRAME, LIGHT_COUNT
 from notebooks.spans import Span, Window, bin_width, capped, framed, running, said, span, thinned
@@ -406,6 +408,7 @@ def _lanes(axes: Axes, lanes: Sequence[str]) -> None:
 
 def _short(text: str) -> str:
     """What has no room, without its middle: a partition's number is at the end."""
+    text = printable(text)
     half = _LABEL_LENGTH // 2
     return text if len(text) <= _LABEL_LENGTH else f"{text[:half]}…{text[-half:]}"
 
@@ -459,6 +462,9 @@ def _closed(figure: Figure, panels: Sequence[Axes], handles: Sequence[Artist], *
             handles=handles, loc="lower left", bbox_to_anchor=(0, 0), ncols=_LEGEND_COLUMNS,
             frameon=False, fontsize=8.5, columnspacing=1.3, handlelength=1.7,
         )  # fmt: skip
+    for text in figure.findobj(Text):
+        # The dollars of a group's name are no formula.
+        text.set_parse_math(False)
     return figure
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from metadata_source.text import printable
 from schemas.gold import LEVELS
 
 MOST_ROWS = 30
@@ -79,9 +80,9 @@ def _time(at: pd.Timestamp) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, list | tuple | np.ndarray):
-        return ", ".join(map(str, value))
+        return printable(", ".join(map(str, value)))
     if pd.isna(value):
         return ""
     if isinstance(value, pd.Timestamp):
         return _time(value)
-    return _number(value) if isinstance(value, float) else str(value)
+    return _number(value) if isinstance(value, float) else printable(str(value))

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.common.config import Config, load
 from jobs.common.session import spark_session
+from metadata_source.text import printable
 
 log = logging.getLogger("kafka_metadata_history")
 
@@ -69,11 +70,11 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error, without the stack traces that Spark wraps around it."""
+    """The message of an error, printable, without the stack traces that Spark wraps around it."""
     # Errors that PySpark has no exception for arrive as Java's.
     text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
-    line = (ours or lines or [type(error).__name__])[0]
+    line = printable((ours or lines or [type(error).__name__])[0])
     return line[line.index("[KAFKA_METADATA_") :] if "[KAFKA_METADATA_" in line else line

@@ -427,6 +427,7 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
         (["unclean_election"], "no query is called 'unclean_election'; did you mean unclean_elections?"),
         (["timeline", "--since", "yesterday"], "'yesterday' is neither a time like"),
         (["SELECT nothing FROM gold.leader_changes"], "UNRESOLVED_COLUMN"),
+        (["DELETE FROM gold.leader_changes"], "neither a name nor a query (SELECT)"),
     ],
 )
 @pytest.mark.usefixtures("spark")

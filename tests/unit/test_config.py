@@ -136,7 +136,11 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
             "  pollInterval: [[1]]\n  entity: {a: 1}",
             "poll.entity: a mapping is not text or a whole number",
         ),
-        ("  pollInterval: 15s", "  pollInterval: 1.5", "poll.pollInterval: a number with a fraction is not text or a whole number"),
+        (
+            "  pollInterval: 15s",
+            "  pollInterval: 1.5",
+            "poll.pollInterval: a number with a fraction is not text or a whole number",
+        ),
         ("  pollInterval: 15s", "  clusters: x", "poll.clusters: what is of one cluster only stands under clusters"),
         ("  pollInterval: 15s", "  metadataVersion: 1", "metadataVersion 1: history needs the cluster's id"),
         ("  bronze: 3d", "  bronze: 9999999999d", "retention.bronze"),
@@ -145,7 +149,11 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("lake: /data/lake", "lake: it's", "' cannot be in the name of a lake"),
         ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: hunter2", "kafka.sasl.password"),
         *(
-            ("kafka.sasl.password: env:PASSWORD", f"kafka.sasl.password: {value}", f"kafka.sasl.password: {kind} is not")
+            (
+                "kafka.sasl.password: env:PASSWORD",
+                f"kafka.sasl.password: {value}",
+                f"kafka.sasl.password: {kind} is not",
+            )
             for value, kind in (
                 ("{hunter2: 1}", "a mapping"),
                 ("2026-11-01", "a date"),

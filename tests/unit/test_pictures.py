@@ -2,6 +2,7 @@
 shown.
 """
 
+import io
 from collections.abc import Callable
 from itertools import combinations, pairwise
 from typing import Any
@@ -166,6 +167,13 @@ class TestTables:
         }
         assert capsys.readouterr().out == ""
 
+    def test_names_are_no_html(self) -> None:
+        table = tables.readable(pd.DataFrame({"group_id": ["<script>x</script>", "a\u202eb"]}))
+        page = table._repr_html_()
+        assert "<script>" not in page
+        assert "&lt;script&gt;" in page
+        assert r"a\u202eb" in page
+
     def test_counts_that_are_bounded(self) -> None:
         rows = pd.DataFrame({"changes_min": [3, 1, 2], "changes_max": [3, None, 1234]})
         assert list(tables.readable(rows)["changes"]) == ["3", "1 or more", "2 to 1,234"]
@@ -223,6 +231,18 @@ class TestPictures:
         rows = episodes([("a-topic-with-a-name-beyond-all-measure-17", "offline", 10, 20, 40, 50)])
         (axes,) = pictures.bars(rows, WINDOW, NO_GAPS, title="Partitions", colour_of=colours.LEVEL).axes
         assert axes.get_yticklabels()[0].get_text() == "a-topic-with-…ll-measure-17"
+
+    def test_names_are_drawn_as_they_are(self) -> None:
+        # Two dollars are a formula to Matplotlib, and this one ends a notebook.
+        hostile = episodes([(name, "offline", 10, 20, 30, 40) for name in ("orders_$1_$2", "$\\x$", "a\x1b\u202eb\n")])
+        noted = hostile.assign(note="$\\y$", label="$\\z$")
+        figure = pictures.bars(noted, WINDOW, NO_GAPS, title="$\\t$", colour_of=colours.LEVEL)
+        figure.savefig(io.BytesIO())
+        assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
+            "orders $1 $2",
+            "$\\x$",
+            r"a\x1b\u202eb\n",
+        ]
 
     def test_heat_is_cut_to_the_busiest(self) -> None:
         rows = pd.DataFrame({"lane": range(60), "began_before": [at(50)] * 60, "count": range(1, 61)})

@@ -1,0 +1,67 @@
+"""jobs/query.py asks; it changes nothing, whatever it is given."""
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+
+from jobs.query import QueryError, check_is_query, names, text_of
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE made (x INT) USING parquet",
+        "DROP TABLE IF EXISTS kept",
+        "DROP SCHEMA IF EXISTS gold CASCADE",
+        "INSERT INTO kept VALUES (1)",
+        "WITH one AS (SELECT 1 AS x) INSERT INTO kept SELECT x FROM one",
+        "FROM kept INSERT INTO kept SELECT x",
+        "DELETE FROM kept",
+        "TRUNCATE TABLE kept",
+        "SET spark.sql.shuffle.partitions = 3",
+        "SELECT 1; DROP TABLE kept",
+        "SELECT 1 /* ",
+        "SELEC 1 AS x",
+    ],
+)
+def test_what_is_no_query_is_refused_in_one_line(spark: SparkSession, sql: str) -> None:
+    with pytest.raises(
+        QueryError, match=r"^neither a name nor a query \(SELECT\), which is all that is asked here: \["
+    ) as error:
+        check_is_query(spark, sql, {})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("sql", ["SHOW TABLES", "DROP kept"])
+def test_two_words_are_a_table_and_its_alias(spark: SparkSession, sql: str) -> None:
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        check_is_query(spark, sql, {})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 AS x, 2 AS x;",
+        "WITH one AS (SELECT 1 AS x) SELECT x FROM one ORDER BY x -- the last",
+        "FROM range(3) SELECT id",
+        "VALUES (1), (2)",
+        "(SELECT 1) UNION ALL (SELECT 2)",
+        "SELECT ';' AS x /* a comment */",
+        "SELECT CAST(:since AS TIMESTAMP) AS x",
+    ],
+)
+def test_queries_are_asked(spark: SparkSession, sql: str) -> None:
+    check_is_query(spark, sql, {"since": "2026-11-01T12:00:00Z"})
+
+
+def test_brackets_that_the_check_would_close_are_no_query_either(spark: SparkSession) -> None:
+    sql = "SELECT 1) UNION ALL (SELECT 2"
+    check_is_query(spark, sql, {})
+    with pytest.raises(ParseException):
+        spark.sql(sql)
+
+
+def test_the_named_ones_are_queries(spark: SparkSession) -> None:
+    for name in names():
+        with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"):
+            check_is_query(spark, f"SELECT * FROM nothing, ({text_of(name)})", {})
