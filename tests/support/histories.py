@@ -358,6 +358,9 @@ class RandomEnrichments:
                 self.states[kind] = answer.enrichments[kind] = {
                     key: state for key in keys[kind] if (state := self.next_state(kind, self.states[kind].get(key)))
                 }
+                untold = sum(state == UNTOLD for state in self.states["groups"].values()) if kind == "groups" else 0
+                if untold:
+                    answer.enriched[kind] = f"ok: {untold} of {len(self.states[kind])} groups could not be described: x"
 
     def next_state(self, kind: str, state: tuple | None) -> tuple | None:
         r = self.random

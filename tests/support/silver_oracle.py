@@ -287,7 +287,7 @@ def expected_rows(answers: list[Answer], alias: str) -> dict[str, list[dict[str,
     }
     accepted = accepted_answers(answers, cluster_id)
     for kind, table in KINDS.items():
-        rows[table] = enrichment_line(kind, [one for one in accepted if one[0].enriched.get(kind) == "ok"])
+        rows[table] = enrichment_line(kind, [one for one in accepted if kind in one[0].enrichments])
     of_cluster = {"cluster_id": cluster_id, "cluster": alias}
     tables = {
         f"silver.{table}": [of_cluster | row for row in rows_of(table, *line_and_ends)]

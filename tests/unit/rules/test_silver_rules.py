@@ -10,8 +10,9 @@ import pytest
 from jobs.rules.silver import State, fold, records_to_read
 from jobs.rules.silver.acceptance import are_believed, claims
 from jobs.rules.silver.topic_lives import asked_for
+from schemas import silver
 from tests.support.bronze_rows import bronze_rows
-from tests.support.histories import START, Answer, good_answer
+from tests.support.histories import START, UNTOLD, Answer, good_answer
 from tests.support.silver_rounds import PARTITIONS, TOPICS, Lake
 
 TWO = [{"broker_id": 0}, {"broker_id": 1}]
@@ -114,6 +115,34 @@ def test_a_topic_that_gets_an_id_is_the_same_one() -> None:
         assert (rows[0]["topic_id"], rows[-1]["topic_id"]) == (None, "A")
     (last,) = (row for row in lake.tables[PARTITIONS].values() if row["leader_epoch"] == 6)
     assert last["prev_leader_epoch"] == 5
+
+
+def test_an_answer_that_is_not_whole_ends_no_group() -> None:
+    """A broker that did not answer may coordinate those that were not listed."""
+    stable = ("classic", "consumer", "Stable", None, None, None, "range", ())
+    empty = ("classic", "consumer", "Empty", None, None, None, None, ())
+    answers = polls(*[shows(5)] * 4)
+    lost = "failed: broker 3 (b3:9092): no answer in time (2.5 s, see enrichTimeout); no broker that answered leads "
+    some = "ok: 1 of 2 groups could not be described: broker 3 (b3:9092): no answer in time (2.5 s, see enrichTimeout)"
+    for answer, outcome in zip(answers, ("ok", f"{lost}__consumer_offsets partitions 3", some, "ok"), strict=True):
+        answer.enriched = {"groups": outcome}
+    answers[0].enrichments = {"groups": {("g1",): stable, ("g2",): stable}}
+    answers[2].enrichments = {"groups": {("g1",): empty, ("g2",): UNTOLD}}
+    answers[3].enrichments = {"groups": {("g1",): empty}}
+
+    def told(*answers: Answer) -> list[tuple[Any, ...]]:
+        rows = taken(*answers).tables[silver.GROUP_SNAPSHOTS.full_name].values()
+        names = ("group_id", "state", "first_poll", "end_reason", "superseded_poll")
+        return sorted((tuple(row[name] for name in names) for row in rows), key=lambda row: row[:3])
+
+    first, _, third, fourth = (answer.poll_id for answer in answers)
+    assert told(*answers[:2]) == [("g1", "Stable", first, None, None), ("g2", "Stable", first, None, None)]
+    assert told(*answers[:3]) == [
+        ("g1", "Empty", third, None, None),
+        ("g1", "Stable", first, None, third),
+        ("g2", "Stable", first, None, None),
+    ]
+    assert told(*answers)[2:] == [("g2", "Stable", first, "gone", fourth)], "a whole answer does not list it"
 
 
 def test_polls_of_an_older_stream_are_late_and_polls_taken_before_are_passed_over() -> None:
