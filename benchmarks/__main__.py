@@ -5,7 +5,7 @@ be quick.
 import subprocess
 import sys
 
-from benchmarks import decode, group_log, memory, poll
+from benchmarks import decode, group_log, groups, memory, poll
 from benchmarks.rounds import __main__ as rounds
 
 if __name__ == "__main__":
@@ -14,6 +14,8 @@ if __name__ == "__main__":
     poll.main()
     print()
     memory.main()
+    print()
+    groups.main()
     print()
     group_log.main()
     print()

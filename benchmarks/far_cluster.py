@@ -48,6 +48,10 @@ PASSWORD: Final = "far away"  # noqa: S105 - of brokers that last as long as a b
 _MECHANISM: Final = "SCRAM-SHA-512"
 _ITERATIONS: Final = 4096
 """Kafka's least."""
+_SALT: Final = secrets.token_bytes(16)
+_SALTED: Final = hashlib.pbkdf2_hmac("sha512", PASSWORD.encode(), _SALT, _ITERATIONS)
+_CLIENT_KEY: Final = hmac.digest(_SALTED, b"Client Key", "sha512")
+_SERVER_KEY: Final = hmac.digest(_SALTED, b"Server Key", "sha512")
 _EPOCH: Final = 5
 
 _APIS: Final = {
@@ -342,10 +346,9 @@ def _described(group: str) -> dict[str, Any]:
 
 
 class _Scram:
-    """The server's side of SCRAM-SHA-512 (RFC 5802): what it says next."""
+    """The server's side of SCRAM-SHA-512 (RFC 5802): what it says next. Like a broker it does not hash the password."""
 
     def __init__(self) -> None:
-        self._salt = secrets.token_bytes(16)
         self._first = b""
 
     def answer(self, said: bytes) -> bytes:
@@ -353,17 +356,15 @@ class _Scram:
         if not self._first:
             bare = said.removeprefix(b"n,,")
             nonce = dict(part.split(b"=", 1) for part in bare.split(b","))[b"r"] + secrets.token_hex(8).encode()
-            answer = b"r=%b,s=%b,i=%d" % (nonce, base64.b64encode(self._salt), _ITERATIONS)
+            answer = b"r=%b,s=%b,i=%d" % (nonce, base64.b64encode(_SALT), _ITERATIONS)
             self._first = bare + b"," + answer
             return answer
         without_proof, _, proof = said.rpartition(b",p=")
-        salted = hashlib.pbkdf2_hmac("sha512", PASSWORD.encode(), self._salt, _ITERATIONS)
         message = self._first + b"," + without_proof
-        key = hmac.digest(salted, b"Client Key", "sha512")
-        signature = hmac.digest(hashlib.sha512(key).digest(), message, "sha512")
-        if bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature, strict=True)) != key:
+        signature = hmac.digest(hashlib.sha512(_CLIENT_KEY).digest(), message, "sha512")
+        if bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature, strict=True)) != _CLIENT_KEY:
             raise ValueError("wrong password")
-        return b"v=" + base64.b64encode(hmac.digest(hmac.digest(salted, b"Server Key", "sha512"), message, "sha512"))
+        return b"v=" + base64.b64encode(hmac.digest(_SERVER_KEY, message, "sha512"))
 
 
 @contextmanager

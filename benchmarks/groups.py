@@ -1,0 +1,91 @@
+"""Groups of a cluster that is large and far away: 50 brokers at a round trip of 40 ms, asked within the time that
+``enrich: groups`` has unless told.
+
+``python -m benchmarks.groups [--quick]``. The brokers are made up and in a process of their own
+(`benchmarks.far_cluster`); bytes, connections, TLS and SCRAM are real. The first asking of a poller makes the
+connections, later ones find them kept. Processor time is that of the poller's process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Final, NamedTuple
+
+from benchmarks.aims import aim
+from benchmarks.far_cluster import far_process
+from metadata_source.enrichment import subject
+from metadata_source.options import parse
+from metadata_source.poller import Poller
+
+BROKERS: Final = 50
+GROUPS_A_BROKER: Final = 4
+ROUND_TRIP_S: Final = 0.04
+BUDGET_S: Final = 2.5
+LATER: Final = 4
+
+
+class Asked(NamedTuple):
+    """What one asking took, s, and whether all groups were described."""
+
+    seconds: float
+    processor: float
+    is_whole: bool
+
+
+def main() -> None:
+    """Print the table, then the aims and what was reached."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer runs")
+    runs = 2 if parser.parse_args().quick else 10
+    print(
+        f"groups of {BROKERS} brokers, {ROUND_TRIP_S * 1000:.0f} ms round trip, s {'best':>13} {'median':>8} "
+        f"{'worst':>8} {'processor':>10} {'whole':>8}"
+    )
+    aims = []
+    for is_secured in (False, True):
+        security = "SASL_SSL, SCRAM" if is_secured else "PLAINTEXT"
+        with far_process(BROKERS, round_trip_s=ROUND_TRIP_S, is_secured=is_secured) as options:
+            askings = [asked(options) for _ in range(runs)]
+        first, later = [each[0] for each in askings], [one for each in askings for one in each[1:]]
+        for what, times in (("connections to be made", first), ("connections kept", later)):
+            seconds = [each.seconds for each in times]
+            median, processor = statistics.median(seconds), statistics.median(each.processor for each in times)
+            print(
+                f"{f'{security}, {what}':<48} {min(seconds):>8.2f} {median:>8.2f} {max(seconds):>8.2f} "
+                f"{processor:>10.2f} {sum(each.is_whole for each in times):>5}/{len(times)}",
+                flush=True,
+            )
+            aims.append(aim(f"{security}, {what}, the worst", max(seconds), "<=", BUDGET_S, " s"))
+            if not all(each.is_whole for each in times):
+                aims.append(f"aim MISSED: every answer is whole ({security}, {what})")
+    print("\n".join(aims))
+
+
+def asked(given: dict[str, str]) -> list[Asked]:
+    """Return what the askings of one poller take, the first of which makes the connections."""
+    options = parse(given | {"enrich": "groups"})
+    times = []
+    with Poller(
+        options.clusters[0],
+        options.topic_filter,
+        options.request_timeout_ms,
+        enrich_timeout_ms=options.enrich_timeout_ms,
+    ) as poller:
+        for at_ms in range(1 + LATER):
+            poll = poller.poll()
+            if poll.metadata is None:
+                raise RuntimeError(poll.error)
+            about = subject(("groups",), poll.metadata)
+            begin, processor = time.monotonic(), time.process_time()
+            enrichment = poller.enrich(about, at_ms, float("inf"))
+            took, processed = time.monotonic() - begin, time.process_time() - processor
+            listed = sum(map(len, enrichment.rows["groups"].values)) if enrichment.rows else 0
+            is_whole = enrichment.outcomes["groups"] == "ok" and listed == BROKERS * GROUPS_A_BROKER
+            times.append(Asked(took, processed, is_whole))
+    return times
+
+
+if __name__ == "__main__":
+    main()
