@@ -275,14 +275,15 @@ LEADER_CHANGES = Table(
         Column(
             "unclean",
             "string",
-            "no | suspected | proven; null where it cannot be told.",
+            "no | suspected | proven; null where it cannot be told, as with ELR where the enrichment elr did not tell "
+            "the eligible leaders of the state before.",
         ),
         Column(
             "is_last_known_leader",
             "boolean",
             "The new leader is the last one that was known, kept with the ELR, elected unclean whatever the "
             "configuration says "
-            "(inferred); null without the enrichment elr.",
+            "(inferred); null where the enrichment elr did not tell it of the state before.",
         ),
         Column("leaderless_ms_min", "bigint", "Without a leader before this change: at least, ms."),
         Column("leaderless_ms_max", "bigint", "At most, ms; null where it is not known."),

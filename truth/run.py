@@ -152,7 +152,8 @@ def _config(folder: Path, bootstrap_servers: str, interval: int, polls_per_batch
     poll = {
         "pollInterval": f"{interval}s",
         "pollsPerBatch": polls_per_batch,
-        "enrich": "configs, reassignments, elr",
+        # Asked with each poll: what was not asked is unknown, and unknown is never wrong.
+        "enrich": f"configs, reassignments={interval}s, elr={interval}s",
         "requestTimeout": f"{min(4000, max(1000, interval * 2000))}ms",
     }
     clusters = {ALIAS: {"kafka.bootstrap.servers": bootstrap_servers}}

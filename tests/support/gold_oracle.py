@@ -361,10 +361,16 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                 bounds, hidden = (0, 0), 0
             before = rows[i - 1]
             leaderless = leaderless_bounds(row, before, bounds[1])
+            # The eligible leaders of another ISR may be others.
+            same = [
+                r for r in rows[:i] if all(r[n] == before[n] for n in ("leader", "leader_epoch", "isr", "replicas"))
+            ]
+            unlike = [r["first_poll"] for r in rows[:i] if r not in same]
+            since = min(r["first_poll"] for r in same if not unlike or r["first_poll"] > max(unlike))
             lists = [
                 (r["elr"], r["last_known_elr"])
                 for r in elr[place]
-                if r["first_poll"] < row["first_poll"]
+                if since <= r["first_poll"] < row["first_poll"]
                 and (r["superseded_poll"] is None or r["superseded_poll"] >= row["first_poll"])
             ]
             known = lists[-1] if lists else None

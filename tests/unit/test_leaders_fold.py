@@ -318,6 +318,20 @@ def test_case(case: str) -> None:
     assert {name: row[name] for name in expected} == expected
 
 
+@pytest.mark.parametrize("leader", [1, 3])
+def test_eligible_leaders_of_an_earlier_state_tell_nothing(leader: int) -> None:
+    """They may have changed with the ISR, and were not asked for since."""
+    polls = [{"t": state(1, 4, isr="1")}, {"t": DOWN | {"isr": []}}, {"t": state(leader, 6, isr=str(leader))}]
+    asked = {"levels": (25, 1), "elr": "3/1"}
+    assert_as_the_rules_say(history_of(*polls, **asked))
+    row = changes(*polls, **asked)["t"][-1]
+    assert (row["unclean"], row["is_last_known_leader"]) == (None, None)
+    # A broker that is back changes nothing of them.
+    back = [DOWN | {"isr": [], "offline_replicas": [2]}, DOWN | {"isr": []}, state(leader, 6, isr=str(leader))]
+    assert_as_the_rules_say(history_of(*({"t": each} for each in back), **asked))
+    assert changes(*({"t": each} for each in back), **asked)["t"][-1]["is_last_known_leader"] == (leader == 1)
+
+
 def test_epochs_are_upper_bounds_while_a_cluster_migrates_from_zookeeper() -> None:
     history = history_of({"p": state(1, 5), "t": state(1, 5)}, {"p": state(2, 8), "t": state(1, 6, isr="13")})
     rows = {row["topic"]: row for row in migrated(history)["gold.leader_changes"]}

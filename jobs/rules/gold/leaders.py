@@ -18,6 +18,9 @@ LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)
 
 _SEEN = ("prev_leader", "leader", "prev_leader_epoch", "leader_epoch", "replicas", "prev_isr", "isr")
 
+_WITH_ELR = ("leader", "leader_epoch", "isr", "replicas")
+"""One of these changes where eligible leaders do."""
+
 Elr = Mapping[str, Sequence[int]]
 """Eligible and last known leaders of a partition, by column of silver.partition_elr."""
 
@@ -36,7 +39,10 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _
         seen = [row for row in poll.began[PARTITIONS] if has_moved(row) or (raised_by(row) or 0) > 0]
         failed = elections.may_have_failed(seen, known.levels)
         changes += [_change(row, before[place(row)], failed, known) for row in seen]
-        # An answer tells of leaders that were elected later.
+        # Who is eligible changes with the ISR. An answer tells of leaders that were elected later.
+        for row in poll.began[PARTITIONS]:
+            if any(row[name] != row[f"prev_{name}"] for name in _WITH_ELR):
+                known.elr.pop(place(row), None)
         known.follow(poll, PARTITION_ELR)
     balance = leader_balance(polls, live.get(LEADER_BALANCE, ()))
     return Folded(to_json(known), {LEADER_CHANGES: changes, LEADER_BALANCE: balance})
@@ -109,7 +115,7 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
 
     Without ELR nothing joins the ISR of a partition that has no leader, so one step from there to a broker outside of
     it is proof. With ELR that ISR is empty, and clean elections come from a list that Metadata does not show:
-    `elr`, as last answered before the change.
+    `elr`, as answered of the state before the change.
     """
     if row["error_code"] == LISTENER_NOT_FOUND:
         return None
@@ -123,7 +129,9 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
 
 
 def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
-    """Whether the election was of the last known leader, kept with the ELR (KIP-966); None without that enrichment."""
+    """Whether the election was of the last known leader, kept with the ELR (KIP-966); None where that was not answered
+    of the state before.
+    """
     if elr is None:
         return None
     from_none = row["leader"] != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
