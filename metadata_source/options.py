@@ -34,6 +34,8 @@ ENRICHMENTS: Final = {
     "groups": "30s",
 }
 """What can be asked beside metadata, and how often it is unless told. See `metadata_source.enrichment`."""
+ENRICH_TIMEOUT_MS: Final = 5_000
+"""The most that the questions beside metadata take together after a poll, unless told."""
 MAX_BATCH_MS: Final = 60_000
 """The longest that the polls of one batch may hold a task."""
 
@@ -41,7 +43,6 @@ _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _SASL_MECHANISMS: Final = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 _DEFAULT_TIMEOUT_MS: Final = 10_000
-_DEFAULT_ENRICH_TIMEOUT_MS: Final = 5_000
 _MIN_INTERVAL_MS: Final = 100
 
 
@@ -830,7 +831,7 @@ def _enrich(given: Mapping[str, str], entity: str, mode: Mode | None) -> dict[st
 
 def _enrich_timeout_ms(given: Mapping[str, str], interval_ms: int, request_timeout_ms: int, mode: Mode | None) -> int:
     if "enrichTimeout" not in given:
-        return min(_DEFAULT_ENRICH_TIMEOUT_MS, request_timeout_ms)
+        return min(ENRICH_TIMEOUT_MS, request_timeout_ms)
     if "enrich" not in given:
         raise OptionsError("enrichTimeout: without enrich, nothing is asked beside metadata")
     timeout_ms = _duration_ms("enrichTimeout", given["enrichTimeout"], minimum=1)

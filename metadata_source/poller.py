@@ -29,7 +29,7 @@ from metadata_source.connections import Connections
 from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
 from metadata_source.images import Age, Image, difference, filtered
-from metadata_source.options import METADATA_VERSIONS
+from metadata_source.options import ENRICH_TIMEOUT_MS, METADATA_VERSIONS
 from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
@@ -174,7 +174,7 @@ class Poller:
         decoders: threading.Semaphore | None = None,
         *,
         interval_ms: int | None = None,
-        enrich_timeout_ms: int = 5_000,
+        enrich_timeout_ms: int = ENRICH_TIMEOUT_MS,
     ) -> None:
         self._cluster = cluster
         self._filter = topic_filter
@@ -184,6 +184,8 @@ class Poller:
         self._patience_s = math.inf if interval_ms is None else interval_ms / 1000 * _PATIENCE
         self._memory = _memories.setdefault((cluster.alias, cluster.bootstrap_servers, topic_filter), _Memory())
         self._connections = Connections(cluster)
+        self._answered: Address | None = None
+        """Where the last good answer came from."""
         self._has_polled = False
         self._decoders = decoders or threading.Semaphore()
         self._place = ExitStack()
@@ -263,7 +265,7 @@ class Poller:
                 memory.behind[address] = image
         memory.behind.pop(place, None)
         witnesses += self._look_at_former(newest, known, {told.broker for told in witnesses}, deadline)
-        memory.answered = place
+        memory.answered = self._answered = place
         if newest.image is not None and (known is None or known.image.news(newest.image) is not None):
             memory.known = Known(newest.image, newest.received_at)
         # Those that are listed no more are asked for a while yet.
@@ -340,8 +342,7 @@ class Poller:
     @property
     def _connection(self) -> Connection | None:
         """The one over which the last good answer came; None once it is lost."""
-        answered = self._memory.answered
-        return None if answered is None else self._connections.kept(answered)
+        return None if self._answered is None else self._connections.kept(self._answered)
 
     def _put_off(self, deadline: float) -> str | None:
         """Return why nothing can be asked now."""

@@ -12,6 +12,7 @@ import json
 import logging
 import re
 import ssl
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -55,6 +56,8 @@ class _Kept:
 
 
 _kept: dict[Cluster, _Kept] = {}
+_asking: dict[Cluster, threading.Lock] = {}
+"""Held while a cluster's token is asked for."""
 
 
 def token(cluster: Cluster, deadline: float) -> Token:
@@ -62,17 +65,28 @@ def token(cluster: Cluster, deadline: float) -> Token:
 
     Raises TokenError, and OptionsError for references and lines that cannot be used; neither with a secret.
     """
-    kept = _kept.get(cluster)
-    if kept is not None and time.time() < kept.until:
-        return kept.token
+    # Connections to many brokers are made at once.
+    asking = _asking.setdefault(cluster, threading.Lock())
+    if not asking.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        raise TokenError("timeout", f"{_source(cluster)}: no answer in time")
+    try:
+        kept = _kept.get(cluster)
+        if kept is not None and time.time() < kept.until:
+            return kept.token
+        new = _asked_for(cluster, deadline)
+        now = time.time()
+        _kept[cluster] = _Kept(new, now + _REFRESH * (new.expires_at - now))
+        return new
+    finally:
+        asking.release()
+
+
+def _asked_for(cluster: Cluster, deadline: float) -> Token:
     get = _signed if cluster.sasl_mechanism == "AWS_MSK_IAM" else _granted
     try:
-        new = by_deadline(lambda: get(cluster, deadline - time.monotonic()), deadline, "token")
+        return by_deadline(lambda: get(cluster, deadline - time.monotonic()), deadline, "token")
     except TooLateError:
         raise TokenError("timeout", f"{_source(cluster)}: no answer in time") from None
-    now = time.time()
-    _kept[cluster] = _Kept(new, now + _REFRESH * (new.expires_at - now))
-    return new
 
 
 def forget(cluster: Cluster) -> None:

@@ -443,7 +443,7 @@ def poller(monkeypatch) -> Poller:
 
 def connect(poller: Poller, connection) -> None:
     """Let a good poll have come over this connection."""
-    poller._memory.answered = connection.address
+    poller._answered = connection.address
     poller._connections._kept[connection.address] = connection
 
 

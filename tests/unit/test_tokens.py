@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import logging
 import sys
+import threading
 import time
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -13,6 +14,7 @@ import pytest
 from metadata_source import tokens
 from metadata_source.errors import OptionsError, TokenError
 from metadata_source.options import Cluster, parse
+from metadata_source.threads import side_by_side
 from metadata_source.tokens import forget, token
 from tests.support.token_endpoint import Signer, token_endpoint
 
@@ -65,6 +67,27 @@ def test_a_token_is_asked_for_once_and_again_at_four_fifths_of_its_life(endpoint
     ask(cluster)
     assert len(endpoint.asked) == 3
     assert not [kept for kept in endpoint.given if kept in repr(tokens._kept)]
+
+
+def test_threads_that_connect_at_once_ask_for_one_token(endpoint):
+    cluster = bearer(endpoint.url)
+    given = side_by_side(range(20), lambda _: ask(cluster).text, "tokens")
+    assert given == endpoint.given * 20
+
+
+def test_a_token_that_another_thread_waits_for_is_not_waited_for_any_longer(endpoint, monkeypatch):
+    cluster = bearer(endpoint.url)
+    answered = threading.Event()
+    monkeypatch.setattr(tokens, "_fetch", lambda *_: answered.wait(TIMEOUT_S) and b"{}")
+
+    def asking(seconds: float) -> float:
+        begin = time.monotonic()
+        with pytest.raises(TokenError, match=r"timeout: token endpoint .*: no answer in time"):
+            ask(cluster, seconds)
+        return time.monotonic() - begin
+
+    assert max(side_by_side([0.2] * 5, asking, "tokens")) < 1
+    answered.set()
 
 
 def test_a_token_that_says_itself_when_it_ends(endpoint, signer):
