@@ -76,7 +76,8 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
     before: dict[tuple[str, int], _Told] = {}
     polls: list[Poll] = []
     digest: bytes | None = None
-    quiet: int | None = None  # The broker of the last one, if that had nothing new.
+    quiet: int | None = None  # The broker of the last one, if that had nothing new,
+    first_quiet = 0  # and the first of the polls in a row in which it said so.
     for poll_id in sorted(by_poll):
         header = next(row for row in by_poll[poll_id] if row["record"] == "poll")
         if header["outcome"] != "ok":
@@ -87,7 +88,7 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
         told = {key: of for partitions in topics.values() for key, of in partitions.items()}
         epochs = {key: epoch for key, (epoch, _, _) in told.items()}
         if quiet is not None and (quiet in _behind(header) or _has_lost(quiet, header, before, told)):
-            polls[-1] = replace(polls[-1], accepted=False)
+            polls[first_quiet:] = [replace(poll, accepted=False) for poll in polls[first_quiet:]]
         before = told
         accepted = all(epoch >= known.get(key, 0) for key, epoch in epochs.items())
         if accepted:
@@ -104,6 +105,8 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
             )
         )
         is_quiet = header["digest"] == digest
+        if not (is_quiet and quiet == header["broker_id"]):
+            first_quiet = len(polls) - 1
         quiet, digest = header["broker_id"] if is_quiet else None, header["digest"]
     return polls
 
@@ -114,13 +117,16 @@ def _has_lost(
     before: Mapping[tuple[str, int], _Told],
     now: Mapping[tuple[str, int], _Told],
 ) -> bool:
-    """Whether a broker led, was in sync or was listed before a poll, and is not with it."""
+    """Whether a broker led, was in sync or was listed before a poll, and is not with it; or leads again, in an epoch
+    that leaves room for another leader.
+    """
     if broker not in {each["broker_id"] for each in header["brokers"]}:
         return True
     both = [(before[key], now[key]) for key in before.keys() & now.keys()]
     return any(
-        (leader == broker != leader_now) or (broker in isr and broker not in isr_now)
-        for (_, leader, isr), (_, leader_now, isr_now) in both
+        (leader == broker and (leader_now != broker or epoch_now >= epoch + 2))
+        or (broker in isr and broker not in isr_now)
+        for (epoch, leader, isr), (epoch_now, leader_now, isr_now) in both
     )
 
 

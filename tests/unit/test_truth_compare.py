@@ -452,11 +452,12 @@ def test_a_broker_that_is_behind_proves_not_that_nothing_changed(digest, is_behi
     ("last", "accepted"),
     [
         ((row(2), topic(2, 4)), True),
+        ((row(2), topic(2, 5)), False),
         ((row(2), topic(2, 4, leader=2)), False),
         ((row(2), {**topic(2, 3), "partitions": [{"partition": 0, "leader_epoch": 3, "leader": 1, "isr": []}]}), False),
         ((row(2, brokers=[{"broker_id": 2}]),), False),
     ],
-    ids=["raised", "moved", "shrunk", "not listed"],
+    ids=["raised", "lost and back", "moved", "shrunk", "not listed"],
 )
 def test_a_broker_that_lost_something_may_have_been_behind(last, accepted):
     rows = [row(0, 2), topic(0, 3), row(1, 1, digest=b"0"), *last]

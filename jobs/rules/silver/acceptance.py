@@ -9,9 +9,10 @@ brokers at least, and `BELIEVED_AFTER` have gone by with no better one between t
 that waited.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
+from typing import Any
 
 from jobs.rules.silver.state import Header
 from jobs.rules.silver.topic_lives import Answer, TopicLives
@@ -65,7 +66,8 @@ def is_by_unlisted(header: Header, listed: Collection[int]) -> bool:
 def has_lost(broker: int, header: Header, answer: Answer, lives: TopicLives) -> bool:
     """Whether an answer shows that a broker lost something: its place in the list, in an ISR, or as a leader.
 
-    Such a broker may have been cut off from the controllers, and what it said just before of an old image.
+    A partition that it leads as before, two leader epochs later, it may have lost meanwhile. Such a broker may be one
+    that was cut off from the controllers, and what it said just before of an old image.
     """
     if broker not in {each["broker_id"] for each in header["brokers"] or ()}:
         return True
@@ -76,11 +78,17 @@ def has_lost(broker: int, header: Header, answer: Answer, lives: TopicLives) -> 
             known = lives.partitions.open.get((topic, number))
             if known is None:
                 continue
-            if known["leader"] == broker != partition["leader"]:
+            if known["leader"] == broker and (partition["leader"] != broker or _is_led_again(known, partition)):
                 return True
             if broker in (known["isr"] or ()) and broker not in (partition["isr"] or ()):
                 return True
     return False
+
+
+def _is_led_again(known: Mapping[str, Any], partition: Mapping[str, Any]) -> bool:
+    """Whether leader epochs leave room for another leader between two states with the same one: away and back."""
+    before, epoch = known["leader_epoch"], partition["leader_epoch"]
+    return None not in (before, epoch) and epoch - before >= 2
 
 
 def are_believed(headers: Sequence[Header], accepted_at: datetime) -> bool:

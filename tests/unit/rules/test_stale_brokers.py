@@ -135,6 +135,11 @@ def test_a_broker_that_is_behind_proves_not_that_nothing_had_changed() -> None:
     # It caught up before anybody asked, and lost what it led.
     lost = poll(3, 1, MOVED, said(3, 0, is_behind=False))
     assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), lost])) == (at(1), answered)
+    # It lost what it led, and has it again.
+    again = poll(3, 1, led(7, 0, 1, 2), said(3, 0, is_behind=False))
+    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), again])) == (at(1), answered)
+    led_on = poll(3, 1, led(6, 0, 1, 2), said(3, 0, is_behind=False))
+    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), led_on])) == (at(2), answered)
     # Its own news are news: it was not behind when it told them.
     news = [poll(0, 0, WHOLE), poll(1, 2, SHRUNK), poll(2, 0, MOVED, said(2, 2, is_behind=True))]
     rows = sorted(taken(news).tables[PARTITIONS].values(), key=lambda row: row["first_poll"])
