@@ -21,7 +21,7 @@ from jobs.common.cli import Again, Job
 from jobs.common.commit import Commit, delete_rows
 from jobs.common.config import Config, Thresholds
 from jobs.common.live import PARTS, LiveRows, in_parts, part_of
-from jobs.common.maker import Maker, job_of
+from jobs.common.maker import Maker, job_of, log
 from jobs.common.rounds import Step, states_of
 from jobs.common.session import COMPILED_FROM, session_for
 from jobs.common.stage import (
@@ -61,6 +61,7 @@ HISTORIES = {
 HEADER = (
     *("cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id", "scheduled_at", "received_at"),
     *("digest", "enriched", "enrichment_digests", "partition_count", "broker_id", "broker", "sent_at", "witnesses"),
+    "is_key_frame",
 )
 """The columns of a header that tell whether a poll has news."""
 
@@ -170,7 +171,16 @@ class History(Maker):
             if not by_id or self._lacks_gold(cluster):
                 continue
             state, headers = self._silver_state(cluster), [by_id[poll_id] for poll_id in sorted(by_id)]
-            each = take(cluster, state, cuts.get(cluster, 1), headers, claimed_id=claimed.get(cluster), most_polls=most)
+            each = take(
+                cluster,
+                state,
+                cuts.get(cluster, 1),
+                headers,
+                claimed_id=claimed.get(cluster),
+                most_polls=most,
+                # A cluster that is configured no more stays what it was.
+                kind=self._config.kinds.get(cluster, state.kind),
+            )
             deadlines = [told["deadline"] for (_, of), told in self._states.items() if of == cluster]
             if is_due(each, state, headers, deadlines, now):
                 found.append(each)
@@ -274,7 +284,10 @@ class History(Maker):
         step = planned()
         states = [row | {"round": step.round} for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()]
         now = self._states | {(row["history"], row["cluster"]): row for row in states}
+        clusters = made.get(silver.CLUSTER_SNAPSHOTS)
         self._write(step, made, live, now, others)
+        for line in () if clusters is None else contradicted(clusters):
+            log.warning("%s", line)
 
     def _behind(self, takes: Sequence[Take], live: LiveRows) -> tuple[list[DataFrame], Mapping[str, large.Times]]:
         """Rows of silver that gold has not had yet, and partitions of topics whose settings it has not had, packed; for
@@ -327,6 +340,7 @@ class History(Maker):
         large clusters.
         """
         tables, partitions = self._tables_read(takes), None
+        signs: Mapping[str, list[str]] = {}
         if any(each.is_large for each in takes) and _PARTITIONS in tables:
             tables.remove(_PARTITIONS)
             partitions = live.read(_PARTITIONS, session_for(self._spark, COMPILED_FROM)).where("is_current")
@@ -344,7 +358,7 @@ class History(Maker):
         said = self._said(session_for(self._spark, many), takes)
         if partitions is not None:
             of_silver = {each.cluster: self._silver_state(each.cluster) for each in takes}
-            said, sides[0], seen, first = large.narrowed(
+            said, sides[0], seen, first, signs = large.narrowed(
                 said, sides[0], partitions, clusters=takes, states=of_silver, cuts=self._cuts()
             )
             sides.append(packed(seen, _PARTITIONS))
@@ -353,7 +367,7 @@ class History(Maker):
         written = [*(table for history in self._histories for table in HISTORIES[history]), STATE]
         small = {each.cluster for each in takes if not each.is_large and self._gold_behind(each.cluster) is None}
         settings = Plan(frozenset(self._histories), limits, at, frozenset(plan["migrating"]))
-        fold = partial(_fold, clusters, settings, times=times, narrowed=small)
+        fold = partial(_fold, clusters, settings, times=times, narrowed=small, signs=signs)
         made = folded(packed(said, METADATA_POLLS), side_by_side([*sides, *behind]), written, fold)
         if partitions is None:
             return made, []
@@ -411,10 +425,11 @@ def _fold(
     *,
     times: Mapping[str, large.Times],
     narrowed: Collection[str],
+    signs: Mapping[str, list[str]],
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster, from and to packed rows, new ones and live ones; runs on executors.
 
-    `narrowed`: the clusters of which the fold need not see what is as before.
+    `narrowed`: the clusters of which the fold need not see what is as before. `signs`: see Taken, by alias.
     """
     gc.disable()  # It would look through all rows again and again, and there is nothing to find.
     try:
@@ -431,9 +446,24 @@ def _fold(
             for row in brought[silver.PARTITION_SNAPSHOTS.full_name]:
                 row[TIMES] = counted.get((row["topic"], row["partition"], row["first_poll"]), 1)
         is_first = each.first_poll is not None
-        return rules.fold(Taken(cluster, each.claimed_id, each.parts, said, brought, states, is_first), plan)
+        seen = signs.get(cluster, ())
+        taken = Taken(cluster, each.claimed_id, each.parts, said, brought, states, is_first, each.kind, seen)
+        return rules.fold(taken, plan)
     finally:
         gc.enable()
+
+
+def contradicted(clusters: pa.Table) -> Iterator[str]:
+    """A line for each new row of silver.cluster_snapshots that says more than the row before of what contradicts the
+    declared kind.
+    """
+    for row in clusters.filter(pc.is_null(clusters["valid_to"])).to_pylist():
+        before = row["prev_contradictions"] or () if row["prev_kind"] == row["kind"] else ()
+        if more := [sign for sign in row["contradictions"] if sign not in before]:
+            yield (
+                f"cluster {row['cluster']} is declared as kind {row['kind']}, and answers contradict that: "
+                f"{'; '.join(more)}; declare its `kind` (README.md, Other makers)"
+            )
 
 
 def _topics(news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]) -> pa.Array:

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.contradictions import Evidence, contradictions
 from metadata_source.errors import OptionsError, PollError
+from metadata_source.kinds import ISR, KAFKA, KINDS, LEADER, OFFLINE, PREFERRED, REPLICAS, UNDER_REPLICATED
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import Permission, Prober
@@ -18,7 +20,7 @@ from metadata_source.text import printable, text_table
 from metadata_source.yaml_file import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from metadata_source.options import Options
@@ -34,6 +36,17 @@ TROUBLES: Final = {
     "not_preferred": "not led by the preferred replica",
 }
 """Column of `partition_troubles` -> what it is called."""
+_TOLD_BY: Final = {
+    "offline": (LEADER, OFFLINE),
+    "under_min_isr": (ISR,),
+    "at_min_isr": (ISR,),
+    "under_replicated": (ISR,),
+    "not_preferred": (LEADER, PREFERRED),
+    "leads": (LEADER,),
+    "preferred": (LEADER, PREFERRED),
+    "replicas": (REPLICAS,),
+}
+"""Trouble, or column of `broker_table` -> the facts without which it means nothing."""
 _NORMAL: Final = {"at_min_isr"}
 """Alone no trouble: a topic whose replicas are as many as it needs is always there."""
 _LISTED: Final = 20
@@ -53,7 +66,7 @@ def look(bootstrap: str, config: Path | None) -> int:
         options = read_options(bootstrap, config)
         poll, metadata = _poll(options)
         prober = Prober(options.clusters[0], _address(poll.broker or ""))
-        state = State(poll, metadata, *_min_isr(prober, metadata))
+        state = State(poll, metadata, *_min_isr(prober, metadata), options.clusters[0].kind)
         print("\n".join(map(printable, report(state, prober.permissions()))))
     except (OptionsError, PollError) as error:
         kind = f"{error.kind}: " if isinstance(error, PollError) else ""
@@ -129,6 +142,11 @@ class State:
     min_isr: pa.Array
     """int32, one a topic; null is unknown."""
     min_isr_problem: str | None = None
+    kind: str = KAFKA
+
+    def means_nothing(self, name: str) -> bool:
+        """Whether a trouble, or a column of `broker_table`, means nothing of a cluster of this kind."""
+        return any(fact in KINDS[self.kind].not_meaningful for fact in _TOLD_BY.get(name, ()))
 
 
 def preferred_leaders(partitions: pa.Table) -> pa.Array:
@@ -210,10 +228,13 @@ def report(state: State, permissions: list[Permission]) -> Iterator[str]:
         f"answered by {'a broker' if poll.broker_id is None else f'broker {poll.broker_id}'} at {poll.broker} in "
         f"{poll.latency_ms:.1f} ms: {poll.response_bytes:,} bytes, Metadata v{poll.api_version}"
     )
-    yield from _counts_of_leader_changes(poll.api_version or 0, poll.metadata_version_level)
+    yield from _kind_lines(state)
+    if not state.means_nothing("leads"):
+        yield from _counts_of_leader_changes(poll.api_version or 0, poll.metadata_version_level)
     yield ""
-    header = ("broker", "address", "rack", "leads", "preferred for", "replicas")
-    yield from text_table(header, map(_broker_row, broker_table(metadata).to_pylist()))
+    numbers = [name for name in _NUMBERS if not state.means_nothing(name)]
+    header = ("broker", "address", "rack", *(_NUMBERS[name] for name in numbers))
+    yield from text_table(header, (_broker_row(row, numbers) for row in broker_table(metadata).to_pylist()))
     yield ""
     yield from _partition_lines(state)
     yield ""
@@ -239,9 +260,24 @@ def _counts_of_leader_changes(version: int, level: int | None) -> Iterator[str]:
         )
 
 
-def _broker_row(row: Mapping[str, Any]) -> tuple[object, ...]:
+_NUMBERS: Final = {"leads": "leads", "preferred": "preferred for", "replicas": "replicas"}
+"""Column of `broker_table` that counts partitions -> what it is called."""
+
+
+def _kind_lines(state: State) -> Iterator[str]:
+    """What kind of cluster it was declared as, what means nothing there, and what of the answer contradicts that."""
+    kind = KINDS[state.kind]
+    yield f"kind {state.kind}: {kind.maker}"
+    yield from (f"  not meaningful here: {reason}" for reason in kind.reasons)
+    signs = contradictions(state.kind, Evidence.of(state.metadata))
+    yield from (f"  warning: this contradicts kind {state.kind}: {sign}" for sign in signs)
+    if signs:
+        yield "  declare its maker as `kind` (README.md, Other makers)"
+
+
+def _broker_row(row: Mapping[str, Any], numbers: Iterable[str]) -> tuple[object, ...]:
     where = "not listed: down or fenced" if row["host"] is None else f"{row['host']}:{row['port']}"
-    return row["broker_id"], where, row["rack"], row["leads"], row["preferred"], row["replicas"]
+    return row["broker_id"], where, row["rack"], *(row[name] for name in numbers)
 
 
 def _partition_lines(state: State) -> Iterator[str]:
@@ -250,12 +286,21 @@ def _partition_lines(state: State) -> Iterator[str]:
         yield "no topics: an empty cluster, or none that this user may see"
         return
     troubles = partition_troubles(state.metadata, state.min_isr)
+    for at, name in enumerate(troubles.column_names):
+        if state.means_nothing(name):
+            troubles = troubles.set_column(at, name, pa.nulls(troubles.num_rows, pa.bool_()))
     yield f"{topics.num_rows} topics, {troubles.num_rows} partitions, of which"
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for name, called in TROUBLES.items():
+        if state.means_nothing(name):
+            rows.append((called, "not meaningful here", ""))
+            continue
         unknown = troubles[name].null_count
         known = pc.sum(troubles[name]).as_py() or 0
-        rows.append((called, known if unknown < troubles.num_rows or not unknown else "unknown", _unknown(unknown)))
+        remark = _unknown(unknown)
+        if name == UNDER_REPLICATED in KINDS[state.kind].not_meaningful:
+            remark = "observers, if there are any, make some of them"
+        rows.append((called, known if unknown < troubles.num_rows or not unknown else "unknown", remark))
     yield from (f"  {line}".rstrip() for line in text_table(("", "partitions", ""), rows)[2:])
     errors = topics.filter(pc.not_equal(topics["error_code"], 0))
     if errors.num_rows:

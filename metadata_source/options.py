@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from metadata_source.errors import OptionsError
+from metadata_source.kinds import KAFKA, KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -203,6 +204,13 @@ _CLUSTER_OPTIONS: Final = (
         per_cluster=True,
     ),
     Option(
+        "kind",
+        "The maker of the cluster: " + ", ".join(f"`{kind}`" for kind in KINDS) + ". Which of its answers mean "
+        "something (see Other makers).",
+        default=KAFKA,
+        per_cluster=True,
+    ),
+    Option(
         "clusters",
         'Many clusters in one read, as JSON: `{"alias": {"kafka.bootstrap.servers": "...", ...}, ...}`. Options '
         "beside it "
@@ -366,6 +374,7 @@ class Cluster:
     security_protocol: str
     max_response_bytes: int
     cluster_id: str | None = None
+    kind: str = KAFKA
     metadata_version: int | None = None
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
@@ -628,6 +637,7 @@ def _cluster(alias: str, given: Mapping[str, str], *, within: str) -> Cluster:
             within=within,
         ),
         cluster_id=given.get("clusterId"),
+        kind=_kind(given, within),
         metadata_version=(
             _integer(
                 "metadataVersion", given["metadataVersion"], minimum=0, maximum=METADATA_VERSIONS[-1], within=within
@@ -759,6 +769,15 @@ def _servers(text: str, within: str) -> tuple[tuple[str, int], ...]:
             raise OptionsError(f"{within}kafka.bootstrap.servers: {server!r} is not host:port")
         servers[match["host"] or match["ip6"], port] = None
     return tuple(servers)
+
+
+def _kind(given: Mapping[str, str], within: str) -> str:
+    kind = given.get("kind", KAFKA).lower()
+    if kind not in KINDS:
+        close = difflib.get_close_matches(kind, KINDS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(KINDS)}"
+        raise OptionsError(f"{within}kind: {given['kind']!r} is no kind of cluster; {hint}")
+    return kind
 
 
 def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], within: str) -> str | None:

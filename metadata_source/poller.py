@@ -29,6 +29,7 @@ from metadata_source.connections import Connections
 from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
 from metadata_source.images import Age, Image, difference, filtered
+from metadata_source.kinds import KINDS, LEADER
 from metadata_source.options import ENRICH_TIMEOUT_MS, METADATA_VERSIONS
 from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
@@ -245,7 +246,9 @@ class Poller:
         self._learn(address, answer)
         place, newest = address, answer
         witnesses: list[Witness] = []
-        if known is None or image is None or image.news(known.image) is not None:
+        # Where each broker names leaders of its own, none is behind another.
+        is_compared = LEADER not in KINDS[self._cluster.kind].not_meaningful
+        if is_compared and (known is None or image is None or image.news(known.image) is not None):
             others = [each for each in dict.fromkeys([before, *self._ring(address)]) if each and each != address]
             inquiry = Inquiry(
                 answer,
@@ -264,7 +267,8 @@ class Poller:
             if image is not None:
                 memory.behind[address] = image
         memory.behind.pop(place, None)
-        witnesses += self._look_at_former(newest, known, {told.broker for told in witnesses}, deadline)
+        if is_compared:
+            witnesses += self._look_at_former(newest, known, {told.broker for told in witnesses}, deadline)
         memory.answered = self._answered = place
         if newest.image is not None and (known is None or known.image.news(newest.image) is not None):
             memory.known = Known(newest.image, newest.received_at)

@@ -91,7 +91,8 @@ ISR_CHANGES = Table(
         Column(
             "end_reason",
             "string",
-            "rejoined | removed (no replica any more) | or as the partition ended; null while it is out.",
+            "rejoined | removed (no replica any more) | unknown (its ISR means nothing any more) | or as the partition "
+            "ended; null while it is out.",
         ),
         UPDATED_AT,
         _is_live("while the broker is out, its cause is not decided, or it counts for flapping or an incident"),
@@ -134,13 +135,14 @@ ISR_EPISODES = Table(
         Column(
             "end_reason",
             "string",
-            "Null: it recovered. unknown: its min ISR is not known any more. Else as the partition ended: "
+            "Null: it recovered. unknown: its min ISR is not known, or its ISR means nothing, any more. Else as the "
+            "partition ended: "
             "recreated | unauthorized | gone | not_polled.",
         ),
         Column(
             "brokers_out", "array<int>", "Replicas that were out of the ISR at any time of it, sorted.", nullable=False
         ),
-        Column("smallest_isr", "int", "Smallest size of the ISR in it.", nullable=False),
+        Column("smallest_isr", "int", "Smallest size of the ISR in it; null where the ISR means nothing."),
         Column("min_isr", "int", "Effective min ISR, the largest in it; null where it is not known (no enrichment)."),
         UPDATED_AT,
         _is_live("while it lasts"),
@@ -269,14 +271,15 @@ LEADER_CHANGES = Table(
             "string",
             "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | isr_shrink "
             "(the same leader, but brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or "
-            "not known, and in a migration from ZooKeeper) | unknown.",
+            "not known, and in a migration from ZooKeeper) | unknown. offline, recovery or unknown alone where the ISR "
+            "means nothing.",
             nullable=False,
         ),
         Column(
             "unclean",
             "string",
-            "no | suspected | proven; null where it cannot be told, as with ELR where the enrichment elr did not tell "
-            "the eligible leaders of the state before.",
+            "no | suspected | proven; null where it cannot be told: where the ISR means nothing, and with ELR where the "
+            "enrichment elr did not tell the eligible leaders of the state before.",
         ),
         Column(
             "is_last_known_leader",

@@ -109,7 +109,12 @@ PARTITION_SNAPSHOTS = _interval_table(
             "int",
             "Kafka's error code of the partition: 5 no leader, 72 listener not found, ...; 0 is none.",
         ),
-        Column("leader", "int", "Leading broker; -1 when there is none."),
+        Column(
+            "leader",
+            "int",
+            "Leading broker; -1 when there is none. Null, as the columns that follow, where it means nothing: "
+            "cluster_snapshots.not_meaningful.",
+        ),
         Column(
             "leader_epoch", "int", "Leader epoch; null before Metadata v9, where it cannot be trusted (KAFKA-9212)."
         ),
@@ -124,11 +129,32 @@ PARTITION_SNAPSHOTS = _interval_table(
 
 CLUSTER_SNAPSHOTS = _interval_table(
     "cluster_snapshots",
-    "Clusters over time: the alias, and the finalized levels that decide what leader epochs mean.",
+    "Clusters over time: the alias, the finalized levels that decide what leader epochs mean, and which facts mean "
+    "nothing there.",
     key=(),
     state=(
         Column("metadata_version_level", "int", "Finalized level of metadata.version; null while unknown."),
         Column("elr_version_level", "int", "Finalized level of eligible.leader.replicas.version; null while unknown."),
+        Column(
+            "kind",
+            "string",
+            "The maker, as declared: kafka | confluent | redpanda | warpstream | automq | eventhubs.",
+            nullable=False,
+        ),
+        Column(
+            "not_meaningful",
+            "array<string>",
+            "Facts that mean nothing of this kind, each with why (`isr: ...`). A column of that name is null in "
+            "partition_snapshots; other tables have no rows, or nulls, of what follows from it.",
+            nullable=False,
+        ),
+        Column(
+            "contradictions",
+            "array<string>",
+            "What no cluster of this kind answers and some answer since the kind was declared did, sorted (`names: "
+            "...`); empty where the answers fit.",
+            nullable=False,
+        ),
     ),
 )
 

@@ -4,13 +4,13 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, duration_ms, parse, parse_group_log
+from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, Cluster, duration_ms, parse, parse_group_log
 from metadata_source.yaml_file import kind_of, read_yaml
 from schemas.lake import Lake
 
@@ -60,7 +60,8 @@ class Config:
     the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None
     where nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is
     not read. `polls_per_round`: how many polls of each cluster a round of history takes at most. `migrating`: aliases
-    of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells.
+    of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind
+    of each cluster, by alias (metadata_source.kinds).
     """
 
     lake: Lake
@@ -73,6 +74,7 @@ class Config:
     group_log: Mapping[str, str] | None = None
     polls_per_round: int = 60
     migrating: frozenset[str] = frozenset()
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -103,7 +105,7 @@ def load(path: str) -> Config:
     """Read and check the file at `path`. Raises ConfigError."""
     try:
         config = _config(_read("", read_yaml(Path(path)), _FILE))
-        _check_options(config)
+        config = replace(config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)})
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -139,9 +141,12 @@ def _config(given: dict[str, Any]) -> Config:
     return Config(**given, thresholds=Thresholds(**limits))
 
 
-def _check_options(config: Config) -> None:
-    """Let the data sources check their options: a mistake should show here, not in the first batch."""
-    for cluster in parse(config.source_options({}), "stream").clusters:
+def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
+    """The clusters, once the data sources have checked their options: a mistake should show here, not in the first
+    batch.
+    """
+    clusters = parse(config.source_options({}), "stream").clusters
+    for cluster in clusters:
         if cluster.metadata_version is not None and cluster.metadata_version < FIRST_VERSION_WITH_CLUSTER_ID:
             raise ValueError(
                 f"metadataVersion {cluster.metadata_version}: history needs the cluster's id, which answers have from "
@@ -153,6 +158,7 @@ def _check_options(config: Config) -> None:
                 "groupLog.clientHashKey: stands under poll, for what is polled of groups and their log alike"
             )
         parse_group_log(config.group_log_options({}), "stream")
+    return clusters
 
 
 def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from jobs.common.stage import (
 from jobs.rules import takes
 from jobs.rules.arrow import rows_of
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import COMPARED, first_rows, narrow, to_look_at
+from jobs.rules.silver.compare import COMPARED, first_rows, first_signs, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Place, Row, State
 from jobs.rules.takes import Take
@@ -43,7 +43,7 @@ OF_RECORD = ("poll_id", "record", "topic", "chunk")
 SAID = (*OF_RECORD, *(column.name for column in TOPIC_COLUMNS))
 """The columns of records of topics."""
 
-_HEADER = ("cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at", "interval_ms")
+_HEADER = ("cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at", "interval_ms", "brokers")
 _DIGESTS = ("cluster", "poll_id", "topic", "chunk", "present", "digest", "digest_version", "partition_count")
 _KEY = ("topic", "partition", "first_poll")
 _COMPARED = {
@@ -83,9 +83,10 @@ def narrowed(
     clusters: Sequence[Take],
     states: Mapping[str, State],
     cuts: Mapping[str, int],
-) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame | None]:
+) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame | None, Mapping[str, list[str]]]:
     """The rows that the fold has to see of a round in which there are large clusters: of bronze, live ones packed, live
-    ones of partitions. The last are rows of partitions that become live without it.
+    ones of partitions. Then rows of partitions that become live without it, and what these contradict of the kinds of
+    their clusters, by alias.
 
     `live`: packed. `partitions`: all live rows of partitions. `states`: of silver, by alias. `cuts`: into how many
     parts the topics of a cluster are cut where its live rows lie, by alias.
@@ -96,6 +97,7 @@ def narrowed(
     topics = F.broadcast(said.sparkSession.createDataFrame(_topics_of(looks)))
     firsts = {alias: look for alias, look in looks.items() if look.take.first_poll}
     first = [_first(said, look) for look in firsts.values()]
+    signs = {alias: _first_signs(said, look) for alias, look in firsts.items()}
     is_first = F.col("cluster").isin(list(firsts))
 
     is_kept = ~is_large | (F.col("record") != "topic") | is_first | F.col(_LOOKED_AT)
@@ -125,6 +127,7 @@ def narrowed(
         live,
         partitions.select(*PARTITION_SNAPSHOTS.column_names),
         reduce(DataFrame.unionByName, first) if first else None,
+        signs,
     )
 
 
@@ -134,12 +137,13 @@ def summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, Mapping
 
     `rows`: with `_min_isr`, the highest min.insync.replicas of the topic. To gold (jobs/rules/gold/) partitions are the
     same that were first seen by the same poll and are now as they were then, with a leader, all replicas in sync and
-    more than min.insync.replicas of them.
+    more than min.insync.replicas of them; or where these mean nothing.
     """
     is_quiet = F.coalesce(
         F.col("cluster").isin(list(clusters))
-        & F.expr("prev_replicas IS NULL AND superseded_poll IS NULL AND leader >= 0 AND array_sort(replicas) = isr")
-        & (F.size("isr") > F.coalesce(_MIN_ISR, F.lit(-1))),
+        & F.expr("prev_error_code IS NULL AND superseded_poll IS NULL AND coalesce(leader, 0) >= 0")
+        & (F.expr("isr IS NULL OR array_sort(replicas) = isr"))
+        & (F.col("isr").isNull() | (F.size("isr") > F.coalesce(_MIN_ISR, F.lit(-1)))),
         F.lit(False),
     )
     same = ("cluster", "first_poll", "leader", F.col("replicas")[0], "error_code")
@@ -205,7 +209,7 @@ def _looks(
             looks[alias] = _Look(take, states[alias], own, [], 0, {})
             continue
         told, there = (each.filter(pc.equal(each["cluster"], alias)) for each in (rows, topics))
-        names = to_look_at(states[alias], own, told, there)
+        names = to_look_at(states[alias], own, told, there, take.kind)
         listed = pc.sum(told.filter(pc.is_in(told["topic"], names))["partition_count"]).as_py() or 0
         min_isr = min_isr_of_changed(
             [poll_id for poll_id, records in take.polls.items() if "configs" in records],
@@ -235,19 +239,34 @@ def _topics_of(looks: Mapping[str, _Look]) -> pa.Table:
 def _first(said: DataFrame, look: _Look) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
     alias, schema = look.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
-    is_said = (F.col("poll_id") == look.take.first_poll) & (F.col("record") == "topic")
-    rows = said.where((F.col("cluster") == alias) & is_said)
     [header] = look.headers.to_pylist()
-    place, version = Place(poll_of(header, None), None), header["api_version"]
+    place, version, kind = Place(poll_of(header, None), None), header["api_version"], look.take.kind
     cluster = {"cluster_id": look.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield first_rows(place, version, batch, cluster, schema)
+            yield first_rows(place, version, batch, cluster, schema, kind=kind)
 
-    return rows.select("topic", "present", "topic_id", "error_code", "partitions").mapInArrow(
-        of_batches, ddl(PARTITION_SNAPSHOTS)
-    )
+    return _first_said(said, look).mapInArrow(of_batches, ddl(PARTITION_SNAPSHOTS))
+
+
+def _first_signs(said: DataFrame, look: _Look) -> list[str]:
+    """What partitions of a cluster's first answer contradict of its kind."""
+    [header], kind = look.headers.to_pylist(), look.take.kind
+    brokers = [broker["broker_id"] for broker in header["brokers"] or ()]
+
+    def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"sign": pa.array(first_signs(batch, brokers, kind), pa.string())})
+
+    return [row.sign for row in _first_said(said, look).mapInArrow(of_batches, "sign string").distinct().collect()]
+
+
+def _first_said(said: DataFrame, look: _Look) -> DataFrame:
+    """The rows of bronze about topics of a cluster's first answer."""
+    is_said = (F.col("poll_id") == look.take.first_poll) & (F.col("record") == "topic")
+    rows = said.where((F.col("cluster") == look.take.cluster) & is_said)
+    return rows.select("topic", "present", "topic_id", "error_code", "partitions")
 
 
 # --- all others ---
@@ -267,7 +286,7 @@ def _compared(said: DataFrame, live: DataFrame, partitions: DataFrame, looks: Ma
     topics = slotted(unpacked(live, TOPIC_SNAPSHOTS), TOPIC_SNAPSHOTS)
     known = side_by_side([topics, slotted(partitions, PARTITION_SNAPSHOTS)])
     told = slotted(said.where("record = 'topic'"), METADATA_POLLS)
-    headers, states = {}, {}
+    headers, states, kinds = {}, {}, {alias: look.take.kind for alias, look in looks.items()}
     for alias, look in looks.items():
         digests = {topic: of for topic in look.topics if (of := look.state.topic_digests.get(topic))}
         headers[alias], states[alias] = look.headers, replace(look.state, topic_digests=digests)
@@ -278,8 +297,8 @@ def _compared(said: DataFrame, live: DataFrame, partitions: DataFrame, looks: Ma
     def of_slot(key: tuple[pa.Scalar, ...], said: pa.Table, live: pa.Table) -> pa.Table:
         alias = key[0].as_py()
         rows = tables_of(said) | tables_of(live)
-        part = (rows[table.full_name] for table in (METADATA_POLLS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS))
-        told, _, known = narrow(states[alias], headers[alias], *part)
+        part = [rows[table.full_name] for table in (METADATA_POLLS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS)]
+        told, _, known = narrow(states[alias], headers[alias], *part, kind=kinds[alias])
         left = {METADATA_POLLS: told, PARTITION_SNAPSHOTS: known}
         return packed_in_arrow(left, "cluster", lambda *_: alias, types)
 

@@ -14,6 +14,7 @@ from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import Folded, News, Row
 from jobs.rules.silver import fold as silver_fold
 from jobs.rules.silver.state import State
+from metadata_source.kinds import KAFKA
 from schemas import gold, internal
 from schemas.silver import COORDINATORS, PARTITION_SNAPSHOTS, SNAPSHOTS
 
@@ -40,7 +41,8 @@ class Taken:
     `said`: rows of bronze, headers among them. `live`: rows by table that may change, and rows of silver that gold has
     not had yet. `states`: rows of internal.state by history. `claimed_id`: the cluster id that the alias stands for.
     `parts`: into how many the cluster's topics are cut. `is_first`: the partitions of a large cluster's first answer
-    are not brought (silver/compare.py); the next round makes gold of them.
+    are not brought (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
+    `signs`: what contradicts it of the partitions that are not brought.
     """
 
     cluster: str
@@ -50,6 +52,8 @@ class Taken:
     live: Rows
     states: Mapping[str, Row]
     is_first: bool = False
+    kind: str = KAFKA
+    signs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
         for table in SNAPSHOTS
     } | {gold.STALE_BROKERS.full_name: taken.live.get(gold.STALE_BROKERS.full_name, ())}
     known = None if before is None else State.from_json(json.loads(before["memory"]))
-    folded = silver_fold(known, live, headers, others, taken.claimed_id)
+    folded = silver_fold(known, live, headers, others, taken.claimed_id, kind=taken.kind, signs=taken.signs)
     of_log = {(row["partition"], row["first_poll"]) for row in live[PARTITIONS] if row["topic"] == LOG_TOPIC}
     led = coordinators(folded.rows.get(PARTITIONS, ()), of_log)
 

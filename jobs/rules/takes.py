@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from jobs.rules.silver.acceptance import ANSWERED, outcome
 from jobs.rules.silver.cluster import records_to_read
 from jobs.rules.silver.state import Header, State
+from metadata_source.kinds import KAFKA
 
 NOTED_AFTER = timedelta(minutes=1)
 """Polls that say nothing new are noted once they have waited for so long."""
@@ -24,6 +25,7 @@ class Take:
     """The polls that a round takes of a cluster: poll id -> the kinds of records to read beside its header.
 
     `parts`: into how many its topics are cut. `first_poll`: the first answer of a large cluster, the last of the polls.
+    `kind`: of the cluster, as declared.
     """
 
     cluster: str
@@ -32,6 +34,7 @@ class Take:
     days: Sequence[str]
     parts: int
     first_poll: str | None = None
+    kind: str = KAFKA
 
     @property
     def is_large(self) -> bool:
@@ -45,10 +48,17 @@ class Take:
 
 
 def take(
-    cluster: str, state: State, parts: int, headers: Sequence[Header], *, claimed_id: str | None, most_polls: int
+    cluster: str,
+    state: State,
+    parts: int,
+    headers: Sequence[Header],
+    *,
+    claimed_id: str | None,
+    most_polls: int,
+    kind: str = KAFKA,
 ) -> Take:
     """Take the first of the polls. `headers`: in order, those that no round has taken or that wait in `state`."""
-    wanted = records_to_read(state, headers, claimed_id)
+    wanted = records_to_read(state, headers, claimed_id, kind)
     largest = max((header["partition_count"] or 0 for header in headers), default=0)
     while largest > parts * PARTITIONS_A_PART:
         parts *= 2  # so that it changes seldom
@@ -69,7 +79,7 @@ def take(
         if parts > 1 and state.last is None and outcome(header, state.cluster_id or claimed_id) == ANSWERED:
             first_poll = poll_id
             break
-    return Take(cluster, claimed_id, polls, sorted(days), parts, first_poll)
+    return Take(cluster, claimed_id, polls, sorted(days), parts, first_poll, kind)
 
 
 def is_due(

@@ -71,6 +71,7 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
         [rack, "2", "2", "6"] for rack in "abc"
     ]
     assert "in trouble" not in healthy
+    assert "kind kafka: Apache Kafka" in healthy
     assert "missing" not in healthy
     assert "counts of leader changes: exact" in healthy
     assert "migrating" not in healthy
@@ -81,6 +82,7 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     finally:
         cluster.start(2)
     assert "not listed: down or fenced" in down
+    assert "contradicts" not in healthy + down
     assert [line(down, name)[-1] for name in ("offline", "under min", "at min", "under-rep", "not led by")] == [
         "0",
         "0",

@@ -62,6 +62,8 @@ def check_lake(spark: SparkSession, lake: Lake, scratch: Path, dropped: DataFram
     make_history(spark, afresh)
     for table in MADE:
         assert rows_of(lake, table) == rows_of(afresh, table), table.full_name
+    clusters = lake.read(spark, silver.CLUSTER_SNAPSHOTS)
+    assert clusters.where("kind <> 'kafka' OR size(contradictions) > 0").isEmpty(), "Kafka contradicts itself"
     steps = lake.read(spark, internal.ROUNDS)
     assert steps.groupBy("round").count().where("count > 1").isEmpty()
     done = {row["history"]: row["round"] for row in sorted(stored.newest_states(lake), key=itemgetter("round"))}

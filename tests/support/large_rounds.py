@@ -14,7 +14,7 @@ from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import first_rows, narrow, to_look_at
+from jobs.rules.silver.compare import first_rows, first_signs, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import Take, take
@@ -51,6 +51,7 @@ class Rounds:
 
     alias: str
     claimed_id: str
+    kind: str = "kafka"
     tables: dict[str, dict[tuple, Row]] = field(default_factory=lambda: defaultdict(dict))
     states: dict[str, Row] = field(default_factory=dict)
     headers: dict[str, Row] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Rounds:
                 list(self._waiting(state)),
                 claimed_id=self.claimed_id,
                 most_polls=most_polls,
+                kind=self.kind,
             )
             if self._lacks_gold():
                 self._make(Take(self.alias, self.claimed_id, {}, (), self.parts), [])
@@ -104,14 +106,22 @@ class Rounds:
             for row in bronze
             if row["poll_id"] in each.polls and (row["record"] == "poll" or row["record"] in each.polls[row["poll_id"]])
         ]
-        live, first = self._live(), []
+        live, first, signs = self._live(), [], []
         if each.is_large and not each.polls:
             live[PARTITIONS] = _summed(list(self.tables[PARTITIONS].values()), list(self.tables[CONFIGS].values()))
         elif each.is_large:
-            live, said, first = self._narrowed(each, live, said)
+            live, said, first, signs = self._narrowed(each, live, said)
         self.seen.append(len(live.get(PARTITIONS, ())))
         taken = Taken(
-            self.alias, self.claimed_id, each.parts, said, live, self.states, is_first=each.first_poll is not None
+            self.alias,
+            self.claimed_id,
+            each.parts,
+            said,
+            live,
+            self.states,
+            is_first=each.first_poll is not None,
+            kind=each.kind,
+            signs=signs,
         )
         made = rules.fold(taken, PLAN)
         for row in made.pop(STATE.full_name):
@@ -138,7 +148,7 @@ class Rounds:
 
     def _narrowed(
         self, each: Take, live: dict[str, list[Row]], said: list[Row]
-    ) -> tuple[dict[str, list[Row]], list[Row], list[Row]]:
+    ) -> tuple[dict[str, list[Row]], list[Row], list[Row], list[str]]:
         topics = [row for row in said if row["record"] == "topic"]
         others = [row for row in said if row["record"] != "topic"]
         if each.first_poll:
@@ -147,9 +157,13 @@ class Rounds:
             batches = pa.Table.from_pylist(topics, schema=SAID).to_batches(max_chunksize=2)
             place = Place(poll_of(header, None), None)
             first = [
-                first_rows(place, header["api_version"], batch, of_cluster, FIRST).to_pylist() for batch in batches
+                first_rows(place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind).to_pylist()
+                for batch in batches
             ]
-            return live, [*others, *(row | {"partitions": None} for row in topics)], [row for of in first for row in of]
+            listed = [broker["broker_id"] for broker in header["brokers"]]
+            signs = [sign for batch in batches for sign in first_signs(batch, listed, each.kind)]
+            told = [*others, *(row | {"partitions": None} for row in topics)]
+            return live, told, [row for of in first for row in of], signs
         read = [poll_id for poll_id, records in each.polls.items() if "topic" in records]
         headers = pa.Table.from_pylist([self.headers[poll_id] for poll_id in sorted(read)], schema=HEADERS)
         current = {
@@ -161,7 +175,7 @@ class Rounds:
             pa.Table.from_pylist(current[PARTITIONS], schema=LIVE_PARTITIONS),
         )
         chunk_0 = pa.Table.from_pylist([row for row in topics if row["chunk"] == 0], schema=SAID)
-        names = set(to_look_at(self.state, headers, chunk_0, part[1]).to_pylist())
+        names = set(to_look_at(self.state, headers, chunk_0, part[1], each.kind).to_pylist())
         told, _, partitions = narrow(
             self.state,
             headers,
@@ -169,6 +183,7 @@ class Rounds:
                 rows.filter(pa.array([name in names for name in rows["topic"].to_pylist()], pa.bool_()))
                 for rows in part
             ),
+            kind=each.kind,
         )
         configs = [poll_id for poll_id, records in each.polls.items() if "configs" in records]
         min_isr = min_isr_of_changed(
@@ -184,10 +199,10 @@ class Rounds:
             for row in live.get(PARTITIONS, ())
             if _is_later(row, done)
             or (row["topic"], row["partition"]) in kept
-            or len(row["isr"]) <= max(min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
+            or len(row["isr"] or range(99)) <= max(min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
         ]
         live = live | {PARTITIONS: brought, TOPICS: [row for row in live.get(TOPICS, ()) if row["topic"] in names]}
-        return live, [*others, *told.to_pylist()], []
+        return live, [*others, *told.to_pylist()], [], []
 
 
 def _is_later(row: Row, done: str) -> bool:
@@ -210,17 +225,17 @@ def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
     kept = []
     for row in rows:
         is_quiet = (
-            row["prev_replicas"] is None
+            row["prev_error_code"] is None
             and row["superseded_poll"] is None
-            and row["leader"] >= 0
-            and sorted(row["replicas"]) == row["isr"]
-            and len(row["isr"]) > min_isr.get(row["topic"], -1)
+            and (row["leader"] or 0) >= 0
+            and (row["isr"] is None or sorted(row["replicas"]) == row["isr"])
+            and (row["isr"] is None or len(row["isr"]) > min_isr.get(row["topic"], -1))
         )
         if not is_quiet:
             kept.append(row)
             continue
         of = same.setdefault(
-            (row["first_poll"], row["leader"], row["replicas"][0], row["error_code"]), row | {TIMES: 0}
+            (row["first_poll"], row["leader"], (row["replicas"] or (None,))[0], row["error_code"]), row | {TIMES: 0}
         )
         of[TIMES] += 1
     return [*kept, *same.values()]

@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from metadata_source import kinds
+from metadata_source.contradictions import SIGNS
 from tests.support.histories import GROUP_STATE, UNTOLD, Answer
 
 
@@ -54,7 +56,9 @@ def made_again(topic_id: str | None, epochs: dict[int, int | None], topic: dict[
     return any(e < old for old, e in pairs) and all(e in range(max(old, 1)) for old, e in pairs)
 
 
-def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answer, datetime, datetime]]:
+def accepted_answers(
+    answers: list[Answer], cluster_id: str, kind: str = "kafka"
+) -> list[tuple[Answer, datetime, datetime]]:
     accepted: list[tuple[Answer, datetime, datetime]] = []
     ids: dict[str, str | None] = {}
     epochs: dict[str, dict[int, int]] = {}  # the last that was told of each partition, while its topic lives
@@ -81,7 +85,7 @@ def accepted_answers(answers: list[Answer], cluster_id: str) -> list[tuple[Answe
             if topic["error_code"] == 0:
                 epochs[name] = {k: e for k, e in epochs[name].items() if k < len(topic["partitions"])}
             for k, p in enumerate(topic["partitions"]):
-                if p["leader_epoch"] is not None:
+                if p["leader_epoch"] is not None and "leader_epoch" not in kinds.KINDS[kind].columns:
                     epochs[name][k] = p["leader_epoch"]
 
     for a in sorted(answers, key=lambda answer: answer.poll_id):
@@ -118,13 +122,33 @@ def epochs_of(topic: dict[str, Any]) -> dict[int, int | None]:
     return {k: p["leader_epoch"] for k, p in topic["partitions"].items()}
 
 
+def contradicted(kind: str, answer: Answer, changed: list[dict[str, Any]]) -> set[str]:
+    """What an answer shows that no cluster of this kind does. `changed`: the partitions that are not as before."""
+    sentences = {sign.split(":")[0]: sign for sign in SIGNS}
+    found = set()
+    for p in changed:
+        offline = p["offline_replicas"]
+        unlisted = {b for b in p["isr"] if b not in answer.brokers and offline is not None and b not in offline}
+        if kind in {"kafka", "confluent", "automq"} and p["leader"] >= 0 and unlisted:
+            found.add("unlisted_in_sync")
+        if kind == "automq" and len(p["replicas"]) > 1:
+            found.add("several_replicas")
+        if kind == "redpanda" and (len(p["isr"]) < len(p["replicas"]) or offline):
+            found.add("isr_lacks_replica")
+    if kind == "redpanda" and not str(answer.cluster_id).startswith("redpanda."):
+        found.add("names")
+    if kind == "eventhubs" and len(answer.brokers) > 1:
+        found.add("several_brokers")
+    return {sentences[name] for name in found}
+
+
 def views(
-    answers: list[Answer], cluster_id: str
+    answers: list[Answer], cluster_id: str, kind: str = "kafka"
 ) -> tuple[list[View], dict[tuple[str, int], tuple[str, str]], set[str]]:
     """The accepted views in order; how topics' lives ended ((topic, life) -> (poll id, as what)); topics missing at the
     last.
     """
-    accepted = accepted_answers(answers, cluster_id)
+    accepted = accepted_answers(answers, cluster_id, kind)
     shown = [trusted(a) for a, _, _ in accepted]
     result: list[View] = []
     ended: dict[tuple[str, int], tuple[str, str]] = {}
@@ -133,9 +157,10 @@ def views(
     current: dict[str, dict[str, Any]] = {}  # topic -> merged state, ISR and all
     brokers: dict[int, tuple] = {}
     levels: tuple = (None, None)
+    nothing, contradictions = kinds.KINDS[kind].columns, set()
     for i, (a, at, sent) in enumerate(accepted):
         following = shown[i + 1] if i + 1 < len(accepted) else None
-        missing = set()
+        missing, changed = set(), []
         for name in list(current):
             if name in shown[i]:
                 continue
@@ -171,7 +196,10 @@ def views(
                 partitions = {k: v for k, v in partitions.items() if k < len(topic["partitions"])}
             for k, p in enumerate(topic["partitions"]):
                 before = partitions.get(k, {})
-                partitions[k] = {f: (before.get(f) if v is None else v) for f, v in p.items()}
+                told = {f: v for f, v in p.items() if f not in nothing and v is not None}
+                if not before or any(before[f] != v for f, v in told.items()):
+                    changed.append(p)
+                partitions[k] = {f: None if f in nothing else told.get(f, before.get(f)) for f in p}
                 # An id that became known with an answer that did not show the partition is known from its next answer
                 # on.
                 partitions[k]["topic_id"] = topic["topic_id"] or before.get("topic_id")
@@ -184,6 +212,7 @@ def views(
             }
         brokers = {b: tuple(v) for b, v in a.brokers.items()}
         levels = tuple(old if new is None else new for old, new in zip(levels, a.levels, strict=True))
+        contradictions |= contradicted(kind, a, changed)
         result.append(
             View(
                 a.poll_id,
@@ -199,15 +228,13 @@ def views(
                         p["error_code"],
                         p["leader"],
                         p["leader_epoch"],
-                        tuple(p["replicas"]),
-                        tuple(p["isr"]),
-                        None if p["offline_replicas"] is None else tuple(p["offline_replicas"]),
+                        *(None if p[f] is None else tuple(p[f]) for f in ("replicas", "isr", "offline_replicas")),
                     )
                     for t, s in current.items()
                     for k, p in s["partitions"].items()
                 },
                 brokers,
-                levels,
+                (*levels, kind, tuple(kinds.KINDS[kind].reasons), tuple(sorted(contradictions))),
                 a.interval_ms,
             )
         )
@@ -220,7 +247,7 @@ STATES = {
         *("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas"),
     ),
     "broker_snapshots": ("host", "port", "rack"),
-    "cluster_snapshots": ("metadata_version_level", "elr_version_level"),
+    "cluster_snapshots": ("metadata_version_level", "elr_version_level", "kind", "not_meaningful", "contradictions"),
     "topic_configs": ("min_insync_replicas", "unclean_leader_election_enable"),
     "reassignments": ("adding_replicas", "removing_replicas"),
     "quorum": ("controller_id", "quorum_epoch", "voters"),
@@ -261,10 +288,10 @@ class Seen:
     states: dict[tuple[tuple, int], tuple]
 
 
-def expected_rows(answers: list[Answer], alias: str) -> dict[str, list[dict[str, Any]]]:
+def expected_rows(answers: list[Answer], alias: str, kind: str = "kafka") -> dict[str, list[dict[str, Any]]]:
     """Every row of silver's interval tables and of poll_gaps, by table."""
     cluster_id = f"id-{alias}"
-    line, ended, _ = views(answers, cluster_id)
+    line, ended, _ = views(answers, cluster_id, kind)
 
     def seen(states: Callable[[View], dict]) -> list[Seen]:
         return [Seen(view.poll_id, view.at, view.sent_at, view.interval_ms, states(view)) for view in line]
@@ -285,9 +312,9 @@ def expected_rows(answers: list[Answer], alias: str) -> dict[str, list[dict[str,
         "broker_snapshots": (seen(lambda v: {((b,), 0): s for b, s in v.brokers.items()}), gone),
         "cluster_snapshots": (seen(lambda v: {((), 0): v.levels}), gone),
     }
-    accepted = accepted_answers(answers, cluster_id)
-    for kind, table in KINDS.items():
-        rows[table] = enrichment_line(kind, [one for one in accepted if kind in one[0].enrichments])
+    accepted = accepted_answers(answers, cluster_id, kind)
+    for asked, table in KINDS.items():
+        rows[table] = enrichment_line(asked, [one for one in accepted if asked in one[0].enrichments])
     of_cluster = {"cluster_id": cluster_id, "cluster": alias}
     tables = {
         f"silver.{table}": [of_cluster | row for row in rows_of(table, *line_and_ends)]

@@ -52,6 +52,7 @@ class Lake:
 
     alias: str
     narrowed: bool = False
+    kind: str = "kafka"
     state: State | None = None
     tables: dict[str, dict[tuple, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
     polls: list[Poll] = field(default_factory=list)
@@ -63,7 +64,7 @@ class Lake:
         headers = sorted(
             (row for row in bronze if row["record"] == "poll" and row["poll_id"] in ids), key=lambda h: h["poll_id"]
         )
-        wanted = records_to_read(self.state, headers, claimed_id)
+        wanted = records_to_read(self.state, headers, claimed_id, self.kind)
         said = [row for row in bronze if row["record"] in wanted.get(row["poll_id"], ())]
         live = {
             table: [row | {"is_current": True} for row in rows.values() if row["valid_to"] is None]
@@ -76,8 +77,8 @@ class Lake:
         if self.narrowed:
             live, said = self._narrow([h for h in headers if "topic" in wanted.get(h["poll_id"], ())], live, said)
         self.looked_at += len(live.get(PARTITIONS, ()))
-        folded = fold(self.state, live, headers, said, claimed_id)
-        again = fold(self.state, live, headers, said, claimed_id)
+        folded = fold(self.state, live, headers, said, claimed_id, kind=self.kind)
+        again = fold(self.state, live, headers, said, claimed_id, kind=self.kind)
         assert folded == again, "a fold changes nothing that it is given"
         # What a stage keeps is text.
         self.state = State.from_json(json.loads(json.dumps(folded.state.to_json())))
@@ -106,6 +107,7 @@ class Lake:
                 pa.Table.from_pylist(of(row for row in said if row["record"] == "topic"), schema=SAID),
                 pa.Table.from_pylist(of(live.get(TOPICS, ())), schema=LIVE_TOPICS),
                 pa.Table.from_pylist(of(live.get(PARTITIONS, ())), schema=LIVE_PARTITIONS),
+                kind=self.kind,
             )
             kept += told.to_pylist()
             for table, rows in ((TOPICS, topics), (PARTITIONS, partitions)):

@@ -20,6 +20,8 @@ NO_LEADER, LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE = -1, 72, 5
 
 PARTITIONS = "silver.partition_snapshots"
 CLUSTERS = "silver.cluster_snapshots"
+OF_KAFKA: Row = {"kind": "kafka", "not_meaningful": [], "contradictions": []}
+"""The columns of a cluster that is one of Kafka's."""
 LISTED_BROKERS = "silver.broker_snapshots"
 CONFIGS = "silver.topic_configs"
 REASSIGNMENTS = "silver.reassignments"
@@ -367,7 +369,7 @@ def random_history(seed: int, polls: int = 12) -> History:
             # A clock that stepped back: times are made non-decreasing.
             poll = Poll(poll.poll_id, seen[-1].at, seen[-1].sent_at, interval_ms)
         seen.append(poll)
-        levels = {"metadata_version_level": world.levels[0], "elr_version_level": world.levels[1]}
+        levels = {"metadata_version_level": world.levels[0], "elr_version_level": world.levels[1], **OF_KAFKA}
         lines[CLUSTERS].look(poll, {(): levels})
         brokers = {(b,): {"host": f"host{b}", "port": 9092, "rack": world.racks[b]} for b in sorted(world.listed)}
         lines[LISTED_BROKERS].look(poll, brokers)

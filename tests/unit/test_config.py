@@ -7,7 +7,7 @@ import pytest
 
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import ConfigError, Thresholds, load
-from metadata_source.options import parse_group_log
+from metadata_source.options import parse, parse_group_log
 
 GOOD = """
 lake: /data/lake
@@ -99,6 +99,16 @@ def test_data_docs_are_a_folder_of_this_machine(tmp_path: Path, lake: str, docs:
     assert load(str(config(tmp_path, text))).docs == expected
 
 
+def test_the_kind_of_a_cluster_is_declared(tmp_path: Path) -> None:
+    assert load(str(config(tmp_path, GOOD))).kinds == {"prod": "kafka"}
+    declared = load(str(config(tmp_path, GOOD.replace("  prod:\n", "  prod:\n    Kind: Redpanda\n"))))
+    assert declared.kinds == {"prod": "redpanda"}
+    assert parse(declared.source_options({}), "stream").clusters[0].kind == "redpanda"
+    for_all = load(str(config(tmp_path, GOOD.replace("poll:\n", "groupLog:\npoll:\n  kind: automq\n"))))
+    assert for_all.kinds == {"prod": "automq"}
+    assert parse_group_log(for_all.group_log_options({}), "stream").clusters[0].kind == "automq"
+
+
 def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
     text = GOOD.replace("  prod:\n", "  prod:\n    clusterId: configured\n")
     assert (
@@ -166,6 +176,8 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("clusters:\n", "clusters: []\nx:\n", "unknown key x"),
         ("  prod:\n", "  prod:\n    migrating: soon\n", "clusters.prod.migrating: 'soon' is neither true nor false"),
         ("  prod:\n", "  prod:\n    migrates: true\n", "migrates"),
+        ("  prod:\n", "  prod:\n    kind: redpnda\n", "kind: 'redpnda' is no kind of cluster; did you mean redpanda?"),
+        ("  prod:\n", "  prod:\n    kinds: redpanda\n", "did you mean 'kind'?"),
     ],
 )
 def test_mistakes(tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -10,6 +10,7 @@ from tests.support.silver_rows import (
     CLUSTERS,
     CONFIGS,
     LISTED_BROKERS,
+    OF_KAFKA,
     PARTITIONS,
     REASSIGNMENTS,
     START,
@@ -64,7 +65,7 @@ def history_of(*polls: Seen) -> History:
         at += timedelta(seconds=seen.wait)
         poll = Poll(f"s/{n:012d}", at + timedelta(milliseconds=100), at, seen.interval_ms)
         told.append(poll)
-        lines[CLUSTERS].look(poll, {(): {"metadata_version_level": seen.level, "elr_version_level": 0}})
+        lines[CLUSTERS].look(poll, {(): {"metadata_version_level": seen.level, "elr_version_level": 0, **OF_KAFKA}})
         brokers = {(int(b),): {"host": "h", "port": 9092, "rack": f"r{b}"} for b in seen.brokers}
         lines[LISTED_BROKERS].look(poll, brokers)
         config = {"min_insync_replicas": seen.min_isr, "unclean_leader_election_enable": False}

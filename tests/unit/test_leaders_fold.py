@@ -21,7 +21,19 @@ from tests.support import gold_oracle
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.examples import examples
 from tests.support.rounds import fold_in_rounds
-from tests.support.silver_rows import CLUSTERS, ELR, PARTITIONS, START, TABLES, History, Line, Poll, Row, random_history
+from tests.support.silver_rows import (
+    CLUSTERS,
+    ELR,
+    OF_KAFKA,
+    PARTITIONS,
+    START,
+    TABLES,
+    History,
+    Line,
+    Poll,
+    Row,
+    random_history,
+)
 
 POLLS = 14
 EXAMPLES = examples(60)
@@ -145,7 +157,9 @@ def history_of(*polls: dict[str, Row], levels: tuple[int | None, int] = (25, 0),
     for n, topics in enumerate(polls):
         poll = Poll(f"s/{n:012d}", BEGIN + n * STEP + timedelta(milliseconds=100), BEGIN + n * STEP, 10_000)
         seen.append(poll)
-        lines[CLUSTERS].look(poll, {(): {"metadata_version_level": levels[0], "elr_version_level": levels[1]}})
+        lines[CLUSTERS].look(
+            poll, {(): {"metadata_version_level": levels[0], "elr_version_level": levels[1], **OF_KAFKA}}
+        )
         lines[PARTITIONS].look(poll, {(topic, 0): row for topic, row in topics.items()})
         if elr and n == 0:
             lists = [[int(each) for each in part] for part in elr.split("/")]

@@ -7,6 +7,7 @@ import pytest
 
 from jobs.rules.gold.elections import EXACT_FROM_LEVEL
 from jobs.rules.silver.topic_lives import TRUSTED_EPOCHS_VERSION
+from metadata_source.kinds import KAFKA
 from metadata_source.look import TROUBLES, State, broker_table, look, partition_troubles, report, topics_in_trouble
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import ClusterMetadata
@@ -14,12 +15,16 @@ from metadata_source.protocol.metadata import ClusterMetadata
 NODES = pa.list_(pa.int32())
 
 
-def metadata(*topics: tuple[str, list[tuple[int, int, list[int], list[int]]]]) -> ClusterMetadata:
-    """An answer with brokers 1 and 2; a partition is error code, leader, replicas, ISR."""
+def metadata(
+    *topics: tuple[str, list[tuple[int, int, list[int], list[int]]]], cluster_id: str = "id"
+) -> ClusterMetadata:
+    """An answer, of a version that says no more, with brokers 1 and 2; a partition is error code, leader, replicas,
+    ISR.
+    """
     rows = [(name, number, *partition) for name, partitions in topics for number, partition in enumerate(partitions)]
     names, numbers, errors, leaders, replicas, isrs = zip(*rows, strict=True) if rows else ((),) * 6
     return ClusterMetadata(
-        cluster_id="id",
+        cluster_id=cluster_id,
         controller_id=1,
         throttle_time_ms=0,
         error_code=0,
@@ -47,6 +52,7 @@ def metadata(*topics: tuple[str, list[tuple[int, int, list[int], list[int]]]]) -
                 "leader": pa.array(leaders, pa.int32()),
                 "replicas": pa.array(replicas, NODES),
                 "isr": pa.array(isrs, NODES),
+                "offline_replicas": pa.nulls(len(rows), NODES),
             }
         ),
     )
@@ -89,11 +95,11 @@ def test_brokers_that_hold_replicas_and_are_not_listed_are_shown():
     assert rows == [(1, "one", 9092, "a", 2, 3, 4), (2, "two", 9093, None, 2, 2, 5), (3, None, None, None, 0, 1, 5)]
 
 
-def state(answer: ClusterMetadata, min_isr: pa.Array) -> State:
+def state(answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA) -> State:
     poll = Poll(
         latency_ms=1.5, response_bytes=4321, api_version=13, broker="one:9092", broker_id=1, elr_version_level=0
     )
-    return State(poll, answer, min_isr)
+    return State(poll, answer, min_isr, kind=kind)
 
 
 def test_unknown_is_said_with_what_it_needs():
@@ -169,3 +175,38 @@ def test_a_missing_file_and_a_bad_address_are_one_line(tmp_path, capsys):
         f"look: {tmp_path}/none.yaml: No such file or directory\nlook: kafka.bootstrap.servers: 'one' is not "
         f"host:port\n"
     )
+
+
+def lines_of(answer: ClusterMetadata, kind: str) -> list[str]:
+    return [line.strip() for line in report(state(answer, pa.nulls(answer.topics.num_rows, pa.int32()), kind), [])]
+
+
+def test_a_cluster_of_kafka_has_nothing_that_means_nothing():
+    lines = lines_of(BAD, "kafka")
+    assert "kind kafka: Apache Kafka" in lines
+    assert not [line for line in lines if "not meaningful" in line or "warning" in line]
+
+
+def test_what_means_nothing_is_said_in_the_place_of_a_number():
+    lines = lines_of(metadata(("t", [(0, 1, [1, 2], [1, 2])]), cluster_id="redpanda.1"), "redpanda")
+    assert "not meaningful here: isr: Redpanda answers every replica as in sync, whatever its state" in lines
+    troubles = [line for line in lines if line.endswith("not meaningful here")]
+    assert [line.removesuffix("not meaningful here").strip() for line in troubles] == list(TROUBLES.values())
+    assert "broker  address   rack  leads  replicas" in lines
+
+
+def test_of_leaders_that_mean_nothing_nothing_is_counted():
+    lines = lines_of(metadata(("t", [(0, 1, [1], [1])])), "warpstream")
+    assert "broker  address   rack" in lines
+    assert len([line for line in lines if line.endswith("not meaningful here")]) == len(TROUBLES)
+
+
+def test_observers_are_among_those_that_are_out_of_sync():
+    (line,) = (each for each in lines_of(BAD, "confluent") if each.startswith("under-replicated"))
+    assert line.endswith("1  observers, if there are any, make some of them")
+
+
+def test_answers_that_contradict_the_kind_are_a_warning():
+    lines = lines_of(metadata(("t", [(0, 1, [1, 2], [1, 2])]), cluster_id="redpanda.1"), "kafka")
+    assert "warning: this contradicts kind kafka: names: the cluster id, or a host, is one of Redpanda" in lines, lines
+    assert "declare its maker as `kind` (README.md, Other makers)" in lines

@@ -43,7 +43,7 @@ def is_isr_shrink(row: Row, levels: Levels) -> bool:
     under ZooKeeper those of the controller do. What left and came back between the polls does not show.
     """
     is_same = row["leader"] == row["prev_leader"] != NO_LEADER and row["replicas"] == row["prev_replicas"]
-    if not is_same or hides_leader(row) or has_quiet_shrinks(levels):
+    if not is_same or hides_leader(row) or has_quiet_shrinks(levels) or not has_isr(row):
         return False
     return 0 < (raised_by(row) or 0) <= len(set(row["prev_isr"]) - set(row["isr"]))
 
@@ -59,9 +59,17 @@ def hides_leader(row: Row) -> bool:
     return LISTENER_NOT_FOUND in (row["error_code"], row["prev_error_code"])
 
 
+def has_isr(row: Row) -> bool:
+    """Whether the ISR means something, now and in the state before."""
+    return row["isr"] is not None and row["prev_isr"] is not None
+
+
 def has_moved(row: Row) -> bool:
-    """Whether another broker, or none, leads than in the state before. Not of the first state of a partition."""
-    return row["prev_leader"] not in (None, row["leader"]) and not hides_leader(row)
+    """Whether another broker, or none, leads than in the state before. Not of the first state of a partition, nor where
+    leaders mean nothing.
+    """
+    leaders = row["prev_leader"], row["leader"]
+    return None not in leaders and leaders[0] != leaders[1] and not hides_leader(row)
 
 
 def was_leaderless(row: Row) -> bool:
@@ -87,7 +95,7 @@ def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
     """
     return {
         row["prev_leader"]
-        for row in rows
+        for row in filter(has_isr, rows)
         if (_has_lost(row) and not is_preferred(row)) or (_came_back(row) and epoch_semantics(row, levels) == EXACT)
     }
 
@@ -97,11 +105,12 @@ def may_have_failed(rows: Iterable[Row], levels: Levels) -> set[int]:
 
     KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
     (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So whatever a broker lost in the same
-    poll counts: only one that failed loses what it leads to another than the preferred replica.
+    poll counts: only one that failed loses what it leads to another than the preferred replica. These are rules of
+    Kafka's controllers: where the ISR means nothing they do not hold.
     """
     return {
         row["prev_leader"]
-        for row in rows
+        for row in filter(has_isr, rows)
         if (_came_back(row) and not is_isr_shrink(row, levels))
         or (_has_lost(row) and not (is_preferred(row) and row["prev_leader"] in row["isr"]))
     }

@@ -18,6 +18,7 @@ from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, event
 from jobs.rules.gold.causes import BACK, INITIALLY_OUT, LEFT, OFFLINE, due_at, give_sign, is_replica
 from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER
 from jobs.rules.gold.news import Known, Row, place
+from metadata_source.kinds import KINDS, UNDER_REPLICATED
 
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15
 """Feature level of metadata.version 3.7-IV0: from there on min ISR counts only as far as replicas exist (KIP-966)."""
@@ -49,11 +50,16 @@ def effective_min_isr(setting: int | None, replicas: int, metadata_version: int 
 
 
 def levels(state: Row, min_isr: int | None, *, is_any_out: bool) -> dict[str, bool | None]:
-    """Whether a partition is at each level; None where the effective min ISR decides, and is not known."""
+    """Whether a partition is at each level; None where the effective min ISR decides, and is not known, and where the
+    ISR, or the leader, means nothing.
+    """
     has_leader = state["leader"] != NO_LEADER or state["error_code"] == LISTENER_NOT_FOUND
+    is_offline = None if state["leader"] is None else not has_leader
+    if state["isr"] is None:
+        return {**dict.fromkeys(("under_replicated", *_OF_MIN_ISR)), "offline": is_offline}
     at, under = (None, None) if min_isr is None else (len(state["isr"]) == min_isr, len(state["isr"]) < min_isr)
     of_min_isr = {"at_min_isr": at, "under_min_isr": under} if has_leader else dict.fromkeys(_OF_MIN_ISR, False)
-    return {"under_replicated": is_any_out, "offline": not has_leader, **of_min_isr}
+    return {"under_replicated": is_any_out, "offline": is_offline, **of_min_isr}
 
 
 @dataclass
@@ -88,9 +94,12 @@ class Partition:
         `racks`: by broker, as listed.
         """
         self.state, bounds, is_first, out = state, Bounds.of_begin(state), state["prev_isr"] is None, self.out()
+        if state["isr"] is None:
+            for absence in out.values():
+                end(absence, bounds, end_reason="unknown")
+            return [], list(out.values()), []
         isr, replicas = set(state["isr"]), set(state["replicas"])
-        # A replica that a reassignment adds, not in sync while the partition is first seen, may never have been.
-        prev_isr = replicas - set(known.adding.get(place(state), ())) if is_first else set(state["prev_isr"])
+        prev_isr = _supposed_isr(state, known) if is_first else set(state["prev_isr"])
         ended = [absence for broker, absence in out.items() if broker in isr or broker not in replicas]
         for absence in ended:
             end(absence, bounds, end_reason="rejoined" if absence["broker_id"] in isr else "removed")
@@ -121,9 +130,10 @@ class Partition:
         """
         if self.state is None:
             return []
-        size, out, begun = len(self.state["isr"]), sorted(self.out()), []
+        isr, out, begun = self.state["isr"], sorted(self.out()), []
+        size = None if isr is None else len(isr)
         setting = known.min_isr.get(self.state["topic"])
-        min_isr = effective_min_isr(setting, len(self.state["replicas"]), known.levels.metadata_version)
+        min_isr = effective_min_isr(setting, len(self.state["replicas"] or ()), known.levels.metadata_version)
         for level, is_at in levels(self.state, min_isr, is_any_out=bool(out)).items():
             since = bounds.merged(settings) if level in _OF_MIN_ISR else bounds
             episode = self.episodes.get(level)
@@ -133,12 +143,23 @@ class Partition:
                 begun.append(episode)
             if is_at and episode:
                 episode["brokers_out"] = sorted({*episode["brokers_out"], *out})
-                episode["smallest_isr"] = min(episode["smallest_isr"], size)
+                if None not in (size, episode["smallest_isr"]):
+                    episode["smallest_isr"] = min(episode["smallest_isr"], size)
                 if level in _OF_MIN_ISR and min_isr is not None:
                     episode["min_isr"] = max(min_isr, episode["min_isr"] or 0)
             elif episode:
                 end(self.episodes.pop(level), since, end_reason="unknown" if is_at is None else None, is_live=False)
         return begun
+
+
+def _supposed_isr(state: Row, known: Known) -> set[int]:
+    """The ISR before a partition was first seen: all replicas, but for those that may never have been in it.
+
+    These are what a reassignment adds and, where metadata does not tell them from followers, observers.
+    """
+    if UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
+        return set(state["isr"])
+    return set(state["replicas"]) - set(known.adding.get(place(state), ()))
 
 
 def _change(state: Row, broker: int, change: str, racks: Mapping[int, str | None]) -> Row:

@@ -36,7 +36,7 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _
     for poll in polls:
         known.levels = known.levels.at(poll)
         before = {place(row): row for row in poll.over[PARTITIONS]}
-        seen = [row for row in poll.began[PARTITIONS] if has_moved(row) or (raised_by(row) or 0) > 0]
+        seen = [row for row in poll.began[PARTITIONS] if has_moved(row) or is_raised(row)]
         failed = elections.may_have_failed(seen, known.levels)
         changes += [_change(row, before[place(row)], failed, known) for row in seen]
         # Who is eligible changes with the ISR. An answer tells of leaders that were elected later.
@@ -63,6 +63,11 @@ def _change(row: Row, before: Row, failed: set[int], known: Known) -> Row:
         "is_last_known_leader": is_last_known_leader(row, elr),
         **leaderless(row, before, at_most_one=at_most_one),
     }
+
+
+def is_raised(row: Row) -> bool:
+    """Whether the epoch rose, of a partition whose leader was known and is."""
+    return None not in (row["prev_leader"], row["leader"]) and (raised_by(row) or 0) > 0
 
 
 def changes_counted(row: Row, semantics: str) -> dict[str, int | None]:
@@ -103,6 +108,8 @@ def reason(row: Row, failed: set[int], levels: Levels, *, at_most_one: bool) -> 
         return "offline"
     if prev_leader == NO_LEADER:
         return "recovery"
+    if not elections.has_isr(row):
+        return "unknown"  # The rules are those of Kafka's controllers.
     if prev_leader not in row["replicas"]:
         return "unknown" if prev_leader in failed or (is_preferred and not at_most_one) else "reassignment"
     if not is_preferred:
@@ -117,7 +124,7 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
     it is proof. With ELR that ISR is empty, and clean elections come from a list that Metadata does not show:
     `elr`, as answered of the state before the change.
     """
-    if row["error_code"] == LISTENER_NOT_FOUND:
+    if row["error_code"] == LISTENER_NOT_FOUND or not elections.has_isr(row):
         return None
     if row["leader"] in (NO_LEADER, row["prev_leader"], *row["prev_isr"]):
         return "no"
@@ -166,8 +173,9 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
 
 def _counted(row: Row) -> Iterator[tuple[int, str]]:
     """The brokers, and which of their numbers, that count a partition in this state."""
-    leader, first = row["leader"], preferred(row["replicas"])
-    if leader != NO_LEADER:
+    # Where the ISR means nothing, the first replica is not preferred.
+    leader, first = row["leader"], None if row["isr"] is None else preferred(row["replicas"])
+    if leader not in (None, NO_LEADER):
         yield leader, "leads"
     if first is not None:
         yield first, "preferred_for"

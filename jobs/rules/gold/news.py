@@ -10,6 +10,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
+from metadata_source.kinds import KAFKA
 from schemas import silver
 
 Row = dict[str, Any]
@@ -113,20 +114,22 @@ class Levels:
 
     `lower`: of metadata.version at the poll and at the one before; between the two, either may have held. None too
     while a cluster migrates from ZooKeeper: then an ISR that shrinks raises the epoch, whatever the level says
-    (PartitionChangeBuilder, Kafka 3.6 to 3.9).
+    (PartitionChangeBuilder, Kafka 3.6 to 3.9). `kind`: of the cluster.
     """
 
     metadata_version: int | None = None
     elr_version: int | None = None
     lower: int | None = None
+    kind: str = KAFKA
 
     def at(self, poll: Poll) -> "Levels":
         """The levels at `poll`, by those at the poll before."""
         before, now, elr_version = self.metadata_version, self.metadata_version, self.elr_version
+        kind = self.kind
         for row in poll.began[CLUSTERS]:
-            now, elr_version = row["metadata_version_level"], row["elr_version_level"]
+            now, elr_version, kind = row["metadata_version_level"], row["elr_version_level"], row["kind"]
         lower = None if before is None or now is None or poll.is_migrating else min(before, now)
-        return Levels(now, elr_version, lower)
+        return Levels(now, elr_version, lower, kind)
 
 
 @dataclass

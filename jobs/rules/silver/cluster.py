@@ -4,7 +4,7 @@ Pure: the same polls give the same rows however they are cut into rounds.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -22,10 +22,13 @@ from jobs.rules.silver.acceptance import (
     outcome,
     shows_again,
 )
+from jobs.rules.silver.evidence import evidence
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
 from jobs.rules.silver.state import Answered, Header, Place, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
+from metadata_source.contradictions import FLAT_EPOCHS, contradictions
+from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
 TOPIC, WITNESSES = "topic", "witnesses"
@@ -48,13 +51,18 @@ def fold(
     headers: Sequence[Header],
     said: Iterable[Mapping[str, Any]],
     claimed_id: str | None = None,
+    *,
+    kind: str = KAFKA,
+    signs: Collection[str] = (),
 ) -> Folded:
     """Bring the history of one cluster up to some polls.
 
     `live`: current rows by table. `headers`: rows of bronze with record 'poll' in the order of their ids, those that
     wait among them. `said`: the other rows of those polls, at least those that `records_to_read` names. A topic may be
     left out of `live` and `said` if every answer says of it what the last accepted one said, and so may a partition of
-    a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it.
+    a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it. `kind`: of the cluster,
+    as declared. Another one than before holds from the first accepted answer on that tells all topics. `signs`: what
+    contradicts it of partitions of the cluster's first answer, where these are not in `said`.
     """
     state = replace(state or State())
     if not headers:
@@ -64,14 +72,14 @@ def fold(
         records[row["poll_id"]][row["record"]].append(row)
     to_judge = _take(state, headers)
     state.cluster_id, state.topic_digests = state.cluster_id or claimed_id, dict(state.topic_digests)
-    cluster = _Cluster(state, headers[0]["cluster"], live)
+    cluster = _Cluster(state, kind, signs, headers[0]["cluster"], live)
     for header in to_judge:
         cluster.judge(header, records[header["poll_id"]])
     return cluster.folded()
 
 
 def records_to_read(
-    state: State | None, headers: Sequence[Header], claimed_id: str | None = None
+    state: State | None, headers: Sequence[Header], claimed_id: str | None = None, kind: str = KAFKA
 ) -> dict[str, set[str]]:
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments as for `fold`.
 
@@ -91,6 +99,8 @@ def records_to_read(
                 wanted[header["poll_id"]] = {WITNESSES}
             behind = behind_after(header, behind)
             told = {TOPIC: header["digest"], **enrichments.answered_kinds(header)}
+            if kind != state.kind and header["is_key_frame"]:
+                differing.add(TOPIC)
             differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
             if records := differing & told.keys():
                 wanted.setdefault(header["poll_id"], set()).update(records)
@@ -126,8 +136,15 @@ def _take(state: State, headers: Iterable[Header]) -> list[Header]:
 class _Cluster:
     """A cluster while polls are judged one after the other."""
 
-    def __init__(self, state: State, alias: str, live: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        self._state = state
+    def __init__(
+        self,
+        state: State,
+        kind: str,
+        signs: Collection[str],
+        alias: str,
+        live: Mapping[str, Sequence[Mapping[str, Any]]],
+    ) -> None:
+        self._state, self._kind, self._signs = state, kind, signs
         self._columns: Row = {"cluster_id": state.cluster_id, "cluster": alias}
         self._tables = {
             table: Intervals(table, self._columns, live.get(table.full_name, ())) for table in silver.SNAPSHOTS
@@ -176,8 +193,13 @@ class _Cluster:
         return not self._says_the_same(header) and is_by_unlisted(header, listed)
 
     def _says_the_same(self, header: Header) -> bool:
-        """Whether the answer is the last accepted one again."""
-        return self._state.digest is not None and header["digest"] == self._state.digest
+        """Whether the answer is the last accepted one again, and means the same."""
+        digest = self._state.digest
+        return digest is not None and header["digest"] == digest and not self._is_of_another_kind(header)
+
+    def _is_of_another_kind(self, header: Header) -> bool:
+        """Whether the answer is to be read as of another kind of cluster than the last accepted one."""
+        return self._kind != self._state.kind and bool(header["is_key_frame"] or self._state.last is None)
 
     def _wait_no_more(self, *, are_believed: bool) -> None:
         waited, self._waiting, self._shown = self._waiting, [], Answer()
@@ -204,12 +226,13 @@ class _Cluster:
         now = Place(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         self._stale.take(header, poll)
-        has_news = not self._says_the_same(header)
+        has_news, is_of_another_kind = not self._says_the_same(header), self._is_of_another_kind(header)
         if has_news:
-            levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
-            self._tables[silver.CLUSTER_SNAPSHOTS].show((), levels, now)
+            self._show_cluster(header, answer, now)
             enrichments.take("brokers", [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
         self._lives.take(answer, topic_filter, now, Place(last, state.witness) if last else now)
+        if is_of_another_kind:
+            self._lives.forget(now)
         for kind, digest in enrichments.answered_kinds(header).items():
             earlier = state.enriched.get(kind)
             if earlier is None or digest is None or digest != earlier.digest:
@@ -225,6 +248,23 @@ class _Cluster:
         state.failed_polls = state.refused_polls = self._stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
+
+    def _show_cluster(self, header: Header, answer: Answer, now: Place) -> None:
+        """Levels, the kind, and what contradicted it since it was declared."""
+        known, lives = self._tables[silver.CLUSTER_SNAPSHOTS], self._lives
+        if self._is_of_another_kind(header):
+            self._state.kind = self._kind
+        kind, before = self._state.kind, known.open.get(())
+        lives.nothing = KINDS[kind].columns
+        found = {*contradictions(kind, evidence(header, answer, lives))}
+        if self._state.last is None:
+            found.update(self._signs)
+        if before is not None and before["kind"] == kind:
+            found.update(before["contradictions"])
+        lives.has_flat_epochs = FLAT_EPOCHS in found
+        levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
+        meant = {"kind": kind, "not_meaningful": KINDS[kind].reasons, "contradictions": sorted(found)}
+        known.show((), levels | meant, now)
 
     def _witness(self, header: Header, answer: Answer) -> Poll | None:
         """The last accepted poll that shows the state before this one.

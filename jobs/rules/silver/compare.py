@@ -21,6 +21,8 @@ from jobs.rules.silver.topic_lives import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from jobs.rules.takes import Take
+from metadata_source.contradictions import LEADER_NOT_AVAILABLE, Evidence, contradictions
+from metadata_source.kinds import KAFKA, KINDS
 from schemas.bronze import METADATA_POLLS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
@@ -33,13 +35,15 @@ COMPARED = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr
 _ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 
 
-def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table) -> pa.Array:
+def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table, kind: str = KAFKA) -> pa.Array:
     """The names of topics that some answer may say something new of; the arguments as for `narrow`.
 
     Of `said` no more is needed than poll_id, topic, chunk, present, digest and digest_version, of `topics` topic.
     """
     said = _among(said, "poll_id", headers["poll_id"])
     names = pc.unique(pa.concat_arrays([_column(said, "topic"), _column(topics, "topic")]))
+    if kind != state.kind:
+        return names
     # Whether each row says that its topic is there with the digest that was accepted last.
     known = [digest.split(":") for digest in state.topic_digests.values()]
     place = pc.index_in(said["topic"], pa.array(list(state.topic_digests), pa.string()))
@@ -51,7 +55,7 @@ def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table
 
 
 def narrow(
-    state: State, headers: pa.Table, said: pa.Table, topics: pa.Table, partitions: pa.Table
+    state: State, headers: pa.Table, said: pa.Table, topics: pa.Table, partitions: pa.Table, *, kind: str = KAFKA
 ) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Leave out topics that no answer says anything new of, and of topics that are there as before such partitions.
 
@@ -59,17 +63,21 @@ def narrow(
 
     `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read (records_to_read).
     `said`: rows of bronze about topics (record 'topic'); those of other polls are left out. `topics`, `partitions`:
-    live rows of silver. All three of a part of the topics, and so are the answers.
+    live rows of silver. All three of a part of the topics, and so are the answers. `kind`: of the cluster, as declared;
+    if it was another one before, nothing is left out.
     """
-    names = to_look_at(state, headers, said, topics)
-    said = _among(_among(said, "poll_id", headers["poll_id"]), "topic", names)
+    said = _among(said, "poll_id", headers["poll_id"])
+    if kind != state.kind:
+        return said, topics, partitions
+    names = to_look_at(state, headers, said, topics, kind)
+    said = _among(said, "topic", names)
     topics, partitions = (_among(rows, "topic", names) for rows in (topics, partitions))
     is_whole = _mask(pc.is_in(names, said["topic"].filter(pc.invert(_is_as_before(said, topics)))))
     is_whole |= _is_unsettled(state.missing, headers, said, names)
 
     versions = _column(headers, "api_version").fill_null(0).to_numpy()
     of_poll = _places(said["poll_id"], _column(headers, "poll_id"))
-    row, told = _partitions_told(said, versions[of_poll] >= TRUSTED_EPOCHS_VERSION)
+    row, told = _partitions_told(said, versions[of_poll] >= TRUSTED_EPOCHS_VERSION, KINDS[kind].columns)
     of_told = _places(said["topic"], names)[row]
     told_keys, known_keys = _keys(of_told, told), _keys(_places(partitions["topic"], names), partitions)
     known = partitions.take(pc.index_in(told_keys, known_keys))
@@ -101,7 +109,7 @@ def narrowed_rows(
     is_topic = pc.equal(said["record"], "topic")
     headers = said.filter(pc.and_(pc.equal(said["record"], "poll"), pc.is_in(said["poll_id"], pa.array(read))))
     state = State.from_json(json.loads(memory))
-    told, topics, kept = narrow(state, headers, said.filter(is_topic), topics, partitions)
+    told, topics, kept = narrow(state, headers, said.filter(is_topic), topics, partitions, kind=take.kind)
     of_partitions = partitions if "configs" in take.records else kept
     return (
         {METADATA_POLLS.full_name: said.filter(pc.invert(is_topic)), "topics": told},
@@ -110,16 +118,27 @@ def narrowed_rows(
 
 
 def first_rows(
-    place: Place, api_version: int | None, said: pa.RecordBatch, constants: Mapping[str, Any], schema: pa.Schema
+    place: Place,
+    api_version: int | None,
+    said: pa.RecordBatch,
+    constants: Mapping[str, Any],
+    schema: pa.Schema,
+    *,
+    kind: str = KAFKA,
 ) -> pa.RecordBatch:
     """The rows of silver.partition_snapshots that `fold` makes of a first answer, where no topic was known before.
 
     `said`: rows of bronze about topics: topic, present, topic_id, error_code, partitions. `constants`: the columns that
     say which cluster it is. `schema`: of what is returned; columns that no first row has are null.
     """
-    rows = pa.Table.from_batches([said])
-    rows = rows.filter(pc.and_not(rows["present"], pc.is_in(rows["error_code"], _ABSENT)))
-    row, told = _partitions_told(rows, np.full(len(rows), (api_version or 0) >= TRUSTED_EPOCHS_VERSION))
+    rows = _shown(said)
+    is_trusted = np.full(len(rows), (api_version or 0) >= TRUSTED_EPOCHS_VERSION)
+    row, told = _partitions_told(rows, is_trusted, KINDS[kind].columns)
+    is_guess = pc.and_(pc.equal(told["error_code"], LEADER_NOT_AVAILABLE), pc.greater_equal(told["leader"], 0))
+    for name in ("leader", "leader_epoch"):
+        at = told.column_names.index(name)
+        untold = pa.scalar(None, told[name].type)
+        told = told.set_column(at, name, pc.if_else(is_guess.fill_null(False), untold, told[name]))
     told = told.append_column("topic", rows["topic"].take(pa.array(row)))
     values = {**constants, **place.began}
     columns = [
@@ -131,10 +150,27 @@ def first_rows(
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _partitions_told(said: pa.Table, is_trusted: Mask) -> tuple[Numbers, pa.Table]:
+def first_signs(said: pa.RecordBatch, brokers: Collection[int], kind: str) -> list[str]:
+    """What partitions of a first answer contradict of a kind (metadata_source/contradictions.py).
+
+    `said`: as for first_rows. `brokers`: the ids of those that it lists.
+    """
+    rows = _shown(said)
+    _, told = _partitions_told(rows, np.zeros(len(rows), np.bool_), ())
+    return contradictions(kind, Evidence(None, (), brokers, (), told))
+
+
+def _shown(said: pa.RecordBatch) -> pa.Table:
+    """The rows of bronze of topics that are there."""
+    rows = pa.Table.from_batches([said])
+    return rows.filter(pc.and_not(rows["present"], pc.is_in(rows["error_code"], _ABSENT)))
+
+
+def _partitions_told(said: pa.Table, is_trusted: Mask, nothing: Collection[str]) -> tuple[Numbers, pa.Table]:
     """The row of each partition that rows of bronze say, and the partitions as silver has them, with topic_id.
 
-    `is_trusted`: of each row, whether its leader epochs can be trusted; others are null.
+    `is_trusted`: of each row, whether its leader epochs can be trusted; others are null, as columns are that mean
+    `nothing`.
     """
     lists = _column(said, "partitions")
     row = _rows(lists)
@@ -145,7 +181,7 @@ def _partitions_told(said: pa.Table, is_trusted: Mask) -> tuple[Numbers, pa.Tabl
         "leader_epoch": trusted,
         **{name: _in_order(_column(told, name)) for name in ("isr", "offline_replicas")},
     }
-    return row, pa.table(columns)
+    return row, pa.table({name: pa.nulls(len(row), of.type) if name in nothing else of for name, of in columns.items()})
 
 
 def _is_unsettled(missing: Collection[str], headers: pa.Table, said: pa.Table, names: pa.Array) -> Mask:

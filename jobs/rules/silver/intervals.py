@@ -1,6 +1,6 @@
 """From what polls show to intervals: slowly changing dimension, type 2. A row is one distinct state of one thing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from jobs.rules.silver.state import Place, Row
@@ -23,11 +23,17 @@ class Intervals:
         self.open: dict[Key, Mapping[str, Any]] = {tuple(row[name] for name in self._key): row for row in live}
         self.changed: dict[tuple[Key, str], Row] = {}
 
-    def show(self, key: Key, said: Row, place: Place, *, whole: bool = False) -> None:
-        """The thing was there in this state. None in it leaves the value before, unless the answer tells it `whole`."""
+    def show(self, key: Key, said: Row, place: Place, *, whole: bool = False, nothing: Collection[str] = ()) -> None:
+        """The thing was there in this state. None in it leaves the value before, unless the answer tells it `whole`, or
+        the column is one of `nothing`, which mean nothing.
+        """
         row = self.open.get(key)
         if row is not None:
-            other = {name: value for name, value in said.items() if row[name] != value and (whole or value is not None)}
+            other = {
+                name: value
+                for name, value in said.items()
+                if row[name] != value and (whole or value is not None or name in nothing)
+            }
             if not other:
                 return
             said = {name: row[name] for name in said} | other

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from jobs.rules import memory
+from metadata_source.kinds import KAFKA
 from schemas.silver import INTERVAL_ENDS
 
 Row = dict[str, Any]
@@ -91,10 +92,12 @@ class State:
 
     `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for `last` should that
     broker turn out to have been behind; `witness` the one that shows the state before `last`: `before`, or what stands
-    in for that. `behind` are the brokers that are, `current` when others were last known not to be.
+    in for that. `behind` are the brokers that are, `current` when others were last known not to be. `kind`: of the
+    cluster, as of `last`.
     """
 
     cluster_id: str | None = None
+    kind: str = KAFKA
     last: Poll | None = None
     before: Poll | None = None
     missing: Mapping[str, str] = field(default_factory=dict)

@@ -15,12 +15,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.rules.silver.intervals import Intervals
+from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Header, Place, Row, State
+from metadata_source.contradictions import LEADER_NOT_AVAILABLE
+from metadata_source.kinds import KINDS, LEADER_EPOCH, WARPSTREAM
 from metadata_source.options import whole_name
 
 TRUSTED_EPOCHS_VERSION = 9
 """Metadata versions below do not carry leader epochs that can be trusted (KAFKA-9212)."""
+
+_STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
+"""The columns of a partition's state."""
 
 UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED = 3, 29
 GONE, UNAUTHORIZED, NOT_POLLED, RECREATED = "gone", "unauthorized", "not_polled", "recreated"
@@ -108,11 +113,30 @@ def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
     return set(names.filter(pc.match_substring_regex(names, whole_name(asked["pattern"]))).to_pylist())
 
 
+def is_guess(told: Mapping[str, Any]) -> bool:
+    """Whether the leader of a partition, as it is told, is a guess: one of Redpanda's, with error 5 (no leader)."""
+    return bool(told["error_code"] == LEADER_NOT_AVAILABLE and told["leader"] >= 0)
+
+
+def moves_in_epoch(told: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Whether another broker leads in the same leader epoch, which no controller of Kafka's lets happen."""
+    is_led = min(told["leader"], -1 if known["leader"] is None else known["leader"]) >= 0
+    are_good = told["error_code"] == known["error_code"] == 0
+    is_flat = told["leader_epoch"] is not None and told["leader_epoch"] == known["leader_epoch"]
+    return is_led and are_good and is_flat and bool(told["leader"] != known["leader"])
+
+
 class TopicLives:
-    """The topics of one cluster and their partitions; its state keeps which are missing, and the digests."""
+    """The topics of one cluster and their partitions; its state keeps which are missing, and the digests.
+
+    `nothing`: the columns of partitions that mean nothing. `has_flat_epochs`: most leaders moved in the same leader
+    epoch, so that such a leader means nothing, nor what goes with it.
+    """
 
     def __init__(self, topics: Intervals, partitions: Intervals, state: State) -> None:
         self.topics, self.partitions, self._state = topics, partitions, state
+        self.nothing: frozenset[str] = frozenset()
+        self.has_flat_epochs = False
         self._numbers: defaultdict[str, set[int]] = defaultdict(set)
         for topic, partition in partitions.open:
             self._numbers[topic].add(partition)
@@ -127,10 +151,13 @@ class TopicLives:
     def is_made_again(self, topic: str, said: Said) -> bool:
         """Whether a topic without an id, neither known nor said, has fallen so that it must be another one (inferred).
 
-        Epochs begin at 0 and never fall while a topic lives. So all of them are 0, or lower than before.
+        Epochs begin at 0 and never fall while a topic lives. So all of them are 0, or lower than before. Those that go
+        with a guessed leader are guessed, too.
         """
         known = self.topics.open.get((topic,))
         if known is None or {said.state.get("topic_id"), known["topic_id"]} != {None}:
+            return False
+        if any(map(is_guess, said.partitions.values())):
             return False
         is_all = all(epoch == 0 or epoch < before for before, epoch in self._epochs(topic, said))
         return is_all and self.has_fallen(topic, said)
@@ -163,6 +190,15 @@ class TopicLives:
                 self._show(topic, said, now, earlier if topic in self._state.missing else now)
         self._state.missing = {topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open}
 
+    def forget(self, now: Place) -> None:
+        """Let go of what partitions that the answer did not show are known for and that means nothing any more.
+
+        Topics that are missing may have ended before.
+        """
+        for key, row in list(self.partitions.open.items()):
+            if key[0] not in self._state.missing and any(row[name] is not None for name in self.nothing):
+                self.partitions.show(key, dict.fromkeys(_STATE), now, nothing=self.nothing)
+
     def _absent(self, answer: Answer, topic_filter: str | None) -> dict[str, str]:
         """The open topics that the answer does not show, and why."""
         said, known = answer.topics, self.topics.open
@@ -182,11 +218,21 @@ class TopicLives:
         if said.state["error_code"] == 0:
             self._end_partitions(topic, said.state["partition_count"] or 0, GONE, now)
         self._numbers[topic].update(said.partitions)
-        for number, state in said.partitions.items():
-            self.partitions.show((topic, number), state, now)
+        for number, told in said.partitions.items():
+            state, nothing = self._meant((topic, number), told)
+            self.partitions.show((topic, number), state, now, nothing=nothing)
         self._state.topic_digests.pop(topic, None)
         if said.digest is not None:
             self._state.topic_digests[topic] = said.digest
+
+    def _meant(self, key: Key, told: Row) -> tuple[Row, frozenset[str]]:
+        """What history keeps of a partition that an answer tells, and the columns that mean nothing."""
+        known, nothing = self.partitions.open.get(key), self.nothing
+        if is_guess(told):
+            told = told | {"leader": None, "leader_epoch": None}
+        elif self.has_flat_epochs and known and (known["leader"] is None or moves_in_epoch(told, known)):
+            nothing |= KINDS[WARPSTREAM].columns - {LEADER_EPOCH}
+        return told | dict.fromkeys(nothing), nothing
 
     def _end(self, topic: str, reason: str, place: Place) -> None:
         self.topics.end((topic,), reason, place)

@@ -17,6 +17,7 @@ from jobs.rules.silver.compare import first_rows
 from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Place
 from jobs.rules.takes import take
+from metadata_source.kinds import KINDS
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.large_rounds import FIRST, Rounds
@@ -119,7 +120,7 @@ def test_topics_whose_settings_change_and_their_highest_min_isr(
 
 def test_a_row_counts_for_all_that_it_stands_for() -> None:
     poll = Poll("p", START)
-    row = {"cluster_id": "id", "cluster": "c", "leader": 1, "replicas": [2, 1], "error_code": 0}
+    row = {"cluster_id": "id", "cluster": "c", "leader": 1, "replicas": [2, 1], "isr": [1, 2], "error_code": 0}
     poll.began[PARTITIONS] += [row | {TIMES: 5}, row]
     one, other = sorted(leader_balance([poll], []), key=lambda made: made["broker_id"])
     assert (one["leads"], one["preferred_for"], other["preferred_for"], other["led_elsewhere"]) == (6, 0, 6, 6)
@@ -140,7 +141,8 @@ def test_large_clusters_have_the_history_of_small_ones(first_seed: int, monkeypa
             if row["record"] == "poll" and row["outcome"] == "ok":
                 of_poll = (other["partitions"] or () for other in bronze if other["poll_id"] == row["poll_id"])
                 row["partition_count"] = max(sum(map(len, of_poll)), 3)
-        small, large = Rounds("c", "id-c"), Rounds("c", "id-c")
+        kind = chance.choice(["kafka", "kafka", *KINDS])
+        small, large = Rounds("c", "id-c", kind), Rounds("c", "id-c", kind)
         small.catch_up(bronze, 60)
         monkeypatch.setattr(takes, "PARTITIONS_A_PART", chance.choice([1, 2, 4]))
         cut = chance.randint(0, len(answers))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from metadata_source.kinds import KAFKA, KINDS
 from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
 from tests.support.histories import VERSIONS, VERSIONS_WITHOUT_IDS, Answer, RandomCluster
@@ -32,13 +33,15 @@ def claimed(answers: list[Answer]) -> str | None:
     return CLUSTER_ID if any(a.ok and a.cluster_id == CLUSTER_ID for a in answers) else None
 
 
-def folded(answers: list[Answer], cuts: list[int], *, narrowed: bool = False, repeats: int = 0) -> Lake:
+def folded(
+    answers: list[Answer], cuts: list[int], *, narrowed: bool = False, repeats: int = 0, kind: str = KAFKA
+) -> Lake:
     """The lake after rounds over the polls between cuts; each round also names `repeats` polls that were
     taken before.
     """
     bronze = bronze_rows(ALIAS, answers)
     ids = sorted(a.poll_id for a in answers)
-    lake = Lake(ALIAS, narrowed)
+    lake = Lake(ALIAS, narrowed, kind)
     for since, until in pairwise(sorted({0, *cuts, len(ids)})):
         so_far = [a for a in answers if a.poll_id in ids[:until]]
         lake.take(bronze, ids[max(0, since - repeats) : until], claimed(so_far))
@@ -77,7 +80,7 @@ def check_state(lake: Lake, answers: list[Answer]) -> None:
 
 
 def check_rows(lake: Lake, answers: list[Answer]) -> None:
-    expected = comparable(expected_rows(answers, ALIAS))
+    expected = comparable(expected_rows(answers, ALIAS, lake.kind))
     assert lake.rows.keys() == expected.keys()
     for table, rows in expected.items():
         assert lake.rows[table] == rows, table
@@ -108,6 +111,39 @@ def test_long_histories_cut_anywhere_make_the_rows_of_the_plain_rules(*, narrowe
     lake = folded(answers, cuts, narrowed=narrowed, repeats=chance.randint(0, 2))
     check_rows(lake, answers)
     check_state(lake, answers)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != KAFKA])
+@given(seed=st.integers(0, 2**32), narrowed=st.booleans())
+@settings(max_examples=examples(5), phases=[Phase.generate])
+def test_histories_of_other_kinds_cut_anywhere_make_the_rows_of_the_plain_rules(
+    *, kind: str, seed: int, narrowed: bool
+) -> None:
+    chance = random.Random(seed)
+    answers = RandomCluster(ALIAS, seed).answers(chance.randint(5, 30))
+    cuts = chance.sample(range(len(answers)), chance.choice([0, 1, 3, len(answers) - 1]))
+    check_rows(folded(answers, cuts, narrowed=narrowed, kind=kind), answers)
+
+
+@given(seed=st.integers(0, 2**32), other=st.sampled_from(list(KINDS)))
+@settings(max_examples=examples(10), phases=[Phase.generate])
+def test_a_kind_declared_later_means_the_same_whatever_the_fold_is_given(seed: int, other: str) -> None:
+    chance = random.Random(seed)
+    answers = RandomCluster(ALIAS, seed).answers(chance.randint(5, 30))
+    bronze, ids = bronze_rows(ALIAS, answers), sorted(a.poll_id for a in answers)
+    cut = chance.randrange(len(ids))
+    lakes = [Lake(ALIAS, narrowed=narrowed) for narrowed in (False, True)]
+    for lake in lakes:
+        lake.take(bronze, ids[:cut], claimed(answers[:cut]))
+        lake.kind = other
+        for poll_id in ids[cut:]:
+            lake.take(bronze, [poll_id], claimed(answers))
+    assert lakes[0].rows == lakes[1].rows
+    state = lakes[0].state
+    if state is not None and state.kind == other:
+        current = [row for row in lakes[0].tables["silver.partition_snapshots"].values() if row["valid_to"] is None]
+        there = [row for row in current if row["topic"] not in state.missing]
+        assert not [row for row in there for name in KINDS[other].columns if row[name] is not None]
 
 
 def seen_in(answers: list[Answer]) -> set[str]:
