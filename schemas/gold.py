@@ -278,8 +278,8 @@ LEADER_CHANGES = Table(
         Column(
             "unclean",
             "string",
-            "no | suspected | proven; null where it cannot be told: where the ISR means nothing, and with ELR where the "
-            "enrichment elr did not tell the eligible leaders of the state before.",
+            "no | suspected | proven; null where it cannot be told: where the ISR means nothing, and with ELR where "
+            "the enrichment elr did not tell the eligible leaders of the state before.",
         ),
         Column(
             "is_last_known_leader",
