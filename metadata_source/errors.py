@@ -1,5 +1,7 @@
 """What can go wrong, one class a kind, each message one clear line."""
 
+from typing import Any
+
 
 class ProtocolError(ValueError):
     """Bytes that are not the message they should be.
@@ -17,12 +19,17 @@ class ProtocolError(ValueError):
         self.offset = offset
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _protocol_error, (self.problem, self.message, self.version, self.path, self.offset)
+        places = {"message": self.message, "version": self.version, "path": self.path, "offset": self.offset}
+        return _protocol_error, (type(self), self.problem, places)
 
 
-def _protocol_error(problem: str, message: str, version: int, path: str, offset: int) -> ProtocolError:
+class TooSlowError(ProtocolError):
+    """Bytes whose reading took longer than they were given; they may be the message."""
+
+
+def _protocol_error(kind: type[ProtocolError], problem: str, places: dict[str, Any]) -> ProtocolError:
     """Rebuild an error on the other side of a pickle (Spark workers send errors that way)."""
-    return ProtocolError(problem, message=message, version=version, path=path, offset=offset)
+    return kind(problem, **places)
 
 
 class OptionsError(ValueError):

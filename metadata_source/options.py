@@ -272,8 +272,9 @@ OPTIONS: Final = (
     ),
     Option(
         "maxResponseBytes",
-        "The largest answer to accept; 100,000 partitions are 4.3 MB.",
-        default="104857600",
+        "The largest answer to accept. A worker holds an answer of each cluster in memory, whoever sent it. 100,000 "
+        "partitions are 4.3 MB, so the default has room for 390,000; 1,000,000 are 43 MB.",
+        default="16777216",
         per_cluster=True,
     ),
 )

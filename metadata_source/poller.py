@@ -35,6 +35,7 @@ from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
 from metadata_source.transport import Address, error_name, format_address
+from metadata_source.waiting import read_by
 from metadata_source.witnesses import Inquiry, Known, Witness
 
 if TYPE_CHECKING:
@@ -509,9 +510,9 @@ class Poller:
             self._place.enter_context(self._decoders)
             self._holds_place = True
         try:
-            metadata = decode_response(answer.body, version)
+            metadata = decode_response(answer.body, version, deadline=read_by(deadline))
         except ProtocolError as error:
-            return replace(poll, error_kind="protocol", error=f"{where}: {error}")
+            return replace(poll, error_kind=questions.kind_of(error), error=f"{where}: {error}")
         return replace(
             poll,
             cluster_id=metadata.cluster_id,
@@ -616,7 +617,7 @@ def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll) -> Poll:
     Raises PollError for an answer that says nothing about the cluster's state.
     """
     if poll.metadata is None:
-        raise PollError("protocol", poll.error or "")
+        raise PollError(poll.error_kind or "protocol", poll.error or "")
     metadata, where = poll.metadata, poll.broker
     if metadata.error_code:
         kind = "authorization" if metadata.error_code in _AUTHORIZATION else "broker_error"

@@ -20,12 +20,13 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchRequest
 
-from metadata_source.errors import PollError, ProtocolError
+from metadata_source.errors import PollError, ProtocolError, TooSlowError
 from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
 from metadata_source.protocol.spec import METADATA_REQUEST
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.transport import error_name, format_address
+from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -113,9 +114,9 @@ class TableQuestion:
             deadline=deadline,
         )
         try:
-            return read_values(answer.body, self.response, version)
+            return read_values(answer.body, self.response, version, deadline=read_by(deadline))
         except ProtocolError as error:
-            raise PollError("protocol", f"{format_address(connection.address)}: {error}") from None
+            raise PollError(kind_of(error), f"{format_address(connection.address)}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +159,9 @@ class TopicQuestion:
             deadline=deadline,
         )
         try:
-            metadata = decode_response(answer.body, version)
+            metadata = decode_response(answer.body, version, deadline=read_by(deadline))
         except ProtocolError as error:
-            raise PollError("protocol", f"{format_address(connection.address)}: {error}") from None
+            raise PollError(kind_of(error), f"{format_address(connection.address)}: {error}") from None
         topics, partitions = (
             table.filter(pc.equal(table["topic"], self.topic)) for table in (metadata.topics, metadata.partitions)
         )
@@ -183,6 +184,11 @@ def version(connection: Connection, question: AnyQuestion) -> int:
         where = format_address(connection.address)
         raise PollError("unsupported_version", f"{where}: this broker's version has no {question.name} for it")
     return min(last, highest)
+
+
+def kind_of(error: ProtocolError) -> str:
+    """Return PollError's word for an answer that was not read."""
+    return "timeout" if isinstance(error, TooSlowError) else "protocol"
 
 
 def check(code: int) -> None:

@@ -9,6 +9,7 @@ nothing.
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import ssl
 import struct
@@ -20,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import kafka.errors
 from kafka.net.connection import KafkaConnection
+from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.sasl.scram import SaslMechanismScram
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -47,6 +50,11 @@ for _name in ("kafka.net", "kafka.protocol"):
 _RECEIVE_BYTES: Final = 64 * 1024
 _TURN_BYTES: Final = 1024 * 1024
 _MOST_SHOWN: Final = 500
+"""Characters of a broker's own text, which may be of any length."""
+_SCRAM_ITERATIONS: Final = range(4_096, 1_000_001)
+"""RFC 5802, 5.1, and RFC 7677, 4, name the least, and so does Kafka: fewer make a password easy to guess for who
+pretends to be a broker. The most is the library's: a second or so of work.
+"""
 _ELSEWHERE: Final = frozenset({"unreachable", "timeout"})
 """What another of a host's addresses may do better."""
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
@@ -263,17 +271,13 @@ class Connection:
         return format_address(self.address)
 
     def _error(self, error: BaseException) -> PollError:
-        """Say in our words what the library's error means; of a broker's own text, which may be of any length, the
-        begin.
-        """
+        """Say in our words what the library's error means."""
         kind, problem = self._explain(error)
-        line = printable(" ".join(problem.split()))
-        shown = line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]} ..."
-        return PollError(kind, f"{self._where}: {shown}")
+        return PollError(kind, f"{self._where}: {printable(' '.join(problem.split()))}")
 
     def _explain(self, error: BaseException) -> tuple[str, str]:
         cause = error.args[0] if isinstance(error, kafka.errors.KafkaConnectionError) and error.args else error
-        text = str(error.args[0]) if error.args else type(error).__name__
+        text = _begin(str(error.args[0])) if error.args else type(error).__name__
         match cause:
             case ssl.SSLError():
                 return "tls", _explain_tls(cause, self._cluster.ssl_certificate_location)
@@ -366,6 +370,10 @@ def _explain_tls(error: ssl.SSLError, certificate: str | None) -> str:
     return f"the broker refused the client's certificate {certificate}: {alert} (kafka.ssl.certificate.location)"
 
 
+def _begin(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
+
+
 def _explain_connection(text: str) -> str:
     if text == "socket disconnected":
         return "the broker closed the connection (as a listener with other security does)"
@@ -399,6 +407,25 @@ def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
 
 def _reason(error: OSError) -> str:
     return (getattr(error, "reason", None) or error.strerror or type(error).__name__).lower().replace("_", " ")
+
+
+class _Scram(SaslMechanismScram):  # type: ignore[misc]
+    """Answers a broker that asks for a sensible number of iterations."""
+
+    def receive(self, auth_bytes: bytes) -> bool:
+        if self._state == 0:
+            told = re.search(rb"(?:^|,)i=([0-9]{1,9})(?:,|\Z)", auth_bytes)
+            if told is None or int(told[1]) not in _SCRAM_ITERATIONS:
+                raise kafka.errors.KafkaProtocolError(
+                    f"SCRAM wants {_SCRAM_ITERATIONS[0]:,} to {_SCRAM_ITERATIONS[-1]:,} iterations (RFC 5802, RFC "
+                    "7677), and the broker does not say so many"
+                )
+        done: bool = super().receive(auth_bytes)
+        return done
+
+
+for _name in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+    register_sasl_mechanism(_name, _Scram, overwrite=True)
 
 
 class _Provided(AbstractTokenProvider):  # type: ignore[misc]

@@ -5,16 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+_READING_S: Final = 1.0
 
 
 class TooLateError(Exception):
     """The call has not ended by its deadline."""
+
+
+def read_by(deadline: float) -> float:
+    """Return until when an answer may be read that came by `deadline` (both of `time.monotonic`): one that came late
+    has a second.
+    """
+    return max(deadline, time.monotonic() + _READING_S)
 
 
 def by_deadline(call: Callable[[], T], deadline: float, what: str) -> T:

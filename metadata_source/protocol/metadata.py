@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,18 +105,19 @@ def encode_request(version: int, topics: Sequence[str] | None = None) -> bytes:
     )
 
 
-def decode_response(body: bytes, version: int) -> ClusterMetadata:
+def decode_response(body: bytes, version: int, *, deadline: float = math.inf) -> ClusterMetadata:
     """Return what a MetadataResponse says. `body` is without size and response header.
 
-    Raises ProtocolError for bytes that are not such a response, ValueError for a version that does not exist.
+    Raises ProtocolError for bytes that are not such a response, TooSlowError for one of unusual shape that is not read
+    by `deadline` (of `time.monotonic`), ValueError for a version that does not exist.
     """
-    columns = _read_fast(body, version) if len(body) >= _LARGE else None
-    return _cluster_metadata(columns or Reader(body, METADATA_RESPONSE, version).read_message())
+    columns = _read_fast(body, version, deadline) if len(body) >= _LARGE else None
+    return _cluster_metadata(columns or Reader(body, METADATA_RESPONSE, version, deadline=deadline).read_message())
 
 
-def _read_fast(body: bytes, version: int) -> Columns | None:
+def _read_fast(body: bytes, version: int, deadline: float = math.inf) -> Columns | None:
     """Return the columns of a response whose topics are of the usual shape, else None."""
-    reader = Reader(body, METADATA_RESPONSE, version)
+    reader = Reader(body, METADATA_RESPONSE, version, deadline=deadline)
     for each in METADATA_RESPONSE.body.in_version(version):
         if each.name == "topics":
             count = reader.read_count(each)

@@ -6,6 +6,7 @@ For messages that are small or have structs within structs; large ones of one sh
 from __future__ import annotations
 
 import base64
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -14,15 +15,22 @@ from metadata_source.protocol.wire import NULL, Cursor
 
 
 def read_values(
-    body: bytes, message: Message, version: int, *, start: int = 0, may_go_on: bool = False
+    body: bytes,
+    message: Message,
+    version: int,
+    *,
+    start: int = 0,
+    may_go_on: bool = False,
+    deadline: float = math.inf,
 ) -> dict[str, Any]:
     """Return what a body says, as `write_message` takes it: values by field name, structs as mappings, arrays as lists.
 
     Fields that the version lacks are None, tagged fields that are absent their default; none of it is to be changed.
     UUIDs are 16 bytes. The message begins at byte `start`; bytes after it are refused unless it `may_go_on`.
-    Raises ProtocolError for bytes that are not such a message, ValueError for a version that does not exist.
+    Raises ProtocolError for bytes that are not such a message, TooSlowError at the `deadline` (of `time.monotonic`),
+    ValueError for a version that does not exist.
     """
-    reader = _ValueReader(body, message, version, start)
+    reader = _ValueReader(body, message, version, start, deadline)
     values = reader.read_struct(message.body)
     if not may_go_on:
         reader.refuse_rest()
@@ -67,7 +75,7 @@ class _ValueReader(Cursor):
             return list(self._read_primitives(kind.of, count))
         entries = []
         self._path.append(0)
-        for index in range(count):
+        for index in self._entries(count):
             self._path[-1] = index
             entries.append(self.read_struct(kind.of))
         self._path.pop()
@@ -75,7 +83,7 @@ class _ValueReader(Cursor):
 
     def _read_tagged_fields(self, struct: Struct, values: dict[str, Any]) -> None:
         self._path.append("tagged_fields")
-        for _ in range(self._read_tag_count()):
+        for _ in self._entries(self._read_tag_count()):
             start = self.position
             tag, size = self._read_tag()
             end = self.position + size

@@ -17,13 +17,15 @@ tagged fields of another size than they say.
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from metadata_source.errors import ProtocolError
+from metadata_source.errors import ProtocolError, TooSlowError
 from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
 
 #  Columns by the field's path without indices (``topics.partitions.leader_id``). An array's own column holds its
@@ -57,6 +59,7 @@ _INT_TYPECODES = {
 _TYPECODES = _INT_TYPECODES | {Primitive.BOOL: "b"}
 _LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
 _SHOWN_BYTES = 16
+_ENTRIES_UNTIMED = 256
 
 
 @lru_cache(maxsize=256)
@@ -99,16 +102,18 @@ class Cursor:
     """Goes through one body, which is untrusted: each length is checked against the bytes left before anything is made
     of it.
 
-    It begins at byte `start`; what stands before is not of the message, but offsets count it.
+    It begins at byte `start`; what stands before is not of the message, but offsets count it. At `deadline` (of
+    `time.monotonic`) it raises TooSlowError: a megabyte takes half a second and more.
     """
 
-    def __init__(self, body: bytes, message: Message, version: int, start: int = 0) -> None:
+    def __init__(self, body: bytes, message: Message, version: int, start: int = 0, deadline: float = math.inf) -> None:
         check_version(message, version)
         self.body = body
         self.message = message
         self.version = version
         self.flexible = message.flexible(version)
         self.position = start
+        self._deadline = deadline
         self._path: list[str | int] = []
 
     def refuse_rest(self) -> None:
@@ -133,11 +138,21 @@ class Cursor:
         """Read the entries of an array: into an array of integers where they are that, else into a list."""
         typecode = _INT_TYPECODES.get(kind)
         if typecode is None:
-            return [self._read_primitive(kind, nullable=False) for _ in range(count)]
+            return [self._read_primitive(kind, nullable=False) for _ in self._entries(count)]
         values = array(typecode, self._take(FIXED_BYTES[kind] * max(count, 0)))
         if sys.byteorder == "little":
             values.byteswap()
         return values
+
+    def _entries(self, count: int) -> Iterator[int]:
+        """Yield the indices of so many entries, for as long as there is time."""
+        for index in range(count):
+            if not index % _ENTRIES_UNTIMED and time.monotonic() > self._deadline:
+                at = f"{self._left()} of {len(self.body)} bytes are left when its time is over"
+                raise TooSlowError(
+                    at, message=self.message.name, version=self.version, path=self._path_text(), offset=self.position
+                )
+            yield index
 
     def _read_count(self, kind: Array, *, nullable: bool) -> int:
         start = self.position
@@ -255,8 +270,15 @@ class Reader(Cursor):
     entries of arrays.
     """
 
-    def __init__(self, body: bytes, message: Message, version: int, on_value: OnValue | None = None) -> None:
-        super().__init__(body, message, version)
+    def __init__(
+        self,
+        body: bytes,
+        message: Message,
+        version: int,
+        on_value: OnValue | None = None,
+        deadline: float = math.inf,
+    ) -> None:
+        super().__init__(body, message, version, deadline=deadline)
         self.columns: Columns = {}
         self._on_value = on_value
 
@@ -316,7 +338,7 @@ class Reader(Cursor):
             return
         self._tell(start, range(count))
         self._path.append(0)
-        for index in range(count):
+        for index in self._entries(count):
             self._path[-1] = index
             self._read_struct(kind.of, key)
         self._path.pop()
@@ -331,7 +353,7 @@ class Reader(Cursor):
         start = self.position
         count = self._read_tag_count()
         self._tell(start, count)
-        for _ in range(count):
+        for _ in self._entries(count):
             _, size = self._read_tag()
             self.position += size
         self._path.pop()

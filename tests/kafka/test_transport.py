@@ -230,7 +230,7 @@ def garbled(body: bytes) -> Callable[[socket.socket], None]:
 @pytest.mark.parametrize(
     ("behaviour", "kind", "said"),
     [
-        (flood, "too_large", "an answer of 1073741824 bytes is larger than maxResponseBytes (104857600)"),
+        (flood, "too_large", "an answer of 1073741824 bytes is larger than maxResponseBytes (16777216)"),
         (
             lambda client: client.sendall(b"HTTP/1.1 400 Bad"),
             "protocol",

@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import random
+import time
 import tracemalloc
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.bodies import metadata_response
-from metadata_source.errors import ProtocolError
+from metadata_source.errors import ProtocolError, TooSlowError
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import Reader, write_message
@@ -139,6 +140,29 @@ def most_memory(body: bytes, version: int) -> int:
 def test_memory_stays_in_proportion_to_the_body(body: bytes, version: int) -> None:
     assert outcome(body, version) is not None
     assert most_memory(body, version) < MEMORY_PER_BYTE * len(body) + MEMORY_ALWAYS
+
+
+def slow_bodies() -> Iterator[tuple[str, bytes, str]]:
+    """Bodies of v12 that only the exact reader reads, for seconds: an epoch that is too large ends the fast way."""
+    large, empty = cluster(60, 500), cluster(0, 0)
+    large["topics"][0]["partitions"][0]["leader_epoch"] = 1 << 24
+    odd = write_message(METADATA_RESPONSE, 12, empty)
+    yield "partitions", write_message(METADATA_RESPONSE, 12, large), "topics["
+    yield "tags", odd[:-1] + b"\x80\x80\x40" + b"\0\0" * (1 << 20), "tagged_fields"
+
+
+@pytest.mark.parametrize(("body", "path"), [pytest.param(b, path, id=name) for name, b, path in slow_bodies()])
+def test_the_exact_reader_ends_when_its_time_is_over(body: bytes, path: str) -> None:
+    begin = time.monotonic()
+    decode_response(body, 12)
+    whole = time.monotonic() - begin
+    assert whole > 0.2, "slow enough to see the difference"
+    begin = time.monotonic()
+    with pytest.raises(TooSlowError, match=r"bytes are left when its time is over") as error:
+        decode_response(body, 12, deadline=begin + 0.05)
+    assert time.monotonic() - begin < whole / 2
+    assert error.value.path.startswith(path)
+    assert isinstance(pickle.loads(pickle.dumps(error.value)), TooSlowError)  # noqa: S301
 
 
 @pytest.mark.parametrize("shrunk", [0.0, 0.5])

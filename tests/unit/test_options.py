@@ -45,7 +45,7 @@ def test_defaults():
     assert (cluster.alias, cluster.bootstrap_servers) == ("default", (("one", 9092),))
     assert (cluster.security_protocol, cluster.max_response_bytes, cluster.metadata_version) == (
         "PLAINTEXT",
-        104857600,
+        16777216,
         None,
     )
     assert (options.entity, options.poll_interval_ms, options.polls_per_batch) == ("polls", 30_000, 1)
