@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import OptionsError
-from metadata_source.options import resolve_secret
+from metadata_source.references import resolve_secret
 
 if TYPE_CHECKING:
     from metadata_source.options import Cluster

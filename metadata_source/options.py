@@ -1,18 +1,17 @@
 """The options of a read: strings in, checked and typed out. A table a format says what each option is, and the README
 prints it.
 
-Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a connection is made.
+Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a connection is made
+(`metadata_source.references`).
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -900,25 +899,3 @@ def whole_name(pattern: str) -> str:
 
 
 _REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\0\n]+")
-
-
-def resolve_secret(name: str, reference: str) -> str:
-    """Return the secret that a reference of option `name` stands for, on this machine.
-
-    A file's last line break is not part of it. Raises OptionsError, never with the secret.
-    """
-    scheme, _, target = reference.partition(":")
-    if scheme == "env":
-        secret = os.environ.get(target)
-        if not secret:
-            raise OptionsError(f"{name}: the environment variable {target} is not set where the connection is made")
-        return secret
-    try:
-        secret = Path(target).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise OptionsError(f"{name}: {target}: {reason}") from None
-    secret = secret.removesuffix("\n").removesuffix("\r")
-    if not secret:
-        raise OptionsError(f"{name}: {target}: empty")
-    return secret

@@ -23,7 +23,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.options import resolve_secret
+from metadata_source.references import resolve_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable

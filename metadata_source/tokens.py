@@ -22,7 +22,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 
 from metadata_source.errors import OptionsError, TokenError
 from metadata_source.jaas import jaas_options
-from metadata_source.options import resolve_secret
+from metadata_source.references import resolve_secret
 from metadata_source.waiting import TooLateError, by_deadline
 
 if TYPE_CHECKING:

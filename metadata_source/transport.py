@@ -31,7 +31,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from metadata_source import tokens
 from metadata_source.credentials import credentials
 from metadata_source.errors import OptionsError, PollError, TokenError
-from metadata_source.options import resolve_secret
+from metadata_source.references import resolve_secret
 from metadata_source.text import printable
 from metadata_source.waiting import TooLateError, by_deadline
 

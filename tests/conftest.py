@@ -14,6 +14,9 @@ import tests.support.examples  # noqa: F401 - registers the profiles
 # Far from UTC, where the sessions are: a time that lost its zone on the way shows.
 os.environ["TZ"] = "Asia/Tokyo"
 time.tzset()
+# Secrets of tests have names and places of many kinds; tests/unit/test_references.py holds what may be read unless it
+# is said. Workers of Spark have the environment that its JVM was started in.
+os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIABLES": "*"}
 settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from metadata_source import tokens
 from metadata_source.credentials import credentials
 from metadata_source.errors import GroupLogError, OptionsError, TokenError
-from metadata_source.options import resolve_secret
+from metadata_source.references import resolve_secret
 from metadata_source.transport import format_address
 
 if TYPE_CHECKING:

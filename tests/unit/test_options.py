@@ -15,8 +15,8 @@ from metadata_source.options import (
     duration_ms,
     markdown_table,
     parse,
-    resolve_secret,
 )
+from metadata_source.references import resolve_secret
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
 SASL = BOOTSTRAP | {

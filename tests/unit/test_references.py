@@ -1,0 +1,88 @@
+"""Which files and variables a reference may name: those that the machine's operator allows, wherever links lead."""
+
+from pathlib import Path
+
+import pytest
+
+from metadata_source import references
+from metadata_source.errors import OptionsError
+from metadata_source.references import FOLDERS, PREFIXES, resolve_secret
+
+NAME = "kafka.sasl.password"
+
+
+@pytest.fixture(autouse=True)
+def defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDERS, raising=False)
+    monkeypatch.delenv(PREFIXES, raising=False)
+
+
+def refused(reference: str) -> str:
+    with pytest.raises(OptionsError) as caught:
+        resolve_secret(NAME, reference)
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    return caught.value.problem
+
+
+def test_variables_begin_with_kafka_unless_the_operator_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAFKA_PASSWORD", "AWS_SECRET_ACCESS_KEY", "MY_KAFKA_PASSWORD"):
+        monkeypatch.setenv(name, "s3cret")
+    assert resolve_secret(NAME, "env:KAFKA_PASSWORD") == "s3cret"
+    assert refused("env:AWS_SECRET_ACCESS_KEY") == (
+        f"{NAME}: the environment variable AWS_SECRET_ACCESS_KEY may not be read, its name does not begin with KAFKA_: "
+        "rename it, or set KAFKA_METADATA_SECRET_VARIABLES where the connection is made to what names may begin with"
+    )
+    monkeypatch.setenv(PREFIXES, "MY_KAFKA_,HIS_")
+    assert resolve_secret(NAME, "env:MY_KAFKA_PASSWORD") == "s3cret"
+    assert "does not begin with MY_KAFKA_ or HIS_:" in refused("env:KAFKA_PASSWORD")
+    monkeypatch.setenv(PREFIXES, "")
+    refused("env:KAFKA_PASSWORD")
+    monkeypatch.setenv(PREFIXES, "*")
+    assert resolve_secret(NAME, "env:AWS_SECRET_ACCESS_KEY") == "s3cret"
+
+
+def test_whether_a_variable_that_may_not_be_read_is_set_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refused("env:PASSWORD")
+    monkeypatch.setenv("PASSWORD", "s3cret")
+    assert refused("env:PASSWORD") == said
+
+
+def test_the_default_folders_are_those_of_the_documents() -> None:
+    root = Path(__file__).resolve().parents[2]
+    documented = (root / "README.md").read_text() + (root / "conf" / "example.yaml").read_text()
+    assert all(f"file:{folder}/" in documented for folder in references.DEFAULT_FOLDERS.split(":"))
+    assert refused("file:/etc/passwd") == (
+        f"{NAME}: /etc/passwd may not be read, it is not in /etc/kafka or /etc/kafka-metadata-history: move it, or set "
+        "KAFKA_METADATA_SECRET_FILES where the connection is made to the folders of secrets"
+    )
+    assert "No such file" in refused("file:/etc/kafka/none-of-these")
+
+
+def test_files_are_in_a_folder_that_is_allowed_however_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed, other, elsewhere = (tmp_path / name for name in ("allowed", "allowed-not", "elsewhere"))
+    for folder in (allowed, other, elsewhere):
+        folder.mkdir()
+        (folder / "password").write_text("s3cret\n")
+    monkeypatch.setenv(FOLDERS, f"{tmp_path}/nothing:{allowed}")
+    assert resolve_secret(NAME, f"file:{allowed}/password") == "s3cret"
+    # As Kubernetes mounts secrets.
+    (allowed / "..data").symlink_to(allowed)
+    (allowed / "linked").symlink_to("..data/password")
+    assert resolve_secret(NAME, f"file:{allowed}/linked") == "s3cret"
+    (allowed / "out").symlink_to(other / "password")
+    (allowed / "round").symlink_to(allowed / "round")
+    for path in (f"{other}/password", f"{allowed}/../elsewhere/password", f"{allowed}/out", "/proc/self/environ"):
+        assert "may not be read, it is not in" in refused(f"file:{path}")
+    refused(f"file:{allowed}/round")
+    (tmp_path / "link-to-allowed").symlink_to(allowed)
+    monkeypatch.setenv(FOLDERS, f"{tmp_path}/link-to-allowed")
+    assert resolve_secret(NAME, f"file:{allowed}/password") == "s3cret"
+
+
+def test_whether_a_file_that_may_not_be_read_is_there_is_not_said(tmp_path: Path) -> None:
+    said = refused(f"file:{tmp_path}/password")
+    (tmp_path / "password").write_text("s3cret")
+    assert refused(f"file:{tmp_path}/password") == said
