@@ -1,9 +1,10 @@
 """Answers of brokers as images of a cluster: the topics that a filter covers, how two differ, and which is older.
 
 A broker answers from an image of the metadata log. A broker that is cut off from the controllers answers from an image
-that has stopped. Leader epochs never fall (KIP-101), so of two images the one with lower epochs is older. A change of
-the ISR alone raises no epoch from metadata.version 3.6-IV0 on; then the list of brokers tells: the controllers fence a
-broker that they do not hear from, and no newer image lists a fenced broker.
+that has stopped. Leader epochs never fall (KIP-101), so of two images the one with lower epochs is older, unless a
+topic without an id was made again. A change of the ISR alone raises no epoch from metadata.version 3.6-IV0 on; then the
+list of brokers tells: the controllers fence a broker that they do not hear from, and no newer image lists a fenced
+broker.
 """
 
 from __future__ import annotations
@@ -110,10 +111,14 @@ def difference(one: ClusterMetadata, one_id: int | None, other: ClusterMetadata,
     alone = len(keys) + len(other_keys) - 2 * len(here)
     partitions = int(np.count_nonzero(digests[here] != other_digests[there])) + alone
     listed, other_listed = _listed(one), _listed(other)
+    is_out, is_other_out = one_id in listed - other_listed, other_id in other_listed - listed
+    by_list = None if is_out == is_other_out else Age.OLDER if is_out else Age.NEWER
     if lower or higher:
         age = Age.UNCLEAR if lower and higher else Age.OLDER if lower else Age.NEWER
-    elif (is_out := one_id in listed - other_listed) != (other_id in other_listed - listed):
-        age = Age.OLDER if is_out else Age.NEWER
+        if by_list not in (None, age) and not _have_ids(one, other):
+            age = Age.UNCLEAR  # A topic that was made again has lower epochs.
+    elif by_list is not None:
+        age = by_list
     elif Image.of(one).news(Image.of(other)) is not None:
         age = Age.UNCLEAR
     else:
@@ -145,9 +150,7 @@ def with_topics(metadata: ClusterMetadata, mask: pa.Array | pa.ChunkedArray) -> 
 
 def _keys(*answers: ClusterMetadata) -> list[npt.NDArray[np.int64]]:
     """A number for each partition, the same in each of the answers."""
-    columns = ["topic", "topic_id"]
-    if any(answer.topics["topic_id"].null_count for answer in answers):
-        columns = ["topic"]  # an older version of one of the brokers tells no ids
+    columns = ["topic", "topic_id"] if _have_ids(*answers) else ["topic"]
     names = [pc.binary_join_element_wise(*(answer.topics[name] for name in columns), " ") for answer in answers]
     known = pc.unique(pa.chunked_array([chunk for each in names for chunk in each.chunks], pa.string()))
     keys = []
@@ -156,6 +159,11 @@ def _keys(*answers: ClusterMetadata) -> list[npt.NDArray[np.int64]]:
         of_partition = np.repeat(topics, answer.topics["partition_count"].to_numpy())
         keys.append(of_partition << 32 | answer.partitions["partition"].to_numpy().astype(np.int64))
     return keys
+
+
+def _have_ids(*answers: ClusterMetadata) -> bool:
+    """Whether all topics have ids; they lack them where one of the brokers answers in an older version."""
+    return not any(answer.topics["topic_id"].null_count for answer in answers)
 
 
 def _epochs(answer: ClusterMetadata) -> npt.NDArray[np.int64]:

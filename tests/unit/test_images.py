@@ -41,10 +41,24 @@ def test_a_topic_that_was_made_again_tells_no_age() -> None:
     assert difference(BEFORE, 0, again, 1) == Difference(Age.UNCLEAR, 4, 0)
 
 
+def without_ids(topics: pa.Table) -> pa.Table:
+    return topics.set_column(1, "topic_id", pa.nulls(len(topics), pa.string()))
+
+
 def test_a_version_that_tells_no_ids_is_compared_by_names() -> None:
-    without = replace(BEFORE, topics=BEFORE.topics.set_column(1, "topic_id", pa.nulls(2, pa.string())))
+    without = replace(BEFORE, topics=without_ids(BEFORE.topics))
     moved = made(orders=[(6, (0, 1, 2)), (3, (1, 2))], audit=[(0, (2,))])
     assert difference(without, 0, moved, 1).age is Age.OLDER
+
+
+def test_without_ids_a_broker_that_is_fenced_may_show_the_higher_epochs_of_a_topic_that_was_made_again() -> None:
+    again = made((1, 2), orders=[(0, (0, 1, 2)), (0, (1, 2))], audit=[(0, (2,))])
+    assert difference(BEFORE, 0, again, 1).age is Age.NEWER, "the same ids: epochs never fall"
+    before, again = (replace(each, topics=without_ids(each.topics)) for each in (BEFORE, again))
+    assert difference(before, 0, again, 1).age is Age.UNCLEAR
+    assert difference(again, 1, before, 0).age is Age.UNCLEAR
+    moved = made((1, 2), orders=[(6, (1, 2)), (3, (1, 2))], audit=[(0, (2,))])
+    assert difference(before, 0, replace(moved, topics=without_ids(moved.topics)), 1).age is Age.OLDER
 
 
 def test_epochs_that_are_not_told_tell_nothing() -> None:

@@ -351,6 +351,26 @@ def test_a_broker_is_behind_since_what_it_lacks_was_seen(older, newer, since):
     assert known.since(*answers) == at(since)
 
 
+def test_without_ids_an_old_image_of_a_topic_that_was_made_again_is_put_aside(brokers):
+    """It shows the higher epochs; but nobody lists its broker, and two brokers show the same."""
+
+    def without_ids(image: ClusterMetadata) -> ClusterMetadata:
+        return replace(image, topics=image.topics.set_column(1, "topic_id", pa.nulls(len(image.topics), pa.string())))
+
+    each, again = of_cluster(), without_ids(made((0, 1), orders=[(0, (0, 1)), (0, (0, 1))]))
+    brokers.set(without_ids(WHOLE))
+    polls(each, 3)
+    brokers.set(again, 0, 1)  # broker 2 is cut off
+    found = set()
+    for _ in range(6):
+        each._memory.avoided.clear()
+        poll = each.poll()
+        if poll.image != Image.of(again):
+            assert poll.broker_id == 2, "nobody else was asked since"
+        found |= {told.broker_id for told in poll.witnesses if told.is_behind}
+    assert (poll.image, found) == (Image.of(again), {2})
+
+
 def test_the_broker_that_said_nothing_had_changed_is_found_to_be_behind(brokers):
     each = of_cluster()
     while each.poll().broker_id != 2:
