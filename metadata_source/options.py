@@ -260,8 +260,8 @@ OPTIONS: Final = (
     ),
     Option(
         "enrichTimeout",
-        "Bounds all questions of `enrich` after one poll of one cluster; `groups` gets half of it. At most half of "
-        "`pollInterval`, so that no poll has to wait. Rows of the other clusters wait for the same commit.",
+        "Bounds all questions of `enrich` after one poll of one cluster; `groups` gets half of what is left. At most "
+        "half of `pollInterval`, so that no poll has to wait. Rows of the other clusters wait for the same commit.",
         default="5s, or `requestTimeout` where that is less",
     ),
     Option(
