@@ -10,7 +10,6 @@ from metadata_source.transport import Address, Connection, tls_context
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Collection
 
     from metadata_source.options import Cluster
 
@@ -55,14 +54,10 @@ class Connections:
         if connection is not None:
             connection.close()
 
-    def drop_others(self, addresses: Collection[Address]) -> None:
-        """Close the connections to all other addresses."""
-        for address in [each for each in self._kept if each not in addresses]:
-            self.drop(address)
-
     def close(self) -> None:
         """Close all connections. More can be made afterwards."""
-        self.drop_others(())
+        for address in list(self._kept):
+            self.drop(address)
 
     def _tls(self) -> ssl.SSLContext | None:
         """Return the TLS settings. Reading the authorities of the system takes as long as a handshake."""

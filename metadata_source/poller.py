@@ -273,8 +273,6 @@ class Poller:
         memory.answered = self._answered = place
         if newest.image is not None and (known is None or known.image.news(newest.image) is not None):
             memory.known = Known(newest.image, newest.received_at)
-        # Those that are listed no more are asked for a while yet.
-        self._connections.drop_others({*self._cluster.bootstrap_servers, *memory.learnt, *memory.former, place})
         return replace(newest, witnesses=tuple(witnesses))
 
     def _ask_witness(

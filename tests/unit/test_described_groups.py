@@ -82,6 +82,7 @@ def test_messages_are_those_of_kafka_python(api: Api, version: int) -> None:
 
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
+NOT_COORDINATOR = 16
 
 # --- a cluster that answers ---
 
@@ -402,6 +403,14 @@ def test_a_group_that_cannot_be_described_is_never_dead():
     }
     assert {group["state"] for group in described.values()} == {"Stable"}
     assert not any("members" in group for group in described.values())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_group_that_moves_is_told_by_whoever_describes_it(turned: bool):
+    has_it = Node({0: 1}, [listed("a")], {"a": entry("a", "Empty")})
+    had_it = Node({1: 1}, [listed("a")], {"a": entry("a", "", NOT_COORDINATOR)})
+    described = groups(Cluster(*((has_it, had_it) if turned else (had_it, has_it))))
+    assert (described["a"]["state"], "error" in described["a"]) == ("Empty", False)
 
 
 def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
