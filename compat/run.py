@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from compat import compare, model
-from compat.compare import Compared, PollSeen, TopicEnd, Window
+from compat.compare import ClusterSeen, Compared, PollSeen, TopicEnd, Window
 from compat.model import Incident
 from compat.play import PROPERTIES, Say, play, prepared
 from compat.script import BROKERS, LOG_PARTITIONS
@@ -66,6 +66,7 @@ def _compared(
 ) -> Iterable[Compared]:
     steps = [window.expected for window in windows]
     yield compare.compare_polls(windows, _polls(spark, where), _KINDS)
+    yield compare.compare_kind(lake.rows_of(spark, where, silver.CLUSTER_SNAPSHOTS, ClusterSeen))
     yield compare.compare_leaders(windows, lake.rows_of(spark, where, gold.LEADER_CHANGES, LeaderChange))
     changes = lake.rows_of(spark, where, gold.ISR_CHANGES, IsrChange)
     yield compare.compare_isr(version, windows, changes)

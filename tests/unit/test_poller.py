@@ -242,6 +242,15 @@ def test_what_did_not_change_is_asked_of_nobody_else(brokers):
     assert len(brokers.asked) == 5
 
 
+def test_where_each_broker_names_leaders_of_its_own_nobody_else_is_asked(brokers):
+    each = poller(",".join(f"{host}:{port}" for host, port in LEARNT[:3]), kind="warpstream")
+    for number in range(3):
+        brokers.set(made(orders=[(0, (number,)), (0, (number,))]), number)
+    (first, told), *later = polls(each, 4)
+    assert [told, *later] == [[], *(((first + n) % 3, []) for n in (1, 2, 3))]
+    assert len(brokers.asked) == 4
+
+
 def test_news_are_checked_with_the_broker_that_answered_before_and_about_them_alone(brokers):
     each = of_cluster()
     ((first, _),) = polls(each, 1)
