@@ -189,11 +189,11 @@ def _reassigned(replicas: tuple[int, ...], state: State, version: Version) -> tu
     The new one comes into the ISR and leads within a moment: polls seldom see it in sync before it leads. With
     ZooKeeper the epoch rises by more than one, so that another election between two polls cannot be excluded.
     """
-    unseen = None if version.has_elr else "suspected"
+    unseen = {None} if version.has_elr else {"suspected", None} if version.zookeeper else {"suspected"}
     leader = state.leader if state.leader in replicas else replicas[0]
     move = None
     if leader != state.leader:
-        move = Move(state.leader, leader, "reassignment", version.zookeeper, frozenset({"no", unseen}))
+        move = Move(state.leader, leader, "reassignment", version.zookeeper, frozenset({"no", *unseen}))
     changes = {(replica, "joined", None) for replica in set(replicas) - state.isr}
     changes |= {(replica, "left", "reassignment") for replica in state.isr - set(replicas)}
     after = replace(state, replicas=replicas, leader=leader, isr=frozenset(replicas))

@@ -270,7 +270,9 @@ def _judge_reason(
     score.decided += None not in reasons
     if row.reason == ISR_SHRINK and transitions:
         score.misjudged.append(f"{row} holds {len(transitions)}")
-    elif row.reason in CHANGED and not reasons & {None, row.reason, *AS_GOOD.get(row.reason, ())}:
+    elif row.reason == FAILOVER:  # of the leader before
+        reasons = {transition.reason for transition in transitions[:1]}
+    if row.reason in CHANGED and not reasons & {None, row.reason, *AS_GOOD.get(row.reason, ())}:
         score.misjudged.append(f"{row} was {' and '.join(map(str, reasons)) or 'no change of the leader'}")
 
 
@@ -298,11 +300,13 @@ def _is_undecidable(row: LeaderChange, transitions: Sequence[Transition], truth:
 
 def _may_be_a_failure(leader: int, states: Sequence[PartitionState], since: datetime, until: datetime) -> bool:
     shown = during(states, since, until)
-    led = [after for before, after in pairwise(shown) if leader in (before.leader, after.leader) and after.names_leader]
-    if len(led) != 1:
-        return bool(led)
-    was_preferred = led[0].leader in (led[0].replicas[:1] + shown[0].replicas[:1])
-    return led[0].leader != leader and not (was_preferred and all(leader in state.isr for state in shown))
+    raised = [after for after in shown[1:] if after.names_leader]
+    if not raised or not any(state.leader == leader for state in shown):
+        return False
+    if len(raised) > 1:
+        return True
+    was_preferred = raised[0].leader in (raised[0].replicas[0], shown[0].replicas[0])
+    return raised[0].leader != leader and not (was_preferred and all(leader in state.isr for state in shown))
 
 
 def _only_shrank(row: LeaderChange, truth: Truth, since: datetime, until: datetime) -> bool:

@@ -124,9 +124,12 @@ def _is_so_far(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 
 def _must_show(cut: Cut, answer: Heard, views: Views, watch: Watch) -> bool:
-    """Whether an answer had to be found to be behind: it was asked for long after the cluster had changed."""
-    if cut.stale_from is None or answer.sent_at < cut.stale_from + STALE_AFTER + watch.tolerance:
+    """Whether an answer had to be found to be behind: a poll had shown long before that the cluster had changed."""
+    if cut.stale_from is None or answer.received_at >= cut.returning_at:
         return False
-    return answer.received_at < cut.returning_at and cut.is_surely_behind(
-        views.during(answer.sent_at - watch.tolerance, answer.received_at)
+    shown = watch.certainly_within(cut.stale_from, cut.returning_at)
+    return (
+        shown is not None
+        and answer.sent_at >= shown.received_at + STALE_AFTER
+        and cut.is_surely_behind(views.during(answer.sent_at - watch.tolerance, answer.received_at))
     )

@@ -60,10 +60,12 @@ def isr_changes(rows: Sequence[Seen], watch: Watch) -> list[IsrChange]:
 
 
 def _turns(rows: Sequence[Seen], watch: Watch) -> Iterator[tuple[Seen, Seen, tuple[Poll, Poll]]]:
-    """Rows of a partition that follow each other, with the last poll before the second and its first."""
+    """Rows of a partition that follow each other, with the last poll before the second and its first, where these prove
+    anything.
+    """
     before_poll = {after.poll_id: before for before, after in pairwise(watch.polls)}
     polls = {poll.poll_id: poll for poll in watch.polls}
     ordered = sorted(rows, key=lambda row: (row.key, row.first_poll))
     for before, after in pairwise(ordered):
-        if before.key == after.key:
+        if before.key == after.key and after.first_poll in before_poll:
             yield before, after, (before_poll[after.first_poll], polls[after.first_poll])

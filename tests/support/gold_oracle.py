@@ -156,7 +156,7 @@ def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
     failed = any(
         row["prev_leader"] == broker
         and (
-            (lost(row) and not is_preferred(row))
+            is_failover(row, silver["silver.cluster_snapshots"])
             or (came_back(row) and is_exact(row, silver["silver.cluster_snapshots"]))
         )
         and row["first_poll"] >= made["poll"]
@@ -404,7 +404,7 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                         silver["silver.cluster_snapshots"],
                         bounds[1],
                     ),
-                    "unclean": unclean(row, levels["elr_version_level"], known),
+                    "unclean": unclean(row, silver["silver.cluster_snapshots"], levels["elr_version_level"], known),
                     "is_last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
                     "leaderless_ms_min": leaderless[0],
                     "leaderless_ms_max": leaderless[1],
@@ -491,15 +491,41 @@ def reason(row: Row, of_poll: list[Row], clusters: list[Row], changes_max: int |
     if old not in row["replicas"]:
         return "unknown" if old in failed or (is_preferred(row) and changes_max != 1) else "reassignment"
     if not is_preferred(row):
-        return "failover"
+        return "failover" if is_failover(row, clusters) else "unknown"
     return "unknown" if old in failed else "preferred"
 
 
-def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] | None) -> str | None:
+def steps(row: Row, clusters: list[Row]) -> int | None:
+    """The steps of the epoch that no broker accounts for which left the ISR."""
+    epochs = row["prev_leader_epoch"], row["leader_epoch"]
+    hidden_listener = 72 in {row["error_code"], row["prev_error_code"]}
+    visible = int(row["prev_leader"] not in {None, row["leader"]} and not hidden_listener)
+    if None in epochs or epochs[1] - epochs[0] < visible:
+        return None
+    left = [b for b in row["prev_isr"] if b not in row["isr"]]
+    return max(visible, epochs[1] - epochs[0] - (0 if has_quiet_shrinks(row, clusters) else len(left)))
+
+
+def is_failover(row: Row, clusters: list[Row]) -> bool:
+    """The leader before lost it in one step, or is out of sync, and not to the preferred replica."""
+    if not lost(row) or is_preferred(row):
+        return False
+    count = steps(row, clusters)
+    return count == 1 or (count is None and row["prev_leader"] not in row["isr"])
+
+
+def unclean(
+    row: Row, clusters: list[Row], elr_level: int | None, known: tuple[list[int], list[int]] | None
+) -> str | None:
     old, new = row["prev_leader"], row["leader"]
     if row["error_code"] == 72:
         return None
-    if new in {-1, old} or new in row["prev_isr"]:
+    if new == -1:
+        return "no"
+    is_in_known_list = elr_level != 0 and known is not None and new in known[0]
+    if (new == old or new in row["prev_isr"] or is_in_known_list) and (steps(row, clusters) or 0) > 1:
+        return None
+    if new == old or new in row["prev_isr"]:
         return "no"
     if elr_level == 0:
         epochs = row["prev_leader_epoch"], row["leader_epoch"]

@@ -112,7 +112,7 @@ def test_leaders_that_failed_are_as_the_rules_say(seed: int) -> None:
         assert failed_leaders(rows, levels) == {
             row["prev_leader"]
             for row in rows
-            if (gold_oracle.lost(row) and not gold_oracle.is_preferred(row))
+            if gold_oracle.is_failover(row, history.rows[CLUSTERS])
             or (gold_oracle.came_back(row) and gold_oracle.is_exact(row, history.rows[CLUSTERS]))
         }
 
@@ -268,6 +268,30 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {},
         {"epoch_semantics": "unreliable", "changes_min": 1, "changes_max": None, "leaderless_ms_max": 10_100},
     ),
+    "the leader that an election brought failed": (
+        state(2, 5),
+        state(3, 7, isr="23"),
+        {},
+        {"reason": "unknown", "unclean": None, "changes_min": 2},
+    ),
+    "away and back, perhaps by an unclean election": (
+        state(2, 5, isr="2"),
+        state(2, 7, isr="2"),
+        {},
+        {"reason": "unknown", "unclean": None, "changes_min": 2},
+    ),
+    "failover, and another shrink that raises the epoch": (
+        state(1, 5),
+        state(2, 7, isr="2"),
+        {"levels": (11, 0)},
+        {"reason": "failover", "unclean": "no", "changes_min": 1, "changes_max": 2},
+    ),
+    "not preferred, without epochs": (
+        state(2, 5) | {"leader_epoch": None},
+        state(3, 6) | {"leader_epoch": None},
+        {},
+        {"reason": "unknown", "unclean": "no", "epoch_semantics": "unreliable"},
+    ),
     "offline": (
         state(1, 5),
         state(-1, 6, isr="1", error_code=5),
@@ -350,7 +374,7 @@ def test_epochs_are_upper_bounds_while_a_cluster_migrates_from_zookeeper() -> No
     history = history_of({"p": state(1, 5), "t": state(1, 5)}, {"p": state(2, 8), "t": state(1, 6, isr="13")})
     rows = {row["topic"]: row for row in migrated(history)["gold.leader_changes"]}
     names = ("epoch_semantics", "reason", "changes_min", "changes_max")
-    assert tuple(rows["p"][name] for name in names) == ("upper_bound", "failover", 1, 3)
+    assert tuple(rows["p"][name] for name in names) == ("upper_bound", "unknown", 1, 3)
     assert tuple(rows["t"][name] for name in names) == ("upper_bound", "isr_shrink", 0, 0)
 
 
@@ -397,6 +421,18 @@ def test_reasons_look_at_all_that_a_broker_lost_in_a_poll() -> None:
     # In another poll it is another matter.
     later = changes({"p": preferred[0], "t": state(1, 5)}, {"p": preferred[1], "t": state(1, 5)}, {"t": state(3, 6)})
     assert [row["reason"] for row in (*later["p"], *later["t"])] == ["preferred", "failover"]
+
+
+def test_a_leader_that_lost_to_an_election_did_not_fail() -> None:
+    """Polls saw 2 and then 3: 1, the preferred one, may have led in between, and have failed."""
+    end = [state(2, 5), state(3, 7, isr="23")]
+    history = history_of({"t": end[0]}, {"t": end[1]})
+    (poll,) = (poll for poll in News.of(history.rows, None, "s/000000000001", BEGIN).polls() if poll.over[PARTITIONS])
+    levels = Levels(25, 0, 25)
+    assert failed_leaders(poll.began[PARTITIONS], levels) == set()
+    once = history_of({"t": end[0]}, {"t": state(3, 6, isr="3")})
+    (poll,) = (poll for poll in News.of(once.rows, None, "s/000000000001", BEGIN).polls() if poll.over[PARTITIONS])
+    assert failed_leaders(poll.began[PARTITIONS], levels) == {2}
 
 
 def test_time_without_a_leader_is_bounded_by_the_states_around() -> None:

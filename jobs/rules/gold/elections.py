@@ -54,6 +54,30 @@ def raised_by(row: Row) -> int | None:
     return None if before is None or now is None else now - before
 
 
+def most_changes(row: Row, levels: Levels) -> int | None:
+    """How many changes of the leader its epochs leave room for, if brokers that left the ISR account for some of them;
+    None where epochs do not tell.
+    """
+    raised = raised_by(row)
+    if raised is None or raised < has_moved(row):
+        return None
+    shows_shrinks = has_isr(row) and not has_quiet_shrinks(levels)
+    left = len(set(row["prev_isr"]) - set(row["isr"])) if shows_shrinks else 0
+    return max(raised - left, int(has_moved(row)))
+
+
+def is_failover(row: Row, levels: Levels) -> bool:
+    """Whether the leader before failed, for it lost the partition to another than the preferred replica.
+
+    Between two polls an election may have brought a leader that failed. Where epochs leave room for that, or do not
+    tell, nothing is said of a leader before that may be well.
+    """
+    if not _has_lost(row) or is_preferred(row):
+        return False
+    most = most_changes(row, levels)
+    return row["prev_leader"] not in row["isr"] if most is None else most <= 1
+
+
 def hides_leader(row: Row) -> bool:
     """Whether this answer, or the one before, came from a broker without the leader's listener: -1 tells nothing."""
     return LISTENER_NOT_FOUND in (row["error_code"], row["prev_error_code"])
@@ -96,7 +120,7 @@ def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
     return {
         row["prev_leader"]
         for row in filter(has_isr, rows)
-        if (_has_lost(row) and not is_preferred(row)) or (_came_back(row) and epoch_semantics(row, levels) == EXACT)
+        if is_failover(row, levels) or (_came_back(row) and epoch_semantics(row, levels) == EXACT)
     }
 
 

@@ -113,7 +113,7 @@ def reason(row: Row, failed: set[int], levels: Levels, *, at_most_one: bool) -> 
     if prev_leader not in row["replicas"]:
         return "unknown" if prev_leader in failed or (is_preferred and not at_most_one) else "reassignment"
     if not is_preferred:
-        return "failover"
+        return "failover" if elections.is_failover(row, levels) else "unknown"
     return "unknown" if prev_leader in failed else "preferred"
 
 
@@ -126,13 +126,17 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
     """
     if row["error_code"] == LISTENER_NOT_FOUND or not elections.has_isr(row):
         return None
-    if row["leader"] in (NO_LEADER, row["prev_leader"], *row["prev_isr"]):
+    if row["leader"] == NO_LEADER:
         return "no"
+    # What led in between, none perhaps, is not known.
+    clean = None if (elections.most_changes(row, levels) or 0) > 1 else "no"
+    if row["leader"] in (row["prev_leader"], *row["prev_isr"]):
+        return clean
     if levels.elr_version == 0:
         return "proven" if elections.was_leaderless(row) and raised_by(row) == 1 else "suspected"
     if elr is None:
         return None
-    return "no" if row["leader"] in elr["elr"] else "suspected"
+    return clean if row["leader"] in elr["elr"] else "suspected"
 
 
 def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
