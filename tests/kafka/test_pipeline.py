@@ -162,7 +162,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
         file = config_file(
             folder,
             cluster,
-            poll={"pollsPerBatch": 5, "enrich": "configs, reassignments, elr, quorum, groups"},
+            poll={"pollsPerBatch": 10, "enrich": "configs, reassignments, elr, quorum, groups"},
             groupLog={},
         )
         brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
