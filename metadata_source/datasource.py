@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -181,18 +181,32 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan(offset, due, interval_ms, polls, self._given).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Task]:
-        """Return the tasks of a batch as its offset planned it, whatever the options are now."""
+        """Return the tasks of a batch as its offset planned it, whatever the options are now, but for how clusters are
+        reached and clients hidden.
+        """
         if start == end:
             return []
         offset = Offset.from_json(end)
         if offset.stream is None or offset.scheduled_ms is None:
             raise ValueError("a planned batch has a stream and a time")
-        options = parse(offset.options, "stream")
+        options = _reached_as_now(parse(offset.options, "stream"), self._options)
         return _tasks(options, offset.stream, offset.first, offset.next - offset.first, offset.scheduled_ms)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)  # noqa: S101 - made by `partitions`
         return _read_on_schedule(partition)
+
+
+def _reached_as_now(planned: Options, now: Options) -> Options:
+    """Return the options of a planned batch with those of now that name secrets, addresses and files of this machine.
+
+    A batch that was cut off is run again before any other. A name that it has of a secret may be gone by then, and the
+    batch would fail at each start, whatever the configuration says. A cluster that is configured no more is polled as
+    planned: without its secret that is a failed poll.
+    """
+    clusters = {cluster.alias: cluster for cluster in now.clusters}
+    reached = tuple(clusters.get(cluster.alias, cluster) for cluster in planned.clusters)
+    return replace(planned, clusters=reached, client_hash_key=now.client_hash_key)
 
 
 def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,8 @@
 """When polls are due and what they are called: pure functions of the clock that the caller reads.
 
 A stream's offset says which batch of polls was planned last. It carries the options of that batch, so that running the
-batch again polls what was planned, whatever the options are by then. Times are milliseconds since the epoch, UTC.
+batch again polls what was planned, whatever the options are by then, but for how clusters are reached. Times are
+milliseconds since the epoch, UTC.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from metadata_source import connections, poller
-from metadata_source.datasource import _read_on_schedule, _tasks
+from metadata_source.datasource import _read_on_schedule, _StreamReader, _tasks
 from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
@@ -138,3 +138,27 @@ def test_all_rows_of_a_batch_have_the_day_of_its_first_poll(polled):
     """One that is run again days later too: its polls lie where the plan has them."""
     headers = polled({"one": [usual_answer(2, 3)]}, 2, datetime(2026, 11, 20, 23, 59, 59, 800_000, tzinfo=UTC))
     assert [header["scheduled_at"].date() for header in headers["one"]] == [date(2026, 11, 20), date(2026, 11, 21)]
+
+
+def stream(**options: str) -> _StreamReader:
+    given = {"kafka.bootstrap.servers": "one:1", "pollInterval": "1s", **options}
+    return _StreamReader(parse(given, "stream"), given)
+
+
+def test_a_batch_that_is_run_again_polls_what_was_planned_and_reaches_it_as_is_said_now():
+    """A secret that was given another name since is not there by the old one: each start would die of it."""
+    names = ("stays", "gone")
+    before = {name: {"kafka.bootstrap.servers": f"{name}:1", "clusterId": name} for name in names}
+    now = {name: {"kafka.bootstrap.servers": f"{name}:2"} for name in ("stays", "new")}
+    planned = stream(clusters=json.dumps(before), clientHashKey="env:OLD", topics="a", pollsPerBatch="2")
+    planned.prepareForTriggerAvailableNow()
+    start = planned.initialOffset()
+    end = planned.latestOffset(start, None)
+    again = stream(clusters=json.dumps(now), clientHashKey="env:NEW", topics="b", pollsPerBatch="3")
+    (task,) = again.partitions(start, end)
+    assert task.client_hash_key == "env:NEW"
+    assert [(each.alias, each.bootstrap_servers) for each in task.clusters] == [
+        ("stays", (("stays", 2),)),
+        ("gone", (("gone", 1),)),
+    ]
+    assert (task.topic_filter.topics, task.polls) == (("a",), 2)
