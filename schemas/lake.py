@@ -90,12 +90,34 @@ class Lake:
         return reader.load(self.path(table)) if self.root is not None else reader.table(self.identifier(table))
 
 
+_S3 = re.compile(r"(s3[an]?):", re.IGNORECASE)
+
+
+def check_commits(spark: SparkSession, lake: Lake) -> None:
+    """Raise LakeError for a lake on S3 unless the session says how commits of several drivers are kept apart.
+
+    On S3 the LogStore that Delta takes by itself lets two drivers write the same version of a table, and the rows of
+    one are lost without a word (https://docs.delta.io/latest/delta-storage.html). Two drivers are usual here: the
+    pipeline, and jobs/validate.py beside it, or a job that takes over from another one.
+    """
+    scheme = _S3.match(lake.root or "")
+    if scheme is None:
+        return
+    setting = f"spark.delta.logStore.{scheme[1].lower()}.impl"
+    if spark.conf.get(setting, None) is None:
+        raise LakeError(
+            f"{lake}: set {setting}: to io.delta.storage.S3DynamoDBLogStore, with which several drivers may write "
+            "(see Delta's documentation), or to io.delta.storage.S3SingleDriverLogStore if only one job ever writes"
+        )
+
+
 def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
     """Make the tables that are missing, refuse what does not fit.
 
     Raises LakeError, in one line, for a table that is not ours, is of another version, lacks a column or has one of
-    another type, and for a lake that cannot be written.
+    another type, for a lake that cannot be written, and as `check_commits`.
     """
+    check_commits(spark, lake)
     tables = list(tables)
     # Every table that is there is looked at before the first one is written.
     found = _side_by_side(partial(_is_there, spark, lake), tables)
@@ -109,6 +131,7 @@ def ensure_lake(spark: SparkSession, lake: Lake) -> None:
     One look is enough where the lake says that its tables were found as this program makes them, and their folders are
     there.
     """
+    check_commits(spark, lake)
     if fits(spark, lake):
         return
     ensure_tables(spark, lake, TABLES)
