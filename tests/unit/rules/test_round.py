@@ -15,6 +15,7 @@ from jobs.common.config import Thresholds
 from jobs.rules.round import GOLD, SILVER, STATE, Plan, Row, Taken, fold
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take
+from metadata_source.kinds import KINDS
 from schemas import gold, silver
 from tests.support import gold_oracle
 from tests.support.bronze_rows import bronze_rows
@@ -32,7 +33,8 @@ ALL = Plan(frozenset({SILVER, *GOLD}), Thresholds(gold_oracle.FLAPS, gold_oracle
 class Lake:
     """The tables of one cluster, and what a stage reads of them."""
 
-    def __init__(self, answers: list[Answer]) -> None:
+    def __init__(self, answers: list[Answer], kind: str = "kafka") -> None:
+        self.kind = kind
         self.bronze = bronze_rows(ALIAS, answers)
         self.headers = sorted((row for row in self.bronze if row["record"] == "poll"), key=lambda row: row["poll_id"])
         self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
@@ -52,13 +54,14 @@ class Lake:
         if SILVER in plan.histories and len(new) == len(state.waiting):
             return False
         is_known = any(h["outcome"] == "ok" and h["cluster_id"] == CLUSTER_ID for h in so_far)
-        taken = take(ALIAS, state, 1, new, claimed_id=CLUSTER_ID if is_known else None, most_polls=most_polls)
+        claimed_id = CLUSTER_ID if is_known else None
+        taken = take(ALIAS, state, 1, new, claimed_id=claimed_id, most_polls=most_polls, kind=self.kind)
         said = [
             row
             for row in self.bronze
             if row["poll_id"] in taken.polls and row["record"] in {"poll", *taken.polls[row["poll_id"]]}
         ]
-        brought = Taken(ALIAS, taken.claimed_id, 1, said, self.brought(), self.states)
+        brought = Taken(ALIAS, taken.claimed_id, 1, said, self.brought(), self.states, kind=self.kind)
         rows = fold(brought, plan)
         assert fold(brought, plan) == rows
         self.keep(rows)
@@ -98,8 +101,8 @@ def is_since(row: Row, done: str) -> bool:
     return "first_poll" in row and (row["first_poll"] > done or (row["superseded_poll"] or "") > done)
 
 
-def made(answers: list[Answer], cuts: list[int], most_polls: int = 1_000) -> Lake:
-    lake = Lake(answers)
+def made(answers: list[Answer], cuts: list[int], most_polls: int = 1_000, kind: str = "kafka") -> Lake:
+    lake = Lake(answers, kind)
     for _, until in pairwise(sorted({0, *cuts, len(answers)})):
         while lake.round(until, most_polls):
             pass
@@ -171,6 +174,23 @@ def test_long_rounds_cut_anywhere_make_what_the_plain_rules_say(seed: int, cuts:
     whole = made(answers, [])
     assert_as_the_plain_rules_say(whole, answers)
     assert made(answers, cuts, most_polls).all == whole.all
+
+
+@given(st.integers(0, 2**32), cuts, st.sampled_from([kind for kind in KINDS if kind != "kafka"]))
+@settings(max_examples=EXAMPLES // 2)
+def test_rounds_of_other_kinds_cut_anywhere_make_the_same(seed: int, cuts: list[int], kind: str) -> None:
+    answers = long_history(seed)
+    whole = made(answers, [], kind=kind)
+    assert made(answers, cuts, kind=kind).all == whole.all
+    rows = {table.full_name: list(whole.tables[table.full_name].values()) for table in TABLES.values()}
+    nothing = KINDS[kind].columns
+    if "isr" in nothing:
+        assert not rows["gold.isr_changes"]
+        assert not rows["gold.broker_incidents"]
+        assert {row["level"] for row in rows["gold.isr_episodes"]} <= {"offline"}
+        assert {row["reason"] for row in rows["gold.leader_changes"]} <= {"offline", "recovery", "unknown"}
+    if "leader" in nothing:
+        assert not any(rows[f"gold.{name}"] for name in ("leader_changes", "leader_balance", "isr_episodes"))
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from([SILVER, *GOLD]), max_size=12))
