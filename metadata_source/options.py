@@ -204,8 +204,8 @@ _CLUSTER_OPTIONS: Final = (
     ),
     Option(
         "kind",
-        "The maker of the cluster: " + ", ".join(f"`{kind}`" for kind in KINDS) + ". Which of its answers mean "
-        "something (see Other makers).",
+        "The maker of the cluster, one of " + ", ".join(f"`{kind}`" for kind in KINDS) + ": it decides which facts "
+        "mean something (Other makers).",
         default=KAFKA,
         per_cluster=True,
     ),

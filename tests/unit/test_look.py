@@ -8,7 +8,16 @@ import pytest
 from jobs.rules.gold.elections import EXACT_FROM_LEVEL
 from jobs.rules.silver.topic_lives import TRUSTED_EPOCHS_VERSION
 from metadata_source.kinds import KAFKA
-from metadata_source.look import TROUBLES, State, broker_table, look, partition_troubles, report, topics_in_trouble
+from metadata_source.look import (
+    TROUBLES,
+    State,
+    broker_table,
+    look,
+    partition_troubles,
+    read_options,
+    report,
+    topics_in_trouble,
+)
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import ClusterMetadata
 
@@ -199,6 +208,13 @@ def test_of_leaders_that_mean_nothing_nothing_is_counted():
     lines = lines_of(metadata(("t", [(0, 1, [1], [1])])), "warpstream")
     assert "broker  address   rack" in lines
     assert len([line for line in lines if line.endswith("not meaningful here")]) == len(TROUBLES)
+
+
+def test_the_kind_is_read_from_the_configuration(tmp_path):
+    config = tmp_path / "client.yaml"
+    config.write_text("kind: redpanda\n")
+    assert read_options("one:9092", config).clusters[0].kind == "redpanda"
+    assert read_options("one:9092", None).clusters[0].kind == KAFKA
 
 
 def test_observers_are_among_those_that_are_out_of_sync():

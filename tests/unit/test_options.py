@@ -52,6 +52,16 @@ def test_defaults():
     assert options.topic_filter.to_json() is None
 
 
+def test_the_kind_of_each_cluster():
+    assert parse(BOOTSTRAP).clusters[0].kind == "kafka"
+    clusters = {"a": BOOTSTRAP, "b": BOOTSTRAP | {"kind": "EventHubs"}}
+    options = parse({"clusters": json.dumps(clusters), "kind": "automq"})
+    assert [cluster.kind for cluster in options.clusters] == ["automq", "eventhubs"]
+    for wrong, hint in (("warpstrem", "did you mean warpstream?"), ("x", "known are kafka, confluent, redpanda, ")):
+        with pytest.raises(OptionsError, match=rf"clusters\['a'\]: kind: '{wrong}' is no kind of cluster; {hint}"):
+            parse({"clusters": json.dumps({"a": BOOTSTRAP | {"kind": wrong}})})
+
+
 def test_keys_are_case_insensitive_as_spark_lowers_them():
     given_keys = {"KAFKA.Bootstrap.Servers": "one:9092", "pollinterval": "5s", "POLLSPERBATCH": "12"}
     options = parse(given_keys, "stream")

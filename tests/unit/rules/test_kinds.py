@@ -184,7 +184,7 @@ def test_a_node_of_redpanda_that_is_cut_off_makes_no_history(has_ids: bool, each
         for leaders in ((3, 1, 1), (1, 3, 1), (3, 3, 1))
     ]
     answers = [
-        polled(0, HEALTHY, 1),
+        polled(0, HEALTHY, 2),
         *(polled(n + 1, guess, 2) for n, guess in enumerate(guesses)),
         polled(4, HEALTHY, 1),
     ]
