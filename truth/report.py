@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from schemas import gold, silver
 from truth import lake, plain
+from truth.chaos import Entry
 from truth.compare import EpochScore, StateScore, compare_brokers, compare_epochs, compare_states, tolerance
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
 from truth.compare_events import EventScore, IsrChange, LeaderChange, compare_isr_changes, compare_leader_changes
@@ -99,8 +100,13 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
             **_judge_gold(spark, run, interval, seen, watch),
         },
         lasting=_judge_lasting(spark, run, interval, watch),
-        failed_steps=[f"{entry.what}: {entry.error}" for entry in run.journal if entry.error],
+        failed_steps=failed_steps(run.journal),
     )
+
+
+def failed_steps(journal: Sequence[Entry]) -> list[str]:
+    """The steps that did not go as wanted, and why."""
+    return [f"{entry.what}: {entry.error}" for entry in journal if entry.error is not None]
 
 
 def _judge_gold(

@@ -6,12 +6,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from truth.chaos import Entry
-from truth.compare import TOLERANCE, compare_brokers, compare_epochs, compare_states, tolerance
+from truth.compare import (
+    TOLERANCE,
+    EpochScore,
+    StateScore,
+    compare_brokers,
+    compare_epochs,
+    compare_states,
+    tolerance,
+)
 from truth.compare_events import IsrChange, compare_isr_changes, compare_leader_changes
 from truth.events import isr_departures, leader_transitions
 from truth.log import Record, Truth, at_time, truth_of
 from truth.observed import Poll, Seen, SeenBroker, Watch, polls_of
 from truth.plain import isr_changes, leader_changes
+from truth.report import Verdict, failed_steps
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -484,6 +493,13 @@ def test_a_topic_that_is_gone_or_another_lowers_no_epoch():
     other = {"topic_id": "B" * 22}
     rows = [row(0), topic(0, 3), row(1), topic(1, 0, present=False), row(2), topic(2, 0, **other), row(3), topic(3, 2)]
     assert [each.accepted for each in polls_of(rows, [])] == [True, True, True, False]
+
+
+def test_a_step_that_failed_is_a_fault():
+    journal = [Entry("cancel", "cancel", (), second(1), second(2), error) for error in (None, "timed out")]
+    assert failed_steps(journal) == ["cancel: timed out"]
+    verdict = Verdict("4.3.1", 1, "", StateScore(), StateScore(), EpochScore(), {}, {}, failed_steps(journal))
+    assert verdict.faults == ["a step failed: cancel: timed out"]
 
 
 def test_answers_of_brokers_that_were_paused_or_just_started_are_left_out():
