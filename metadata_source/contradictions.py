@@ -34,7 +34,7 @@ _IN_NAMES: Final = {".servicebus.": EVENT_HUBS, ".confluent.cloud": CONFLUENT, "
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What of an answer may contradict a kind.
+    """The part of an answer that may contradict a kind.
 
     `hosts`, `brokers` (ids): of those that are listed. `topics`: names, at least OFFSETS_TOPIC
     where it is there. `partitions`: columns error_code, leader, replicas, isr, offline_replicas, of some or all.
@@ -62,7 +62,7 @@ class Evidence:
 
 
 def contradictions(kind: str, found: Evidence) -> list[str]:
-    """What of an answer no cluster of this kind gives, sorted: `name: sentence`. Empty where nothing is."""
+    """The signs in an answer that no cluster of this kind gives, sorted: `name: sentence`."""
     named = {*_named(found.cluster_id, found.hosts)} - {kind}
     names = [f"names: the cluster id, or a host, is one of {KINDS[other].maker}" for other in named]
     return sorted(names + [sign for sign, (kinds, is_seen) in SIGNS.items() if kind in kinds and is_seen(found)])

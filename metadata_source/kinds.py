@@ -6,7 +6,7 @@ A cluster is of the kind that the options declare. Where a sentence comes from (
   leader the former one is named. A broker that knows no term, or is cut off, names a replica at random with error 5.
   The cluster id begins with "redpanda.".
 - WarpStream: "Hacking the Kafka Protocol" (warpstream.com/blog), docs.warpstream.com on service discovery. Each client
-  is told one Agent as the leader of every partition.
+  sees one Agent as the leader of every partition.
 - AutoMQ: ElasticCreatePartitionPolicy, PartitionChangeBuilder.setTargetNode. A partition has one replica; a failover
   gives it another one.
 - Confluent Platform: docs.confluent.io on Multi-Region Clusters. Observers are replicas that do not join the ISR.
@@ -81,7 +81,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         WARPSTREAM: Kind(
             "WarpStream",
             {
-                LEADER: "each client is told an Agent of its own as the leader of every partition",
+                LEADER: "each client sees an Agent of its own as the leader of every partition",
                 LEADER_EPOCH: "no election raises it",
                 REPLICAS: "records are in object storage: no Agent has a replica",
                 ISR: "records are in object storage: no Agent has a replica",

@@ -265,7 +265,7 @@ _NUMBERS: Final = {"leads": "leads", "preferred": "preferred for", "replicas": "
 
 
 def _kind_lines(state: State) -> Iterator[str]:
-    """What kind of cluster it was declared as, what means nothing there, and what of the answer contradicts that."""
+    """The kind that the cluster was declared as, the facts that mean nothing there, and signs of another kind."""
     kind = KINDS[state.kind]
     yield f"kind {state.kind}: {kind.maker}"
     yield from (f"  not meaningful here: {reason}" for reason in kind.reasons)

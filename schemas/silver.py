@@ -151,8 +151,8 @@ CLUSTER_SNAPSHOTS = _interval_table(
         Column(
             "contradictions",
             "array<string>",
-            "What no cluster of this kind answers and some answer since the kind was declared did, sorted (`names: "
-            "...`); empty where the answers fit.",
+            "Signs of another kind, sorted (`names: ...`), in some answer since this kind was declared; empty where "
+            "all answers fit.",
             nullable=False,
         ),
     ),

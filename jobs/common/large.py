@@ -251,7 +251,7 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
 
 
 def _first_signs(said: DataFrame, look: _Look) -> list[str]:
-    """What partitions of a cluster's first answer contradict of its kind."""
+    """The signs by which partitions of a cluster's first answer contradict its kind."""
     [header], kind = look.headers.to_pylist(), look.take.kind
     brokers = [broker["broker_id"] for broker in header["brokers"] or ()]
 

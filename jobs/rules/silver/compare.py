@@ -151,7 +151,7 @@ def first_rows(
 
 
 def first_signs(said: pa.RecordBatch, brokers: Collection[int], kind: str) -> list[str]:
-    """What partitions of a first answer contradict of a kind (metadata_source/contradictions.py).
+    """The signs by which partitions of a first answer contradict a kind (metadata_source/contradictions.py).
 
     `said`: as for first_rows. `brokers`: the ids of those that it lists.
     """

@@ -1,4 +1,4 @@
-"""What of an answer may contradict the kind that a cluster was declared as (metadata_source/contradictions.py)."""
+"""The part of an answer that may contradict the kind of a cluster (metadata_source/contradictions.py)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _COMPARED = ("error_code", "leader", "leader_epoch", "replicas", "isr", "offline
 
 
 def evidence(header: Header, answer: Answer, lives: TopicLives) -> Evidence:
-    """What of an answer may contradict a kind: of partitions, those that it tells otherwise than they are known.
+    """The part of an answer that may contradict a kind: of partitions, those that it shows otherwise than before.
 
     So it is the same whatever else of the answer was brought.
     """

@@ -114,7 +114,7 @@ def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
 
 
 def is_guess(told: Mapping[str, Any]) -> bool:
-    """Whether the leader of a partition, as it is told, is a guess: one of Redpanda's, with error 5 (no leader)."""
+    """Whether the leader of a partition is a guess: one of Redpanda's, named with error 5 (no leader)."""
     return bool(told["error_code"] == LEADER_NOT_AVAILABLE and told["leader"] >= 0)
 
 
@@ -226,7 +226,7 @@ class TopicLives:
             self._state.topic_digests[topic] = said.digest
 
     def _meant(self, key: Key, told: Row) -> tuple[Row, frozenset[str]]:
-        """What history keeps of a partition that an answer tells, and the columns that mean nothing."""
+        """A partition as history keeps it, of one that an answer tells, and the columns that mean nothing."""
         known, nothing = self.partitions.open.get(key), self.nothing
         if is_guess(told):
             told = told | {"leader": None, "leader_epoch": None}
