@@ -100,7 +100,9 @@ def accepted_answers(
         if stale:
             floor = waiting[-1][1] if waiting else accepted[-1][1]
             waiting.append((a, max(a.received_at, floor)))
-            if len(waiting) >= 5 and waiting[-1][1] - waiting[0][1] >= timedelta(seconds=60):
+            by_clock = len(waiting) >= 5 and waiting[-1][1] - waiting[0][1] >= timedelta(seconds=60)
+            polled_for_ms = sum(one.interval_ms for one, _ in waiting[1:])
+            if by_clock or (len(waiting) >= 10 and polled_for_ms >= 120_000):
                 for one, _ in waiting:
                     accept(one)
                 waiting.clear()

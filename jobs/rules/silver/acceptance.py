@@ -5,8 +5,8 @@ leader epoch under the same topic id comes from a lagging broker. The whole of i
 from one image. Without topic ids, a topic that was made again has lower epochs too: `is_stale` tells the two apart. An
 answer is stale, too, if it has news that nobody else confirmed of a broker that the cluster does not list: it may be
 fenced, and its image an old one. A stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two
-brokers at least, and `BELIEVED_AFTER` have gone by with no better one between them. The first better one discards those
-that waited.
+brokers at least, and `BELIEVED_AFTER` have gone by with no better one between them; or `BY_COUNT` times as many where
+the clock stands. The first better one discards those that waited.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,6 +19,10 @@ from jobs.rules.silver.topic_lives import Answer, TopicLives
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)
+BY_COUNT = 2
+"""So many times as many answers, and intervals between them that are together as many times as long, are enough where
+no time passes: a clock was ahead, and times of history do not fall.
+"""
 
 ANSWERED, FAILED, REFUSED, STALE = "answered", "failed", "refused", "stale"
 
@@ -92,7 +96,8 @@ def _is_led_again(known: Mapping[str, Any], partition: Mapping[str, Any]) -> boo
 
 
 def are_believed(headers: Sequence[Header], accepted_at: datetime) -> bool:
-    """Whether stale answers, by their headers in order of polling, are enough. Clocks may have stepped back.
+    """Whether stale answers, by their headers in order of polling, are enough. Clocks may have stepped back: then it is
+    the intervals at which they were polled that count.
 
     One broker that repeats itself is not, unless it lists no other. Behind an address of several brokers nobody knows
     which of them answered.
@@ -100,7 +105,10 @@ def are_believed(headers: Sequence[Header], accepted_at: datetime) -> bool:
     times = list(accumulate([accepted_at, *(header["received_at"] for header in headers)], max))[1:]
     brokers = {header["broker_id"] for header in headers}
     are_several = len(brokers) > 1 or None in brokers or len(headers[-1]["brokers"] or ()) == 1
-    return are_several and len(times) >= BELIEVED_AFTER_POLLS and times[-1] - times[0] >= BELIEVED_AFTER
+    planned = timedelta(milliseconds=sum(header["interval_ms"] or 0 for header in headers[1:]))
+    by_clock = len(times) >= BELIEVED_AFTER_POLLS and times[-1] - times[0] >= BELIEVED_AFTER
+    by_count = len(times) >= BY_COUNT * BELIEVED_AFTER_POLLS and planned >= BY_COUNT * BELIEVED_AFTER
+    return are_several and (by_clock or by_count)
 
 
 def claims(pairs: Iterable[tuple[str, str, str]]) -> dict[str, str]:

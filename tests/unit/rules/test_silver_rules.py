@@ -77,7 +77,9 @@ def test_one_lower_epoch_under_the_same_topic_id_is_stale(answers: list[dict[str
 
 def test_stale_answers_are_believed_after_five_over_a_minute() -> None:
     at = [START + timedelta(seconds=15 * n) for n in range(5)]
-    headers = [{"received_at": each, "broker_id": n % 2, "brokers": TWO} for n, each in enumerate(at)]
+    headers = [
+        {"received_at": each, "interval_ms": 15_000, "broker_id": n % 2, "brokers": TWO} for n, each in enumerate(at)
+    ]
     assert are_believed(headers, START)
     assert not are_believed(headers[:4], START)
     assert not are_believed([headers[0], *headers[:4]], START)
@@ -85,9 +87,32 @@ def test_stale_answers_are_believed_after_five_over_a_minute() -> None:
     assert not are_believed(headers, at[1])
 
 
+@pytest.mark.parametrize(("interval_ms", "count"), [(1_000, 121), (10_000, 13), (15_000, 10), (30_000, 10)])
+def test_stale_answers_are_believed_by_count_while_the_clock_that_was_ahead_stands(
+    interval_ms: int, count: int
+) -> None:
+    """One poll ten years ahead, and no time would pass for ten years."""
+    ahead = START + timedelta(days=3_650)
+    headers = [
+        {
+            "received_at": START + timedelta(milliseconds=interval_ms * n),
+            "interval_ms": interval_ms,
+            "broker_id": n % 2,
+            "brokers": TWO,
+        }
+        for n in range(count)
+    ]
+    assert are_believed(headers, ahead)
+    assert not are_believed(headers[1:], ahead)
+    one = [{**each, "broker_id": 0} for each in headers]
+    assert not are_believed(one, ahead), "of one broker however many"
+
+
 def test_nothing_is_believed_because_one_broker_repeats_it() -> None:
     at = [START + timedelta(seconds=30 * n) for n in range(9)]
-    one: list[dict[str, Any]] = [{"received_at": each, "broker_id": 0, "brokers": TWO} for each in at]
+    one: list[dict[str, Any]] = [
+        {"received_at": each, "interval_ms": 30_000, "broker_id": 0, "brokers": TWO} for each in at
+    ]
     assert not are_believed(one, START)
     assert are_believed([*one, {**one[-1], "broker_id": 1}], START)
     assert are_believed([{**each, "brokers": TWO[:1]} for each in one], START), "there is no other"
