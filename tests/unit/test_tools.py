@@ -1,5 +1,6 @@
 """What set-up does on machines that lack something, tried with stand-ins for `java` and `python3`."""
 
+import hashlib
 import importlib.util
 import shutil
 import subprocess
@@ -80,7 +81,10 @@ def test_make_begins_an_environment_without_pip_anew(tmp_path):
     ]
 
 
-def test_jars_of_another_version_are_replaced(tmp_path, monkeypatch):
+NO_BYTES = hashlib.sha256().hexdigest()
+
+
+def test_jars_of_another_version_are_replaced_by_those_whose_bytes_are_known(tmp_path, monkeypatch):
     asked = []
 
     def fetch_jars(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool) -> list[Path]:
@@ -95,6 +99,11 @@ def test_jars_of_another_version_are_replaced(tmp_path, monkeypatch):
     folder = tmp_path / ".jars" / "delta"
     folder.mkdir(parents=True)
     (folder / "delta-storage-3.0.0.jar").touch()
+    with pytest.raises(delta_jars.JarError, match=rf"\.jar: its SHA-256 is {NO_BYTES}, and [0-9a-f]{{64}} in tools/"):
+        delta_jars.main()
+    assert [jar.name for jar in folder.iterdir()] == ["delta-storage-3.0.0.jar"]
+    asked.clear()
+    monkeypatch.setattr(delta_jars, "SHA_256", dict.fromkeys(delta_jars.SHA_256, NO_BYTES))
     for _ in range(2):
         delta_jars.main()
         assert sorted(jar.name for jar in folder.iterdir()) == sorted(
