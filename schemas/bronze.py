@@ -314,7 +314,7 @@ GROUP_LOG = Table(
         "span_is_whole": "(record = 'record') = (next_offset IS NULL)",
         "undecoded_kept": (
             "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record' OR error LIKE "
-            "'%(clientHashKey)'"
+            "'%(clientHashKey)' OR (is_tombstone AND error = 'no key')"
         ),
     },
     partition_by=("day",),

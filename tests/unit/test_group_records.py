@@ -3,6 +3,7 @@
 import tracemalloc
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from metadata_source.protocol.group_records import RECORDS, decode_records
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
-from schemas.bronze import GROUP_LOG_DECODED, GROUP_LOG_RECORD
+from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
 from tests import group_messages
 from tests.group_messages import decoded, expected, key_bytes, records, value_bytes
 from tests.support.examples import examples
@@ -142,6 +143,7 @@ def test_many_are_decoded_as_one_is(number: int, version: int) -> None:
     ("key", "value", "error"),
     [
         (None, b"\0\0", "no key"),
+        (None, None, "no key"),
         (b"", None, "a key of 0 bytes, 2 at least wanted"),
         (b"\0\x63whatever", b"\0\0", "unknown record type 99"),
         (b"\0\x09\0\1h", None, "unknown record type 9"),
@@ -171,6 +173,9 @@ def test_the_error_says_what_is_wrong(key: bytes | None, value: bytes | None, er
     assert row["type"] == (int.from_bytes(key[:2], signed=True) if key else None)
     assert row["group_id"] == ("g" if key and key.endswith(GROUP_KEY[2:]) else None)
     assert (before["group_epoch"]["metadata_hash"], after["is_tombstone"]) == (99, True)
+    # One row that the table refuses would hold up the log of every cluster.
+    kept = duckdb.from_arrow(pa.Table.from_batches([batch]).append_column("record", pa.array(["record"] * 3)))
+    assert kept.filter(GROUP_LOG.constraints["undecoded_kept"]).shape[0] == 3
 
 
 @pytest.mark.timeout(60)
