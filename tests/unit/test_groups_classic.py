@@ -259,6 +259,30 @@ def test_phases_follow_each_other_as_long_as_something_was_given_up():
     assert {each for each, member in told.members[1].items() if member["change"] == "left"} == {"b", "c"}
 
 
+def test_what_was_given_up_is_waited_for_until_all_of_it_is_assigned():
+    """A member that joins again before it has given up all that it should still has the rest for another generation."""
+    log = two_phases().batch(
+        6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2]}))
+    )
+    assert history(log).rebalances[1]["end_reason"] is None
+    log.batch(7, cooperative(4, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    told = history(log)
+    assert len(told.rebalances) == 2
+    row = told.rebalances[1]
+    assert (row["phases"], row["generation"], row["ended_before"], row["reasons"]) == (3, 4, at(7), ["member_joined"])
+    assert counts(row) == (2, 2, 0, 0)
+
+
+def test_what_was_given_up_of_a_topic_that_nobody_wants_any_more_is_not_waited_for():
+    log = two_phases().batch(
+        6, cooperative(3, classic_member("a", has={"t": [0, 1, 2]}), classic_member("b", has={"u": [0]}, topics=["u"]))
+    )
+    (_, row) = history(log).rebalances
+    assert row["end_reason"] is None
+    log.batch(7, cooperative(4, classic_member("a", has={"u": [0, 1]}, topics=["u"])))
+    assert [row["phases"] for row in history(log).rebalances[1:]] == [2, 1]
+
+
 def test_what_a_member_that_left_had_is_not_waited_for():
     log = Log().batch(0, classic(0))
     log.batch(1, cooperative(1, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1]})))

@@ -64,8 +64,10 @@ def _joined(state: State, row: Row) -> Moment:
 
 
 def _generation(state: State, row: Row, before: Standing | None, after: Standing, told: Told) -> State:
-    at, rebalance = Moment.of(row), state.rebalance
-    if before and rebalance and numbered(rebalance.withheld) & (owners(after.members) or {}).keys():
+    at, rebalance, waiting = Moment.of(row), state.rebalance, set[tuple[str, int]]()
+    has = (owners(after.members) or {}).keys()
+    if before and rebalance and numbered(rebalance.withheld) & has:
+        waiting = numbered(rebalance.withheld) - has
         passed = {each: was for each, was in before.members.items() if each not in after.members}
         rebalance = overtaken(rebalance, skipped(before, after))
         rebalance = replace(rebalance, phases=rebalance.phases + 1, passed=rebalance.passed | passed)
@@ -75,7 +77,7 @@ def _generation(state: State, row: Row, before: Standing | None, after: Standing
         rebalance = begun(state, before, after, began if before else replace(began, after=None))
     may_repeat = before is None or (not state.known and _has_static(after))
     state = _known(state, after)
-    withheld = _withheld(before, after)
+    withheld = _withheld(before, after, waiting)
     if withheld:
         return replace(state, rebalance=replace(rebalance, withheld=withheld, reached=at.by))
     if may_repeat:
@@ -98,13 +100,17 @@ def _phase_closed(state: State, told: Told) -> State:
     return ended(state, rebalance, COMPLETED, reached, told)
 
 
-def _withheld(before: Standing | None, after: Standing) -> Partitions:
-    """The partitions that members which stay gave up, for the next cooperative generation to assign (KIP-429)."""
+def _withheld(before: Standing | None, after: Standing, waiting: set[tuple[str, int]]) -> Partitions:
+    """The partitions that members which stay gave up, for the next cooperative generation to assign (KIP-429).
+
+    `waiting`: those given up before and not assigned yet. A member that joins again with what it should have given up
+    is asked a second time.
+    """
     has = owners(after.members)
     if before is None or has is None or after.mode != COOPERATIVE:
         return {}
     stayed = [each.before for each in changes(before.members, after.members) if each.before and each.after]
-    given_up = {each for member in stayed for each in numbered(member.has)} - has.keys()
+    given_up = waiting | {each for member in stayed for each in numbered(member.has)} - has.keys()
     return gathered({"topic": topic, "partitions": [n]} for topic, n in sorted(given_up) if topic in after.topics)
 
 
