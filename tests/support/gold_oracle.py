@@ -361,11 +361,10 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                 bounds, hidden = (0, 0), 0
             before = rows[i - 1]
             leaderless = leaderless_bounds(row, before, bounds[1])
-            # The eligible leaders of another ISR may be others.
-            same = [
-                r for r in rows[:i] if all(r[n] == before[n] for n in ("leader", "leader_epoch", "isr", "replicas"))
-            ]
-            unlike = [r["first_poll"] for r in rows[:i] if r not in same]
+            # The eligible leaders of another ISR may be others, and so may those of another topic.
+            life = rows[max(n for n in range(i) if rows[n]["prev_replicas"] is None) : i]
+            same = [r for r in life if all(r[n] == before[n] for n in ("leader", "leader_epoch", "isr", "replicas"))]
+            unlike = [r["first_poll"] for r in life if r not in same]
             since = min(r["first_poll"] for r in same if not unlike or r["first_poll"] > max(unlike))
             lists = [
                 (r["elr"], r["last_known_elr"])
