@@ -7,8 +7,10 @@ import math
 import os
 import re
 import sys
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.common.cli import run_job
@@ -17,6 +19,8 @@ from jobs.common.session import SessionError
 from jobs.common.streams import append_stream
 from metadata_source.datasource import CLUSTERS_PER_TASK
 from schemas import bronze
+from schemas.internal import STATE_NOW
+from schemas.lake import Lake, read_view
 
 QUERY = "poll_metadata"
 
@@ -29,8 +33,28 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     """Start the query that polls; with `once` it ends after one batch of polls."""
     check_slots(spark, len(config.clusters))
-    source, options = "kafka_metadata", config.source_options
+
+    def options(ids: Mapping[str, str]) -> dict[str, str]:
+        newest = newest_stream(spark, config.lake, config.clusters)
+        return config.source_options(ids) | ({} if newest is None else {"newestStream": newest})
+
+    source = "kafka_metadata"
     return append_stream(spark, config, bronze.METADATA_POLLS, source, query=QUERY, options=options, once=once)
+
+
+def newest_stream(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> str | None:
+    """The newest stream of polls of these clusters that history or bronze of a lake have. History takes no poll of an
+    older one after it.
+    """
+    of_them = F.col("cluster").isin(list(clusters))
+    taken = "array_max(map_keys(from_json(memory, 'seen map<string, bigint>').seen))"
+    states = read_view(spark, lake, STATE_NOW).where("history = 'silver'").where(of_them)
+    (known,) = states.selectExpr(f"max({taken})").collect()[0]
+    # Files have statistics of streams: those of polls that were taken are not read.
+    polls = lake.read(spark, bronze.METADATA_POLLS).where(F.col("stream") > (known or "")).where(of_them)
+    (newer,) = polls.agg(F.max("stream")).collect()[0]
+    found: str | None = newer or known
+    return found
 
 
 def check_slots(spark: SparkSession, clusters: int) -> None:

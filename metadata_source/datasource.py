@@ -168,7 +168,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Wait until the next batch is due and plan it. Under AvailableNow do not wait, and plan one batch in all."""
         if self._available_now and self._planned:
             return start
-        offset = Offset.from_json(start)
+        offset, newest = Offset.from_json(start), self._options.newest_stream
+        if offset.stream is not None and newest is not None and offset.stream < newest:
+            raise OptionsError(
+                f"newestStream: there are polls of a newer stream ({newest}) than this checkpoint's ({offset.stream}), "
+                "whose polls would be no history any more: remove the checkpoint of this query (of the jobs: "
+                "CHECKPOINTS/poll_metadata), and a new stream begins; two jobs must not poll into one lake"
+            )
         interval_ms, polls = self._options.poll_interval_ms, self._options.polls_per_batch
         now = _now_ms()
         due = due_at(offset, now, interval_ms, polls)
@@ -178,7 +184,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Returning "nothing new" instead would make Spark ask again 67 times a second.
             _sleep((due - now) / 1000)
         self._planned = True
-        return plan(offset, due, interval_ms, polls, self._given).to_json()
+        return plan(offset, due, interval_ms, polls, self._given, newest=newest).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Task]:
         """Return the tasks of a batch as its offset planned it, whatever the options are now, but for how clusters are

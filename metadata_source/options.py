@@ -244,6 +244,12 @@ OPTIONS: Final = (
         modes=("stream",),
     ),
     Option(
+        "newestStream",
+        "The newest stream of polls where they are kept, such as `20261101T110000Z-0123abcd`: a new stream is named to "
+        "come after it, and one of a checkpoint that comes before it is refused. The jobs set it.",
+        modes=("stream",),
+    ),
+    Option(
         "enrich",
         "Questions to ask beside metadata, comma-separated, after a poll that is good, each on its own beat or one "
         "given (`configs=10m`), never more often than polls: "
@@ -424,6 +430,8 @@ class Options:
     """Each question to ask beside metadata -> its beat."""
     client_hash_key: str | None
     """A reference; None where client ids and hosts are kept as they are."""
+    newest_stream: str | None = None
+    """The newest stream of polls where they are kept; None where nothing is known of one."""
 
 
 def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
@@ -461,6 +469,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         enrich_timeout_ms=_enrich_timeout_ms(given, interval_ms, timeout_ms, mode),
         enrich=_enrich(given, entity, mode),
         client_hash_key=given.get("clientHashKey"),
+        newest_stream=_stream(given),
     )
 
 
@@ -517,6 +526,16 @@ def _starting(text: str) -> Literal["earliest", "latest"] | int:
     if time.tzinfo is None:
         raise OptionsError(f"startingOffsets: {text!r} has no zone: end it with Z or an offset such as +01:00")
     return int(time.timestamp() * 1000)
+
+
+_STREAM: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
+
+
+def _stream(given: Mapping[str, str]) -> str | None:
+    stream = given.get("newestStream")
+    if stream is not None and not _STREAM.fullmatch(stream):
+        raise OptionsError(f"newestStream: {stream!r} is not the name of a stream, such as 20261101T110000Z-0123abcd")
+    return stream
 
 
 def _wrong_mode(name: str, mode: Mode) -> str:

@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Self
 
 OFFSET_VERSION: Final = 1
+_START: Final = "%Y%m%dT%H%M%SZ"
 _CLOCKS_APART_MS: Final = 1_000
 """How far a worker's clock may be behind the driver's before the beat is the worker's own."""
 
 
-def mint_stream(now: datetime) -> str:
-    """Name a new stream: its start in UTC to the second, then eight random hex digits; names sort by start."""
-    return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+def mint_stream(now: datetime, newest: str | None = None) -> str:
+    """Name a new stream: its start in UTC to the second, then eight random hex digits; names sort by start.
+
+    It sorts after the stream `newest`, whose name has a later start than `now` where a clock was ahead: then it is
+    named a second after that.
+    """
+    start = now.astimezone(UTC)
+    if newest is not None:
+        start = max(
+            start, datetime.strptime(newest.partition("-")[0], _START).replace(tzinfo=UTC) + timedelta(seconds=1)
+        )
+    return f"{start:{_START}}-{secrets.token_hex(4)}"
 
 
 def poll_id(stream: str, n: int) -> str:
@@ -77,13 +87,21 @@ def due_at(start: Offset, now_ms: int, interval_ms: int, polls: int) -> int:
     return start.due_ms + missed * interval_ms
 
 
-def plan(start: Offset, scheduled_ms: int, interval_ms: int, polls: int, options: dict[str, str]) -> Offset:
+def plan(
+    start: Offset,
+    scheduled_ms: int,
+    interval_ms: int,
+    polls: int,
+    options: dict[str, str],
+    *,
+    newest: str | None = None,
+) -> Offset:
     """Return the batch of `polls` polls that follows `start`, its first poll at `scheduled_ms`.
 
-    Mints the stream if `start` has none: then its start is the first poll's time.
+    Mints the stream if `start` has none, to come after the stream `newest`: then its start is the first poll's time.
     """
     return Offset(
-        stream=start.stream or mint_stream(datetime.fromtimestamp(scheduled_ms / 1000, UTC)),
+        stream=start.stream or mint_stream(datetime.fromtimestamp(scheduled_ms / 1000, UTC), newest),
         first=start.next,
         next=start.next + polls,
         scheduled_ms=scheduled_ms,

@@ -1,5 +1,9 @@
 -- Is each cluster still polled? The age of its last good poll at :until, and its polls in [:since, :until].
-WITH headers AS (
+WITH states AS (
+  SELECT *, from_json(memory, 'seen map<string, bigint>').seen AS seen FROM internal.state WHERE history = 'silver'
+),
+
+headers AS (
   SELECT *,
     -- Polls show up a batch at a time: when the batch before this one began.
     CASE WHEN is_key_frame THEN lag(CASE WHEN is_key_frame THEN received_at END) IGNORE NULLS
@@ -8,16 +12,25 @@ WITH headers AS (
   WHERE record = 'poll' AND scheduled_at BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
 ),
 
+-- Polls of an older stream than history has: it takes none of them.
+judged AS (
+  SELECT headers.*,
+    coalesce(stream < array_max(map_keys(seen)) AND coalesce(n > seen[stream], true), false) AS is_ignored
+  FROM headers LEFT JOIN (SELECT cluster, seen FROM states) USING (cluster)
+),
+
 polls AS (
   SELECT cluster,
     count(*) AS polls,
+    count_if(is_ignored) AS ignored_polls,
+    max_by(is_ignored, scheduled_at) AS last_is_ignored,
     count_if(outcome = 'failed') AS failed_polls,
     max(CASE WHEN outcome = 'ok' THEN received_at END) AS good_at,
     max_by(interval_ms, poll_id) AS interval_ms,
     max_by(unix_micros(received_at) - unix_micros(batch_before_at), poll_id)
       FILTER (WHERE batch_before_at IS NOT NULL) / 1000 AS batch_ms,
     max_by(error_kind, poll_id) FILTER (WHERE outcome = 'failed') AS last_error_kind
-  FROM headers
+  FROM judged
   GROUP BY cluster
 ),
 
@@ -28,8 +41,7 @@ applied AS (
     interval_ms,
     refused_polls,
     stale_polls
-  FROM internal.state
-  WHERE history = 'silver'
+  FROM states
 ),
 
 clusters AS (
@@ -38,6 +50,8 @@ clusters AS (
     coalesce(polls.interval_ms, applied.interval_ms) / 1000 AS interval_s,
     coalesce(polls.polls, 0) AS polls,
     coalesce(polls.failed_polls, 0) AS failed_polls,
+    coalesce(polls.ignored_polls, 0) AS ignored_polls,
+    polls.last_is_ignored,
     coalesce(applied.refused_polls, 0) AS refused_polls,
     coalesce(applied.stale_polls, 0) AS stale_polls,
     polls.last_error_kind,
@@ -50,10 +64,13 @@ ages AS (
   FROM clusters
 )
 
-SELECT cluster, last_good_poll_at, age_s, interval_s, polls, failed_polls, refused_polls, stale_polls, last_error_kind,
+SELECT cluster, last_good_poll_at, age_s, interval_s, polls, failed_polls, ignored_polls, refused_polls, stale_polls,
+  last_error_kind,
   CASE
     -- Never a good poll is late too.
     WHEN age_s IS NULL OR age_s > 2 * expected_s THEN 'late'
+    -- Another job polled with another checkpoint since this one began, or a clock was ahead.
+    WHEN last_is_ignored THEN 'ignored'
     -- Answers come, and history does not believe them: of another cluster than the alias stands for, or older than before.
     WHEN refused_polls > 0 THEN 'refused'
     WHEN stale_polls > 0 THEN 'stale'

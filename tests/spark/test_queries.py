@@ -1,5 +1,6 @@
 """The named queries on lakes of known rows."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.poll_metadata import newest_stream
 from schemas import bronze, internal
 from schemas.lake import Lake, attach
 from schemas.table import Table
@@ -16,6 +18,7 @@ from tests.lakes import new_lake
 QUERIES = Path(__file__).resolve().parents[2] / "schemas" / "queries"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"
+NEWER = "20261101T114500Z-00000000"
 
 
 def header(
@@ -39,7 +42,7 @@ def header(
     }
 
 
-def progress(cluster: str, seconds_ago: float | None, **counts: int) -> dict[str, Any]:
+def progress(cluster: str, seconds_ago: float | None, **counts: Any) -> dict[str, Any]:
     never = {
         "history": "silver",
         "cluster": cluster,
@@ -77,6 +80,8 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         *(header("batches", n, 500 - 30 * n, is_key_frame=n in {0, 5}) for n in range(11)),
         header("other", 1, 40),
         header("other", 2, 10),
+        # History has taken 0 and 1 of this stream, and then polls of a newer one.
+        *(header("silenced", n, 70 - 30 * n) for n in range(3)),
         header("lagging", 1, 40),
         header("lagging", 2, 10),
     ]
@@ -92,6 +97,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
             progress("quiet", 86_400),
             progress("other", 86_400, refused_polls=2),
             progress("lagging", 40, stale_polls=1),
+            progress("silenced", 40, memory=json.dumps({"seen": {STREAM: 0, NEWER: 4}})),
         ],
     )
     attach(spark, lake)
@@ -108,6 +114,7 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
         "interval_s",
         "polls",
         "failed_polls",
+        "ignored_polls",
         "refused_polls",
         "stale_polls",
         "last_error_kind",
@@ -119,11 +126,22 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
     ]
     ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (10, 60, 61, 200, 86_400)}
     assert found == [
-        ("down", ago[61], 61.0, 30.0, 3, 2, 0, 0, "unreachable", "late"),
-        ("never", None, None, 30.0, 1, 1, 0, 0, "authentication", "late"),
-        ("quiet", ago[86_400], 86_400.0, 30.0, 0, 0, 0, 0, None, "late"),
-        ("batches", ago[200], 200.0, 30.0, 11, 0, 0, 0, None, "ok"),
-        ("fine", ago[60], 60.0, 30.0, 3, 1, 0, 0, "unreachable", "ok"),
-        ("other", ago[10], 10.0, 30.0, 2, 0, 2, 0, None, "refused"),
-        ("lagging", ago[10], 10.0, 30.0, 2, 0, 0, 1, None, "stale"),
+        ("silenced", ago[10], 10.0, 30.0, 3, 0, 2, 0, 0, None, "ignored"),
+        ("down", ago[61], 61.0, 30.0, 3, 2, 0, 0, 0, "unreachable", "late"),
+        ("never", None, None, 30.0, 1, 1, 0, 0, 0, "authentication", "late"),
+        ("quiet", ago[86_400], 86_400.0, 30.0, 0, 0, 0, 0, 0, None, "late"),
+        ("batches", ago[200], 200.0, 30.0, 11, 0, 0, 0, 0, None, "ok"),
+        ("fine", ago[60], 60.0, 30.0, 3, 1, 0, 0, 0, "unreachable", "ok"),
+        ("other", ago[10], 10.0, 30.0, 2, 0, 0, 2, 0, None, "refused"),
+        ("lagging", ago[10], 10.0, 30.0, 2, 0, 0, 0, 1, None, "stale"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "stream"), [(["fine"], STREAM), (["fine", "silenced"], NEWER), (["quiet", "nobody"], None)]
+)
+def test_the_newest_stream_that_a_lake_has_of_clusters(
+    spark: SparkSession, lake: Lake, clusters: list[str], stream: str | None
+) -> None:
+    """Known to bronze alone, to history too, to neither."""
+    assert newest_stream(spark, lake, clusters) == stream

@@ -247,6 +247,22 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "is_found"), [(-180, False), (-181, True), (180, False), (181, True), (10 * 365 * 86_400, True)]
+)
+def test_no_good_poll_is_long_ago_or_still_to_come(spark: SparkSession, seconds: int, is_found: bool) -> None:
+    """A clock that was ahead for one poll leaves a time that no later poll comes up to."""
+    last = NOON + timedelta(seconds=seconds)
+    states = spark.createDataFrame(
+        [("silver", "prod", last, 30_000, "{}")],
+        "history string, cluster string, last_seen_at timestamp, interval_ms bigint, memory string",
+    )
+    configured = spark.createDataFrame([("prod", NOON)], "cluster string, now timestamp")
+    query, (rule,) = validity.SUBJECTS[validity.NOW]
+    rows = spark.sql(query, states=states, configured=configured).where(rule.broken)
+    assert rows.count() == is_found
+
+
 def test_what_was_found_is_kept_in_the_lake(spark: SparkSession, planted: list[Finding], config: Config) -> None:
     rows = config.lake.read(spark, quality.VALIDATIONS).orderBy("run").collect()
     assert len({row.run for row in rows}) == 3

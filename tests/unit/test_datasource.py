@@ -12,6 +12,7 @@ import pytest
 
 from metadata_source import connections, poller
 from metadata_source.datasource import _read_on_schedule, _StreamReader, _tasks
+from metadata_source.errors import OptionsError
 from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
@@ -162,3 +163,15 @@ def test_a_batch_that_is_run_again_polls_what_was_planned_and_reaches_it_as_is_s
         ("gone", (("gone", 1),)),
     ]
     assert (task.topic_filter.topics, task.polls) == (("a",), 2)
+
+
+def test_a_checkpoint_whose_stream_is_older_than_the_newest_is_refused():
+    """History would take none of its polls, and nobody would be told."""
+    begun = stream()
+    end = begun.latestOffset(begun.initialOffset(), None)
+    own = end["stream"]
+    assert stream(newestStream=own).latestOffset(end, None)["stream"] == own
+    newer = "29990101T000000Z-00000000"
+    with pytest.raises(OptionsError, match=rf"newer stream \({newer}\) than this checkpoint's \({own}\).*: remove the"):
+        stream(newestStream=newer).latestOffset(end, None)
+    assert stream(newestStream=newer).latestOffset(begun.initialOffset(), None)["stream"] > newer

@@ -158,6 +158,8 @@ def test_clusters_differ_from_what_is_common():
         (None, BOOTSTRAP | {"topicsPattern": "a)|(b"}, "topicsPattern: 'a)|(b' is not a regular expression of RE2"),
         (None, BOOTSTRAP | {"entity": "topic"}, "entity: 'topic' is none of polls, brokers, topics, partitions"),
         ("stream", BOOTSTRAP | {"entity": "topics"}, "entity: a stream reads polls"),
+        ("batch", BOOTSTRAP | {"newestStream": "20261101T110000Z-00000000"}, "newestStream: not in a batch read"),
+        (None, BOOTSTRAP | {"newestStream": "now"}, "newestStream: 'now' is not the name of a stream, such as 2026"),
         ("batch", BOOTSTRAP | {"pollInterval": "1s"}, "pollInterval: not in a batch read, which polls once"),
         ("batch", BOOTSTRAP | {"pollsPerBatch": "2"}, "pollsPerBatch: not in a batch read"),
         (None, BOOTSTRAP | {"pollInterval": "5"}, "pollInterval: '5' is not a duration such as 500ms, 30s or 5m"),

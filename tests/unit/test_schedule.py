@@ -21,6 +21,15 @@ def test_a_stream_is_named_after_its_start_in_utc():
     assert mint_stream(start) != mint_stream(start)
 
 
+def test_a_new_stream_comes_after_the_newest_one_whatever_the_clock_says():
+    now = datetime(2026, 11, 21, 1, 4, 5, tzinfo=UTC)
+    for newest in ("20261121T010405Z-ffffffff", "20361121T010405Z-00000000"):
+        assert mint_stream(now, newest) > newest
+        assert plan(Offset(), NOW, 1_000, 1, {}, newest=newest).stream > newest
+    assert mint_stream(now, "20361121T235959Z-00000000").startswith("20361122T000000Z-")
+    assert mint_stream(now, "20261120T000000Z-00000000").startswith("20261121T010405Z-")
+
+
 @given(st.lists(st.integers(0, 10**12 - 1), min_size=2))
 def test_poll_ids_sort_as_their_numbers(numbers):
     stream = "20261121T010405Z-00000000"
