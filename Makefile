@@ -55,6 +55,7 @@ soak: setup
 truth: setup
 	$(BIN)/python -m truth --long
 	$(BIN)/python -m truth.groups
+	$(BIN)/python -m truth.groups --kafka-version 3.9.2
 
 compat: setup
 	$(BIN)/python -m compat

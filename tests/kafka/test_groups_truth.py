@@ -1,5 +1,6 @@
 """Things are done to real groups; then rebalance history is held against what their members and coordinators said."""
 
+import secrets
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from truth.groups.script import CONSUMER, COOPERATIVE
 
 @pytest.mark.soak
 def test_history_agrees_with_what_happened(spark: SparkSession, tmp_path: Path) -> None:
-    # On a slow machine, where members that join at once come a second apart, callbacks of cooperative members told of
-    # one rebalance where the log has three. It is not understood yet which of the two is wrong.
     new_lake(spark, tmp_path / "lake")
-    check_scores(run(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=281, say=print).scores(), 2)
+    seed = secrets.randbelow(100_000)  # which run() prints: `python -m truth.groups --seed` does the same things
+    check_scores(run(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=seed, say=print).scores(), 4)

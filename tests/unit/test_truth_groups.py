@@ -10,8 +10,10 @@ import pytest
 from local_cluster.members import Told
 from truth.groups.compare import Round, compare, figures, rounds
 from truth.groups.happened import Call, Happened, Holder, Move
-from truth.groups.history import GroupEvent, History, MemberRow, Rebalance, history_of
+from truth.groups.history import GroupEvent, History, MemberRow, Rebalance, Storm, history_of
+from truth.groups.polled import compare_polled
 from truth.groups.script import CONSUMER, COOPERATIVE, KINDS, SHARE, Deed, is_static, write
+from truth.groups.storms import compare_loops, compare_storms, storms
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)
 GROUP = "g"
@@ -19,6 +21,7 @@ INSTANCE = "i"
 ALL = frozenset(("t", number) for number in range(4))
 HALF = frozenset([("t", 0), ("t", 1)])
 REST = ALL - HALF
+NOTHING: frozenset = frozenset()
 
 
 def at(seconds: float) -> datetime:
@@ -295,7 +298,7 @@ def test_rows_become_history():
     row = {**REBALANCES[0].__dict__, "rebalance_id": 7, "reasons": ["member_joined"], "began_after": None}
     del row["people"]
     member = {**person.__dict__, "rebalance_id": 7, "before": None, "after": assigned}
-    history = history_of([row], [member], [EVENTS[0].__dict__], {"T": "t"})
+    history = history_of([row], [member], [EVENTS[0].__dict__], topics={"T": "t"})
     wanted = replace(person, before=None, after=frozenset([("t", 0), ("t", 1), ("u", 3)]))
     assert history == History([replace(REBALANCES[0], people=(wanted,))], [EVENTS[0]])
 
@@ -326,3 +329,115 @@ def test_a_script_has_something_of_everything_and_leaves_nobody(kind, seed):
 
 def test_another_seed_is_another_script():
     assert write(1, COOPERATIVE) != write(2, COOPERATIVE)
+
+
+# --- storms ---
+
+
+def joins(count: int, apart: float, client_id: str = "x") -> list[Rebalance]:
+    """Rebalances in each of which a client joins."""
+    joined = replace(person(None, A_ALONE), client_id=client_id)
+    return [rebalance(n, n + 1, n * apart, ("member_joined",), joined) for n in range(count)]
+
+
+LOOPED = [happened("crash_loop", 0, A_ALONE, before=())]
+
+
+def storm(kind: str, count: int, apart: float, client_id: str | None = None) -> Storm:
+    return Storm(GROUP, kind, client_id, at(0), at((count - 1) * apart), count)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        (joins(2, 60), []),
+        (joins(4, 60), [storm("crash_loop", 4, 60, "x")]),
+        (joins(6, 60), [storm("storm", 6, 60), storm("crash_loop", 6, 60, "x")]),
+        # Less than ten minutes apart: five of them take ten.
+        (joins(5, 150), [storm("crash_loop", 5, 150, "x")]),
+        (joins(5, 149), [storm("storm", 5, 149), storm("crash_loop", 5, 149, "x")]),
+        (joins(3, 300), []),
+        ([*joins(3, 60), *joins(1, 0, "y")], [storm("crash_loop", 3, 60, "x")]),
+    ],
+)
+def test_what_lies_in_a_window_that_holds_enough_is_a_storm(rows, wanted):
+    assert list(storms(GROUP, rows)) == wanted
+
+
+def test_a_storm_that_is_missing_or_another_is_found():
+    rows = joins(4, 60)
+    right = storm("crash_loop", 4, 60, "x")
+    assert list(compare_storms(LOOPED, History(rows, [], [right]))) == []
+    for told in ([], [replace(right, rebalances=3)], [replace(right, last_before=at(1))], [right, right]):
+        assert list(compare_storms(LOOPED, History(rows, [], told)))
+    # It crashed thrice and stayed, so that it joined four times: less than that was not told as often as it joined.
+    assert list(compare_loops(LOOPED, History(rows, [], [right]))) == []
+    (fault,) = compare_loops(LOOPED, History(joins(3, 60), [], [storm("crash_loop", 3, 60, "x")]))
+    assert fault == "x joined 4 times, 3 are in its crash loop"
+
+
+# --- of polls ---
+
+B_WAITS = replace(B_FIRST, partitions=NOTHING)
+POLLED = [
+    replace(REBALANCES[0], generation=None, prev_generation=None, began_after=at(-1), ended_after=at(1.5)),
+    # The two phases, each seen.
+    replace(
+        rebalance(2, 2, 11.5, ("member_joined",), person(A_ALONE, A_HALF), person(None, B_WAITS)),
+        began_after=at(9),
+        ended_after=at(11),
+    ),
+    replace(
+        rebalance(2, 2, 13.5, ("same_members",), person(A_HALF, A_HALF), person(B_WAITS, B_FIRST)),
+        began_after=at(11.5),
+        ended_after=at(13),
+    ),
+    replace(REBALANCES[2], began_after=at(38), ended_after=at(42)),
+    replace(REBALANCES[3], began_after=at(59), ended_after=at(61)),
+]
+"""What polls tell of HAPPENED."""
+
+
+def polled(rows: list[Rebalance]) -> list[str]:
+    return compare_polled(HAPPENED, History(rows, EVENTS, [*storms(GROUP, rows)]), History(REBALANCES, EVENTS)).faults
+
+
+def test_what_happened_agrees_with_what_polls_told():
+    assert polled(POLLED) == []
+    one = replace(REBALANCES[1], began_after=at(9), ended_after=at(12))  # and as one
+    assert polled([POLLED[0], one, *POLLED[3:]]) == []
+
+
+@pytest.mark.parametrize(
+    ("index", "spoilt", "fault"),
+    [
+        (0, {"began_after": at(-9), "began_before": at(-5)}, "nothing was done then"),
+        (3, {"reasons": ("member_joined",)}, "no member_left among the reasons"),
+        (3, {"reasons": ("member_left", "partitions_changed")}, "partitions_changed is no reason"),
+        (3, {"end_reason": "emptied"}, "ended as emptied and not completed"),
+        (3, {"ended_before": None}, "goes on still"),
+        (3, {"ended_after": at(50), "ended_before": at(51)}, "ended out of time"),
+        (3, {"members": 5}, "its members make"),
+        (3, {"people": POLLED[3].people[:1]}, "members after it are"),
+        (1, {"people": ()}, "members before it are"),
+        (4, {"people": ()}, "left are"),
+    ],
+)
+def test_each_fault_of_polls_is_found(index, spoilt, fault):
+    rows = [replace(row, **spoilt) if n == index else row for n, row in enumerate(POLLED)]
+    assert any(fault in each for each in polled(rows))
+
+
+def test_a_rebalance_that_no_poll_tells_is_missed_and_one_too_many_is_found():
+    for n in (0, 3, 4):
+        assert any(" rebalances and not 1 to" in each for each in polled(POLLED[:n] + POLLED[n + 1 :]))
+    assert any("2 rebalances and not 1 to 1" in each for each in polled([*POLLED[:4], POLLED[3], POLLED[4]]))
+    assert any("made 0 times" in each for each in compare_polled(HAPPENED, History(POLLED, []), History([], [])).faults)
+
+
+def test_polls_count_epochs():
+    one = replace(HAPPENED[0], kind=CONSUMER)
+    row = replace(POLLED[0], generation=4, group_type="consumer")
+    logged = History([replace(row, generation=5)], [])
+    faults = compare_polled([one], History([row], EVENTS[:1]), logged).faults
+    assert [each.rpartition(": ")[0].rpartition(": ")[2] for each in faults] == ["it reached epoch 5"]

@@ -13,6 +13,7 @@ from local_cluster.members import TopicPartition
 from truth.groups.happened import Happened, Holders, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
 from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBALANCE
+from truth.groups.storms import compare_loops, compare_storms
 
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
@@ -72,6 +73,7 @@ def compare(happened: Sequence[Happened], history: History, moves: Sequence[Move
         score.faults += [f"{one}: {fault}" for fault in _step(one, mine, expected)]
     score.faults += [f"{row}: {fault}" for row in rows for fault in _row(row, happened[0])]
     score.faults += _events(happened, events)
+    score.faults += [*compare_storms(happened, history), *compare_loops(happened, history)]
     if moves is not None:
         score.faults += _moves(group, rows, events, moves)
     return score
@@ -105,7 +107,7 @@ def rounds(one: Happened, generation: int) -> list[Round]:
 
 
 def _step(one: Happened, rows: Sequence[Rebalance], expected: Sequence[Round] | None) -> Iterator[str]:
-    least, most = _counts(one, expected)
+    least, most = counts(one, expected)
     if not least <= len(rows) <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
         yield f"{len(rows)} rebalances and not {wanted}: {'; '.join(map(str, rows)) or 'none'}"
@@ -139,7 +141,7 @@ def _called_back(rows: Sequence[Rebalance], expected: Sequence[Round]) -> list[R
     return found
 
 
-def _counts(one: Happened, expected: Sequence[Round] | None) -> tuple[int, int]:
+def counts(one: Happened, expected: Sequence[Round] | None) -> tuple[int, int]:
     """How many rebalances there are to be, at least and at most."""
     actions = [deed.action for deed in one.step]
     if expected is not None:
@@ -184,7 +186,7 @@ def _reasons(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
 
 
 def _members(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
-    yield from _holders(
+    yield from compare_holders(
         "before",
         one.before,
         {
@@ -193,14 +195,17 @@ def _members(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
             if each.change != "joined"
         },
     )
-    yield from _holders("after", one.after, {each.member_id: each for each in rows[-1].people if each.change != "left"})
+    yield from compare_holders(
+        "after", one.after, {each.member_id: each for each in rows[-1].people if each.change != "left"}
+    )
     for change, wanted in (("joined", one.joined), ("left", one.left)):
         told = [each.member_id for row in rows for each in row.people if each.change == change]
         if sorted(told) != sorted(wanted):
             yield f"{change} are {sorted(wanted)}, history has {sorted(told)}"
 
 
-def _holders(when: str, holders: Holders, people: Mapping[str, MemberRow]) -> Iterator[str]:
+def compare_holders(when: str, holders: Holders, people: Mapping[str, MemberRow]) -> Iterator[str]:
+    """Who had what, as the coordinator described it, against rows of members."""
     if holders.keys() != people.keys():
         yield f"members {when} it are {sorted(holders)}, history has {sorted(people)}"
         return
@@ -265,6 +270,11 @@ def _row(row: Rebalance, one: Happened) -> Iterator[str]:
         or not (0 if kind.protocol == "share" else between) <= row.skipped_generations <= between
     ):
         yield f"{row.skipped_generations} skipped generations and not {between}"
+    yield from compare_figures(row)
+
+
+def compare_figures(row: Rebalance) -> Iterator[str]:
+    """The figures of a rebalance against those that its members make."""
     wanted = figures(row.people)
     if wrong := {name: getattr(row, name) for name in wanted if getattr(row, name) != wanted[name]}:
         yield f"its members make {wanted}, it says {wrong}"

@@ -55,6 +55,10 @@ class Rebalance:
     reasons: tuple[str, ...] | None
     since_previous_ms: int | None
     people: tuple[MemberRow, ...]
+    began_after: datetime | None = None
+    ended_after: datetime | None = None
+    stored_before: datetime | None = None
+    """`began_before` as it is stored, where that was brought closer."""
     followed_coordinator_move: bool | None = None
     coordinator_move_id: str | None = None
     """Of an event."""
@@ -88,15 +92,38 @@ class GroupEvent:
 
 
 @dataclass(frozen=True)
+class Storm:
+    """A row of gold.rebalance_storms."""
+
+    group_id: str
+    kind: str
+    client_id: str | None
+    began_before: datetime
+    last_before: datetime
+    rebalances: int
+
+    def __str__(self) -> str:
+        who = "" if self.client_id is None else f" of {self.client_id}"
+        times = f"{self.began_before:%H:%M:%S.%f} to {self.last_before:%H:%M:%S.%f}"
+        return f"{self.group_id} {self.kind}{who}, {times}, {self.rebalances} rebalances"
+
+
+@dataclass(frozen=True)
 class History:
     """All of it, in order of time."""
 
     rebalances: Sequence[Rebalance]
     events: Sequence[GroupEvent]
+    storms: Sequence[Storm] = ()
 
 
 def history_of(
-    rebalances: Iterable[Row], members: Iterable[Row], events: Iterable[Row], topics: Mapping[str, str]
+    rebalances: Iterable[Row],
+    members: Iterable[Row],
+    events: Iterable[Row],
+    storms: Iterable[Row] = (),
+    *,
+    topics: Mapping[str, str],
 ) -> History:
     """History of rows; those of a rebalance and of its members have the same `rebalance_id`.
 
@@ -109,6 +136,7 @@ def history_of(
     return History(
         sorted((_rebalance(row, people[row["rebalance_id"]]) for row in rebalances), key=lambda row: row.began_before),
         sorted((GroupEvent(**_fields(GroupEvent, row)) for row in events), key=lambda row: row.began_before),
+        tuple(sorted((Storm(**_fields(Storm, row)) for row in storms), key=lambda row: row.began_before)),
     )
 
 

@@ -1,5 +1,5 @@
 """One run: groups to which things are done while the cluster is polled, and the history that the jobs make of their
-log.
+log; and that of polls alone, in a lake of its own.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,16 @@ from schemas.lake import Lake, read_view
 from truth.groups.compare import Score, compare
 from truth.groups.history import History, history_of
 from truth.groups.play import PROPERTIES, Played, Say, play
+from truth.groups.polled import compare_polled
 from truth.groups.script import Kind, write
 from truth.run import await_batches, polling
 
 BROKERS: Final = 3
+NEWEST: Final = "4.3.1"
 _INTERVAL_SECONDS: Final = 2
-_POLLS_PER_BATCH: Final = 5
+_POLLED_SECONDS: Final = 1
+"""Between two polls of groups: each quiet moment is polled."""
+_BATCH_SECONDS: Final = 10
 
 
 @dataclass(frozen=True)
@@ -33,52 +37,68 @@ class Run:
 
     played: Played
     history: History
+    polled: History
+    """Of polls alone."""
 
     def scores(self) -> dict[str, Score]:
-        """How history agrees, by group."""
-        return {group: compare(steps, self.history, self.played.moves) for group, steps in self.played.happened.items()}
+        """How history agrees, by group and source."""
+        scores = {}
+        for group, steps in self.played.happened.items():
+            scores[group] = compare(steps, self.history, self.played.moves)
+            scores[f"{group}, polled"] = compare_polled(steps, self.polled, self.history)
+        return scores
 
 
-def run(spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, seed: int, say: Say) -> Run:
+def run(
+    spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, seed: int, say: Say, kafka_version: str = NEWEST
+) -> Run:
     """Start a cluster, poll it while the scripts of these kinds of groups are done, and make history of it.
 
     Everything that was started has ended when this returns or raises.
     """
-    with LocalCluster(brokers=BROKERS, properties=PROPERTIES) as cluster:
-        say(f"{BROKERS} brokers; seed {seed}; {', '.join(kind.name for kind in kinds)}")
-        config = _config(folder, cluster.bootstrap_servers)
-        with polling(spark, [config]) as queries:
-            # No need to wait for the first polls: the coordinator moves a minute from here.
+    with LocalCluster(brokers=BROKERS, properties=PROPERTIES, kafka_version=kafka_version) as cluster:
+        names = ", ".join(kind.name for kind in kinds)
+        say(f"{BROKERS} brokers of {kafka_version}; seed {seed}; {names}")
+        config = _config(folder, cluster.bootstrap_servers, _INTERVAL_SECONDS, {}, groupLog={})
+        groups_too = {"enrich": f"groups={_POLLED_SECONDS}s"}
+        polled = _config(folder / "polled", cluster.bootstrap_servers, _POLLED_SECONDS, groups_too)
+        with polling(spark, [config, polled]) as queries:
+            await_batches(queries, 1)
             played = play(cluster, [write(seed, kind) for kind in kinds], say)
             await_batches(queries, 1)
         say("polled to the end")
         read_group_log.run(spark, config, True)
         say("the log is in bronze")
-    making(SILVER)(spark, config, True)
-    say("silver is made")
-    rebalance_history.run(spark, config, True)
-    say("gold is made")
-    return Run(played, read_history(spark, config.lake))
+    for each in (config, polled):
+        making(SILVER)(spark, each, True)
+        rebalance_history.run(spark, each, True)
+    say("silver and gold are made")
+    return Run(played, read_history(spark, config.lake), read_history(spark, polled.lake))
 
 
 def read_history(spark: SparkSession, lake: Lake) -> History:
     """What gold says of the groups of a lake's one cluster."""
-    rebalances, members, events = (
+    rebalances, members, events, storms = (
         read_view(spark, lake, view).toArrow().to_pylist()
-        for view in (groups.REBALANCES, groups.REBALANCE_MEMBERS, groups.GROUP_EVENTS)
+        for view in (groups.REBALANCES, groups.REBALANCE_MEMBERS, groups.GROUP_EVENTS, groups.REBALANCE_STORMS)
     )
     # As close as polls and the log together know it.
     told = [
-        {**row, "rebalance_id": row["id"], "began_before": row["narrowed_before"] or row["began_before"]}
+        {
+            **row,
+            "rebalance_id": row["id"],
+            "began_before": row["narrowed_before"] or row["began_before"],
+            "stored_before": row["began_before"],
+        }
         for row in rebalances
     ]
-    return history_of(told, members, events, topics={})
+    return history_of(told, members, events, storms, topics={})
 
 
-def _config(folder: Path, bootstrap_servers: str) -> Config:
-    poll = {"pollInterval": f"{_INTERVAL_SECONDS}s", "pollsPerBatch": _POLLS_PER_BATCH}
+def _config(folder: Path, bootstrap_servers: str, interval: int, poll: dict[str, str], **more: object) -> Config:
     clusters = {"local": {"kafka.bootstrap.servers": bootstrap_servers}}
+    poll = {"pollInterval": f"{interval}s", "pollsPerBatch": str(_BATCH_SECONDS // interval), **poll}
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, "groupLog": {}}))
+    file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, **more}))
     return load(str(file))

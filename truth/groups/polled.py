@@ -1,0 +1,130 @@
+"""History of polls alone against what happened. Polls bound times, and what came and went between two of them is one
+rebalance; but each quiet moment was polled, so that no step may be missing, or be another than it was.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from truth.groups.compare import Score, compare_figures, compare_holders, counts, rounds
+from truth.groups.happened import Happened
+from truth.groups.history import History, Rebalance
+from truth.groups.script import CLASSIC_REASONS, REASONS, WITHOUT_REBALANCE
+from truth.groups.storms import compare_storms
+
+TOLERANCE: Final = timedelta(milliseconds=50)
+_MAY_PASS: Final = frozenset({"crash_loop"})
+"""What comes and is undone so soon that polls need not see it."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    happened: Happened
+    rows: Sequence[Rebalance]
+    most: int
+    """Rebalances that there were, phases among them: polls may show each."""
+
+
+def compare_polled(happened: Sequence[Happened], history: History, logged: History) -> Score:
+    """One group's steps against what polls told of it. `logged`: what its coordinators' log told."""
+    group = happened[0].group
+    rows = [row for row in history.rebalances if row.group_id == group]
+    events = [event for event in history.events if event.group_id == group]
+    score = Score(len(happened), len(rows), sum(len(row.people) for row in rows), len(events))
+    generation, steps = 0, []
+    for one in happened:
+        expected = rounds(one, generation) if one.kind.group_type == "classic" else None
+        last = max([generation, *(each.generation for each in expected or ())])
+        most = counts(one, expected)[1] if expected is None else max(last - generation, counts(one, expected)[1])
+        generation = last
+        steps.append(_Step(one, [row for row in rows if _step_of(row, happened) is one], most))
+    score.faults += [f"nothing was done then: {row}" for row in rows if _step_of(row, happened) is None]
+    for step in steps:
+        score.faults += [f"{step.happened}: {fault}" for fault in _step(step, logged)]
+    for row in rows:
+        score.faults += [f"{row}: {fault}" for fault in compare_figures(row)]
+    score.faults += compare_storms(happened, history)
+    created = [event for event in events if event.event == "created"]
+    if len(created) != 1:
+        score.faults.append(f"{group}: made {len(created)} times")
+    return score
+
+
+def _step_of(row: Rebalance, happened: Sequence[Happened]) -> Happened | None:
+    """The step in which it began: of several within its bounds one that makes a group rebalance, the first of them."""
+    found = [one for one in happened if _meet(row.began_after, row.began_before, one)]
+    making = [one for one in found if not WITHOUT_REBALANCE.issuperset(deed.action for deed in one.step)]
+    return next(iter(making or found), None)
+
+
+def _meet(after: datetime | None, before: datetime, one: Happened) -> bool:
+    """Whether some time within the bounds is of a step."""
+    return (after is None or after <= one.settled_at + TOLERANCE) and before >= one.began_at - TOLERANCE
+
+
+def _step(step: _Step, logged: History) -> Iterator[str]:
+    one, rows = step.happened, step.rows
+    is_seen = _has(one, "before") != _has(one, "after")
+    if not is_seen <= len(rows) <= step.most:
+        yield f"{len(rows)} rebalances and not {int(is_seen)} to {step.most}: {'; '.join(map(str, rows)) or 'none'}"
+    if not rows:
+        return
+    before = {each.prev_member_id or each.member_id: each for each in rows[0].people if each.change != "joined"}
+    yield from compare_holders("before", one.before, before)
+    yield from compare_holders("after", one.after, {p.member_id: p for p in rows[-1].people if p.change != "left"})
+    for change, least, most in (
+        ("joined", one.after.keys() - one.before.keys() - set(one.restarted.values()), one.joined),
+        ("left", one.before.keys() - one.after.keys() - one.restarted.keys(), one.left),
+    ):
+        told = [each.member_id for row in rows for each in row.people if each.change == change]
+        if not least <= set(told) <= most or len(set(told)) < len(told):
+            yield f"{change} are {sorted(least)} to {sorted(most)}, history has {sorted(told)}"
+    yield from _reasons(one, rows)
+    yield from _ends(one, rows)
+    if one.kind.group_type != "classic":
+        yield from _epoch(one, rows[-1], logged)
+
+
+def _has(one: Happened, when: str) -> list[object]:
+    """Who has what; of a static member that came back under another id that of the instance."""
+    holders = one.before if when == "before" else one.after
+    who = [(holder.instance_id or holder.member_id, sorted(holder.partitions)) for holder in holders.values()]
+    return sorted(who, key=repr)
+
+
+def _reasons(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
+    said = {reason for row in rows for reason in row.reasons or ()}
+    must = {reason for deed in one.step if deed.action not in _MAY_PASS for reason in REASONS[deed.action]}
+    may = {reason for deed in one.step for reason in REASONS[deed.action]}
+    if one.kind.group_type == "classic":
+        # A generation that gives up and one that takes may each be seen.
+        may |= {"same_members", *(reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ()))}
+    if not one.after:
+        must, may = must | {"group_emptied"}, may | {"group_emptied"}
+    if missing := must - said:
+        yield f"no {', '.join(sorted(missing))} among the reasons {sorted(said)}"
+    if more := said - may:
+        yield f"{', '.join(sorted(more))} is no reason"
+
+
+def _ends(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
+    for row in rows:
+        wanted = "emptied" if row is rows[-1] and not one.after else "completed"
+        if row.ended_before is None:
+            yield f"goes on still: {row}"
+        elif row.end_reason != wanted:
+            yield f"ended as {row.end_reason} and not {wanted}: {row}"
+        elif not _meet(row.ended_after, row.ended_before, one) or row.ended_before < row.began_before:
+            yield f"ended out of time: {row}, the step at {one.settled_at:%H:%M:%S.%f}"
+
+
+def _epoch(one: Happened, row: Rebalance, logged: History) -> Iterator[str]:
+    """Epochs are counted, so that polls know which one the group has reached."""
+    epochs = [
+        each.generation
+        for each in logged.rebalances
+        if each.group_id == one.group and each.began_before <= one.settled_at + TOLERANCE
+    ]
+    if epochs and row.generation != epochs[-1]:
+        yield f"it reached epoch {epochs[-1]}: {row}"
