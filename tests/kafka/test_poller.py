@@ -17,6 +17,7 @@ from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
 from tests.support.handles import come_to, settled
+from tests.support.pipelines import wait_for
 
 METADATA = 3
 TOPIC = "poller-test"
@@ -190,15 +191,32 @@ def test_too_large_an_answer_is_not_asked_for_again(cluster):
     assert (result.error_kind, result.attempts) == ("too_large", 1)
 
 
-@pytest.mark.parametrize("version", [1, 3, 4, 13])
-def test_asking_for_a_topic_never_creates_it(cluster, version):
-    asked = poll(cluster.bootstrap_servers, topics="never-made", metadataVersion=str(version))
-    assert asked.error_kind is None
-    if version >= 4:
-        assert asked.metadata.topics.select(["topic", "error_code"]).to_pylist() == [
-            {"topic": "never-made", "error_code": 3}
-        ]
-    assert "never-made" not in poll(cluster.bootstrap_servers).metadata.topics["topic"].to_pylist()
+def test_asking_for_a_topic_never_creates_it():
+    """Not even where brokers create what is asked for."""
+    with LocalCluster(brokers=1, properties={"auto.create.topics.enable": "true"}) as cluster:
+        server = cluster.bootstrap_servers
+        for version in (1, 3, 4, 13):
+            asked = poll(server, topics="never-made", metadataVersion=str(version))
+            assert asked.error_kind is None
+            if version >= 4:
+                assert asked.metadata.topics.select(["topic", "error_code"]).to_pylist() == [
+                    {"topic": "never-made", "error_code": 3}
+                ]
+
+        def topics() -> list[str]:
+            return poll(server).metadata.topics["topic"].to_pylist()
+
+        ask_as_old_clients_do(server, "made")
+        wait_for(lambda: "made" in topics(), 20, "a topic that brokers create")
+        assert topics() == ["made"]
+
+
+def ask_as_old_clients_do(server: str, topic: str) -> None:
+    """Ask by name in a version that cannot say that nothing is to be created."""
+    given = parse({"kafka.bootstrap.servers": server}).clusters[0]
+    deadline = time.monotonic() + 20
+    with closing(Connection(given, given.bootstrap_servers[0], deadline)) as connection:
+        connection.request(METADATA, 1, encode_request(1, [topic]), flexible=False, deadline=deadline)
 
 
 def test_throttling_is_obeyed(cluster):
