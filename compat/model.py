@@ -139,7 +139,9 @@ def _gone(step: Step, state: State, version: Version) -> tuple[State, Turn]:
     if broker != state.leader:
         raised = int(version.shrinks_raise)
         why = "isr_shrink" if raised else "unknown"
-        return replace(state, isr=frozenset(rest)), Turn(None, (raised, raised), version.is_exact, left, why)
+        # With ZooKeeper its leader may take it back before it is gone, and the controller take it out once more.
+        again = int(version.zookeeper and step.action == "stop")
+        return replace(state, isr=frozenset(rest)), Turn(None, (raised, raised + again), version.is_exact, left, why)
     leader = rest[0] if rest else NO_LEADER
     move = Move(broker, leader, "failover" if rest else "offline")
     isr, eligible = frozenset(rest), frozenset[int]()

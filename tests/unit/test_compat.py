@@ -353,3 +353,13 @@ def test_with_zookeeper_a_leader_that_was_killed_may_be_seen_gone_in_its_epoch(k
     assert compare.compare_leaders(windows(ZOOKEEPER), [*found[: n + 1], *found[n + 2 :]]).faults, (
         "nobody leads after it"
     )
+
+
+def test_with_zookeeper_a_follower_that_stops_may_be_taken_out_twice():
+    rows = leader_rows(ZOOKEEPER)
+    n = next(n for n, row in enumerate(rows) if row.reason == "isr_shrink")
+    twice = replace(rows[n], leader_epoch=rows[n].leader_epoch + 1, reason="unknown", changes_max=2)
+    assert compare.compare_leaders(windows(ZOOKEEPER), [*rows[:n], twice, *rows[n + 1 :]]).faults == ()
+    wrong = replace(twice, reason="isr_shrink")
+    assert compare.compare_leaders(windows(ZOOKEEPER), [*rows[:n], wrong, *rows[n + 1 :]]).faults
+    assert compare.compare_leaders(windows(KRAFT_33), [*rows[:n], twice, *rows[n + 1 :]]).faults
