@@ -269,7 +269,7 @@ class Poller:
                 memory.behind[address] = image
         memory.behind.pop(place, None)
         if is_compared:
-            witnesses += self._look_at_former(newest, known, {told.broker for told in witnesses}, deadline)
+            witnesses += self._look_at_former(newest, place, known, {told.broker for told in witnesses}, deadline)
         memory.answered = self._answered = place
         if newest.image is not None and (known is None or known.image.news(newest.image) is not None):
             memory.known = Known(newest.image, newest.received_at)
@@ -288,11 +288,11 @@ class Poller:
         return poll, error
 
     def _look_at_former(
-        self, answer: Poll, known: Known | None, asked: Collection[str | None], deadline: float
+        self, answer: Poll, place: Address, known: Known | None, asked: Collection[str | None], deadline: float
     ) -> list[Witness]:
         """Ask a broker that is listed no more whether it still answers clients, and how far it is behind.
 
-        `asked`: those that were asked with this poll already.
+        `place`: where the answer came from. `asked`: those that were asked with this poll already.
         """
         memory = self._memory
         former = (each for each in memory.former if format_address(each) not in asked)
@@ -308,10 +308,19 @@ class Poller:
         assert answer.metadata is not None  # noqa: S101 - good polls
         assert other.metadata is not None  # noqa: S101
         found = difference(answer.metadata, answer.broker_id, other.metadata, other.broker_id)
-        if found.age is not Age.NEWER:
-            told = Witness.of(other)
-            return [replace(told, is_behind=None) if found.age is Age.UNCLEAR else told]
-        return [Witness.of(other, found, answer.received_at if known is None else known.since(other, answer))]
+        told = Witness.of(other)
+        if found.age is Age.NEWER and not found.epochs:
+            # Only the list says so. The broker may have come back since that was answered: then it knows more.
+            time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic())))
+            again, error = self._ask_witness(place, (), other, deadline)
+            if error is not None:
+                return [replace(told, is_behind=None)]
+            assert again.metadata is not None  # noqa: S101 - a good poll
+            if other.broker_id in again.metadata.brokers["broker_id"].to_pylist():
+                return [told]
+        if found.age is Age.NEWER:
+            return [Witness.of(other, found, answer.received_at if known is None else known.since(other, answer))]
+        return [replace(told, is_behind=None) if found.age is Age.UNCLEAR else told]
 
     def due(self, beats: Mapping[str, int], at_ms: int) -> tuple[str, ...]:
         """Return the kinds of enrichment that are to be asked with the poll that was due at `at_ms`.

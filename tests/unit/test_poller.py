@@ -428,6 +428,29 @@ def test_a_broker_that_is_listed_no_more_is_asked_whether_it_still_answers(broke
     assert each._memory.former == {}
 
 
+def test_a_broker_that_comes_back_while_it_is_asked_has_no_old_image(brokers, monkeypatch):
+    """It is in ISRs again, which raises no epoch; whoever answered a moment earlier did not list it yet."""
+    each = of_cluster()
+    polls(each, 3)
+    brokers.set(FENCED, 0, 1)
+    polls(each, 2)
+    assert each._memory.former == {LEARNT[2]: 2}
+    each._memory.avoided.clear()
+    brokers.set(made(orders=[(5, (0, 1, 2)), (3, (0, 1, 2))]), 2)
+    monkeypatch.setattr(time, "sleep", lambda _: brokers.set(WHOLE))
+    assert [(told.broker_id, told.is_behind) for told in each.poll().witnesses] == [(2, False)]
+
+
+def test_whether_a_broker_comes_back_is_unknown_where_nobody_says(brokers, monkeypatch):
+    each = of_cluster()
+    polls(each, 3)
+    brokers.set(FENCED, 0, 1)
+    polls(each, 2)
+    each._memory.avoided.clear()
+    monkeypatch.setattr(time, "sleep", lambda _: brokers.down.update({0, 1}))
+    assert [(told.broker_id, told.is_behind) for told in each.poll().witnesses] == [(2, None)]
+
+
 def test_an_address_that_is_another_clusters_by_now_is_no_witness(brokers):
     each = of_cluster()
     polls(each, 3)
