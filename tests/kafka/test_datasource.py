@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewTopic
@@ -394,9 +395,9 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cl
     def held() -> int:
         return sum(table() is not None for table in decoded)
 
-    def decode(body: bytes, version: int) -> ClusterMetadata:
+    def decode(body: bytes, version: int, **more: Any) -> ClusterMetadata:
         nonlocal most
-        metadata = decode_response(body, version)
+        metadata = decode_response(body, version, **more)
         decoded.append(weakref.ref(metadata.partitions))
         most = max(most, held())
         return metadata
