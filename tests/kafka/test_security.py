@@ -309,7 +309,7 @@ def test_sessions_are_renewed_with_what_the_references_stand_for_by_then(secured
     ways = [bearer(secured), carol]
     with contextlib.ExitStack() as stack:
         pollers = [stack.enter_context(Poller(cluster_of(given), TopicFilter(), 10_000)) for given in ways]
-        watchers = [LogWatcher(cluster_of(given), LOG, 5_000) for given in ways]
+        watchers = [stack.enter_context(closing(LogWatcher(cluster_of(given), LOG, 5_000))) for given in ways]
         assert [poller.poll().error for poller in pollers] == [None, None]
         connections = [poller._connection for poller in pollers]
         begun = [watcher.look() for watcher in watchers]
