@@ -256,7 +256,7 @@ class Poller:
                 address,
                 known,
                 lambda other, names: self._ask_witness(other, names, answer, deadline),
-                lambda: time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic()))),
+                lambda: _let_spread(deadline),
             )
             place, newest, witnesses = inquiry.result(
                 [other for other in others if not self._is_avoided(other)],
@@ -311,7 +311,7 @@ class Poller:
         told = Witness.of(other)
         if found.age is Age.NEWER and not found.epochs:
             # Only the list says so. The broker may have come back since that was answered: then it knows more.
-            time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic())))
+            _let_spread(deadline)
             again, error = self._ask_witness(place, (), other, deadline)
             if error is not None:
                 return [replace(told, is_behind=None)]
@@ -659,6 +659,11 @@ def _back_off(round_: int, deadline: float) -> bool:
         return False
     time.sleep(wait)
     return True
+
+
+def _let_spread(deadline: float) -> None:
+    """Wait until brokers have the newest image, unless the poll's time would be over."""
+    time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic())))
 
 
 def _level(connection: Connection, feature: str, absent: int | None) -> int | None:

@@ -157,10 +157,8 @@ class Inquiry:
         again, error = self.ask(self.place if is_ours else place, names)
         if error is not None:
             return found, older
-        if _difference(again, older, names).age is not Age.SAME:
-            return SAME, again
-        later = found if is_ours else _difference(self.answer, again, names)
-        return (SAME if later.age in {Age.SAME, Age.OLDER} and not is_ours else later), again
+        has_moved = _difference(again, older, names).age is not Age.SAME
+        return (SAME if has_moved else found), again
 
     def _behind(self, older: Poll, newer: Poll, found: Difference) -> Witness:
         return Witness.of(older, found, newer.received_at if self.known is None else self.known.since(older, newer))
