@@ -36,7 +36,7 @@ from jobs.common.stage import (
 )
 from jobs.rules import round as rules
 from jobs.rules.arrow import rows_of
-from jobs.rules.coordinators import LOG_TOPIC, coordinators
+from jobs.rules.coordinators import coordinators
 from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
@@ -45,6 +45,7 @@ from jobs.rules.silver.cluster import WITNESSES
 from jobs.rules.silver.compare import narrowed_rows
 from jobs.rules.silver.state import Row, State
 from jobs.rules.takes import Take, is_due, take
+from metadata_source.facts import OFFSETS_TOPIC
 from schemas import gold, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.internal import STATE
@@ -372,7 +373,7 @@ class History(Maker):
         if partitions is None:
             return made, []
         if first is not None:
-            began = as_stored(first.where(F.col("topic") == LOG_TOPIC), _PARTITIONS).to_pylist()
+            began = as_stored(first.where(F.col("topic") == OFFSETS_TOPIC), _PARTITIONS).to_pylist()
             led = pa.Table.from_pylist(coordinators(began, ()), arrow_schema(silver.COORDINATORS))
             if len(led):
                 made[silver.COORDINATORS] = pa.concat_tables([led, *filter(None, [made.get(silver.COORDINATORS)])])

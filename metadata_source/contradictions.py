@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.facts import LEADER_NOT_AVAILABLE, OFFSETS_TOPIC
 from metadata_source.kinds import (
     AUTOMQ,
     CONFLUENT,
     EVENT_HUBS,
     KAFKA,
     KINDS,
-    OFFSETS_TOPIC,
     REDPANDA,
     WARPSTREAM,
 )
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from metadata_source.protocol.metadata import ClusterMetadata
-
-LEADER_NOT_AVAILABLE: Final = 5
-"""Error of a partition without a leader. Kafka never names a leader with it."""
 
 _REDPANDA_ID: Final = "redpanda."
 _IN_NAMES: Final = {".servicebus.": EVENT_HUBS, ".confluent.cloud": CONFLUENT, ".warpstream.com": WARPSTREAM}

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from metadata_source import groups, questions
 from metadata_source.errors import PollError
+from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.groups import Broker
 from metadata_source.outcomes import answered, failed, outcome_of
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, PAGE_PARTITIONS, UNCLEAN, Question
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from metadata_source.groups import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
 
-_UNKNOWN_TOPIC: Final = 3
 _GROUPS_A_ROW: Final = 100
 
 _Key = TypeVar("_Key", int, str)
@@ -130,7 +130,7 @@ def _configs(asker: Asker, about: Subject) -> Rows:
     denied = 0
     for question in questions.topic_configs(about.topics, (MIN_ISR, UNCLEAN)):
         for result in asker.ask(question).results:
-            if result.error_code == _UNKNOWN_TOPIC:
+            if result.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                 continue  # gone since the poll
             if result.error_code in DENIED:
                 denied += 1
@@ -208,7 +208,7 @@ def _elr(asker: Asker, about: Subject) -> Rows:
         while True:
             response = asker.ask(questions.topic_partitions(topics, cursor))
             for topic in response.topics:
-                if topic.error_code == _UNKNOWN_TOPIC:
+                if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                     continue  # gone since the poll
                 questions.check(topic.error_code)
                 for partition in topic.partitions:

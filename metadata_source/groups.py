@@ -28,6 +28,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from metadata_source.errors import PollError
+from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.outcomes import failed, outcome_of
 from metadata_source.protocol import group_messages as messages
 from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_one
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from metadata_source.questions import AnyQuestion
     from metadata_source.transport import Address
 
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
 _GROUPS_A_REQUEST: Final = 200
 _LOADING_BEGINS_S: Final = 1.0
 _CLASSIC: Final = "classic"
@@ -176,7 +176,7 @@ def _accounts(visits: Visits, brokers: Iterable[Sequence[Broker]], given: _Time)
         return accounts
     problems = _problems(lost, given)
     if unled:
-        problems.append(f"no broker that answered leads {_OFFSETS_TOPIC} partitions {_some(sorted(unled))}")
+        problems.append(f"no broker that answered leads {OFFSETS_TOPIC} partitions {_some(sorted(unled))}")
     raise PollError(lost[0].error.kind if lost else "broker_error", "; ".join(problems))
 
 
@@ -228,7 +228,7 @@ def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tup
     """Return the partitions of the offsets topic that a broker leads by its own word, with epochs, and all that there
     are.
     """
-    metadata = visits.ask(broker.address, TopicQuestion(_OFFSETS_TOPIC), deadline)
+    metadata = visits.ask(broker.address, TopicQuestion(OFFSETS_TOPIC), deadline)
     partitions = metadata.partitions.select(["partition", "leader", "leader_epoch"]).to_pylist()
     return (
         frozenset(

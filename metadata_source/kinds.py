@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.facts import OFFSETS_TOPIC
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -29,7 +31,6 @@ REDPANDA: Final = "redpanda"
 WARPSTREAM: Final = "warpstream"
 AUTOMQ: Final = "automq"
 EVENT_HUBS: Final = "eventhubs"
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 COLUMNS: Final = ("leader", "leader_epoch", "replicas", "isr", "offline_replicas")
 """The columns of a partition that may mean nothing: history keeps null there."""
 

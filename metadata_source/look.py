@@ -12,6 +12,12 @@ import pyarrow.compute as pc
 
 from metadata_source.contradictions import Evidence, contradictions
 from metadata_source.errors import OptionsError, PollError
+from metadata_source.facts import (
+    EXACT_FROM_LEVEL,
+    LISTENER_NOT_FOUND,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRUSTED_EPOCHS_VERSION,
+)
 from metadata_source.kinds import ISR, KAFKA, KINDS, LEADER, OFFLINE, PREFERRED, REPLICAS, UNDER_REPLICATED
 from metadata_source.options import parse
 from metadata_source.poller import Poller
@@ -50,14 +56,8 @@ _TOLD_BY: Final = {
 _NORMAL: Final = {"at_min_isr"}
 """Alone no trouble: a topic whose replicas are as many as it needs is always there."""
 _LISTED: Final = 20
-_LISTENER_NOT_FOUND: Final = 72
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
-_TRUSTED_EPOCHS_VERSION: Final = 9
-"""Leader epochs of Metadata versions below cannot be trusted (KAFKA-9212)."""
 _OF_KAFKA_4: Final = 13
 """The version of Metadata that Kafka 4.0 brought (KIP-1102)."""
-_EXACT_FROM_LEVEL: Final = 12
-"""metadata.version 3.6-IV0: an ISR that shrinks raises the leader epoch no more (KAFKA-15021)."""
 
 
 def look(bootstrap: str, config: Path | None) -> int:
@@ -168,7 +168,7 @@ def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table
     topic = np.repeat(np.arange(metadata.topics.num_rows), metadata.topics["partition_count"].to_numpy())
     needed = min_isr.take(pa.array(topic, pa.int64()))
     led = pc.greater_equal(leader, 0)
-    elsewhere = pc.equal(partitions["error_code"], _LISTENER_NOT_FOUND)
+    elsewhere = pc.equal(partitions["error_code"], LISTENER_NOT_FOUND)
     columns = {
         "offline": pc.and_not(pc.invert(led), elsewhere),
         "under_min_isr": pc.less(isr, needed),
@@ -244,12 +244,12 @@ def report(state: State, permissions: list[Permission]) -> Iterator[str]:
 
 def _counts_of_leader_changes(version: int, level: int | None) -> Iterator[str]:
     """How sure history is of them, as gold.leader_changes says in epoch_semantics."""
-    if version < _TRUSTED_EPOCHS_VERSION:
+    if version < TRUSTED_EPOCHS_VERSION:
         sure = f"unknown: leader epochs of Metadata v{version} cannot be trusted"
     elif level is None:
         sure = "upper bounds: metadata.version is unknown, as with ZooKeeper"
-    elif level < _EXACT_FROM_LEVEL:
-        sure = f"upper bounds: below level {_EXACT_FROM_LEVEL} (3.6-IV0) leader epochs rise when an ISR shrinks"
+    elif level < EXACT_FROM_LEVEL:
+        sure = f"upper bounds: below level {EXACT_FROM_LEVEL} (3.6-IV0) leader epochs rise when an ISR shrinks"
     else:
         sure = "exact, but for reassignments"
     yield f"counts of leader changes: {sure}"
@@ -323,7 +323,7 @@ def _unknown(count: int) -> str:
 
 
 def _describe(metadata: ClusterMetadata) -> Permission:
-    denied = pc.sum(pc.equal(metadata.topics["error_code"], _TOPIC_AUTHORIZATION_FAILED)).as_py() or 0
+    denied = pc.sum(pc.equal(metadata.topics["error_code"], TOPIC_AUTHORIZATION_FAILED)).as_py() or 0
     seen = metadata.topics.num_rows - denied
     answer = f"allowed: {seen} topics seen (brokers do not name the others)"
     if denied:

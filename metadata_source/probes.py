@@ -15,6 +15,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from metadata_source import questions
 from metadata_source.errors import PollError
+from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
 from metadata_source.transport import Address, Connection, error_name
 
@@ -107,7 +108,7 @@ class Prober:
         return int(group.error_code)
 
     def _group_log(self) -> int:
-        return questions.fetch_error(self._ask(questions.read_probe("__consumer_offsets")))
+        return questions.fetch_error(self._ask(questions.read_probe(OFFSETS_TOPIC)))
 
     def _ask(self, question: Question) -> Any:
         """Send a request and return its response. Raises PollError."""

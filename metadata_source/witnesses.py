@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.images import SAME, Age, Difference, difference, with_topics
 from metadata_source.transport import Address, format_address
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 200
 """More topics than this are not asked for by name."""
-_UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 _ASKED: Final = 3
 """The most brokers that are asked beside the one that answered."""
 
@@ -184,7 +184,7 @@ def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Differen
 def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMetadata:
     """What is said of these topics, or all. One that is not there is named only where it was asked for by name."""
     topics = metadata.topics
-    mask = pc.not_equal(topics["error_code"], _UNKNOWN_TOPIC_OR_PARTITION)
+    mask = pc.not_equal(topics["error_code"], UNKNOWN_TOPIC_OR_PARTITION)
     if names is not None:
         mask = pc.and_(mask, pc.is_in(topics["topic"], pa.array(names, pa.string())))
     return with_topics(metadata, mask)

@@ -9,9 +9,9 @@ from typing import Any
 from jobs.rules.gold.bounds import Bounds
 from jobs.rules.gold.causes import due_at
 from jobs.rules.gold.elections import has_moved, hides_leader
+from metadata_source.facts import OFFSETS_TOPIC
 
 Row = dict[str, Any]
-LOG_TOPIC = "__consumer_offsets"
 
 
 def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) -> list[Row]:
@@ -22,7 +22,7 @@ def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) 
     """
     rows = []
     for row in partitions:
-        if row["topic"] != LOG_TOPIC:
+        if row["topic"] != OFFSETS_TOPIC:
             continue
         is_change = row["prev_leader"] != row["leader"] or hides_leader(row)
         if (row["partition"], row["first_poll"]) not in known and is_change:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from jobs.rules.coordinators import LOG_TOPIC, coordinators
+from jobs.rules.coordinators import coordinators
 from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import Folded, News, Row
 from jobs.rules.silver import fold as silver_fold
 from jobs.rules.silver.state import State
+from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.kinds import KAFKA
 from schemas import gold, internal
 from schemas.silver import COORDINATORS, PARTITION_SNAPSHOTS, SNAPSHOTS
@@ -112,7 +113,7 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
     } | {gold.STALE_BROKERS.full_name: taken.live.get(gold.STALE_BROKERS.full_name, ())}
     known = None if before is None else State.from_json(json.loads(before["memory"]))
     folded = silver_fold(known, live, headers, others, taken.claimed_id, kind=taken.kind, signs=taken.signs)
-    of_log = {(row["partition"], row["first_poll"]) for row in live[PARTITIONS] if row["topic"] == LOG_TOPIC}
+    of_log = {(row["partition"], row["first_poll"]) for row in live[PARTITIONS] if row["topic"] == OFFSETS_TOPIC}
     led = coordinators(folded.rows.get(PARTITIONS, ()), of_log)
 
     changed = [row for of_table in folded.rows.values() for row in of_table if "first_poll" in row]

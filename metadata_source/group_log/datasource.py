@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import GroupLogError, OptionsError
+from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.group_log.places import Place, Span, advance, found, spans
 from metadata_source.group_log.tasks import grouped
 from metadata_source.options import parse_group_log
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafka_metadata_history.group_log")
 
-TOPIC: Final = "__consumer_offsets"
 _PATIENCE_S: Final = 1.0
 """So long a cluster that is slow to say where its log ends holds up the others, and so long is waited when nothing is
 new.
@@ -46,7 +46,7 @@ new.
 class KafkaGroupLogSource(DataSource):
     """What group coordinators wrote to their log. See `metadata_source.options` for the options."""
 
-    topic = TOPIC
+    topic = OFFSETS_TOPIC
 
     @classmethod
     def name(cls) -> str:

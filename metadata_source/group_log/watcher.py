@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
 
 from metadata_source.errors import GroupLogError, PollError
+from metadata_source.facts import TRUSTED_EPOCHS_VERSION
 from metadata_source.group_log.places import NO_EPOCH, OPEN, Log, is_short, older
 from metadata_source.options import TopicFilter
 from metadata_source.poller import Poller
@@ -30,8 +31,6 @@ _NO_TOPIC: Final = TopicFilter(topics=())
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
 _NOT_TOLD: Final = -(2**31)
-_FIRST_WITH_EPOCHS: Final = 9
-"""Leader epochs of answers before Metadata v9 cannot be trusted (KAFKA-9212)."""
 _CONSUMER: Final = -1
 _LAST_LIST_OFFSETS: Final = 9
 """Later ones have no question that is asked here, and a field for tiered storage."""
@@ -100,7 +99,7 @@ class LogWatcher:
         metadata = self._poller.ask(TopicQuestion(self._topic), deadline)
         topic: dict[str, Any] = next(iter(metadata.topics.to_pylist()), {})
         self._check_read(topic, deadline)
-        has_epochs = (poll.api_version or 0) >= _FIRST_WITH_EPOCHS
+        has_epochs = (poll.api_version or 0) >= TRUSTED_EPOCHS_VERSION
         brokers = {row["broker_id"]: (row["host"], row["port"]) for row in metadata.brokers.to_pylist()}
         partitions = metadata.partitions.to_pylist()
         leaders: dict[Address, list[_Led]] = {}

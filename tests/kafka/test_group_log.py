@@ -31,8 +31,9 @@ from jobs.common.commit import replace_rows
 from jobs.common.config import load
 from jobs.common.upkeep import expire_bronze
 from metadata_source.errors import GroupLogError
+from metadata_source.facts import OFFSETS_TOPIC as TOPIC
 from metadata_source.group_log.client import GROUP_ID
-from metadata_source.group_log.datasource import TOPIC, KafkaGroupLogSource
+from metadata_source.group_log.datasource import KafkaGroupLogSource
 from metadata_source.group_log.places import Place, Span, advance, found, spans
 from metadata_source.group_log.reader import SCHEMA, read_spans
 from metadata_source.group_log.watcher import LogWatcher

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from jobs.rules.gold.elections import EXACT_FROM_LEVEL
-from jobs.rules.silver.topic_lives import TRUSTED_EPOCHS_VERSION
+from metadata_source.facts import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
 from metadata_source.kinds import KAFKA
 from metadata_source.look import (
     TROUBLES,

@@ -8,13 +8,10 @@ more (KAFKA-15021), which makes the count exact.
 from collections.abc import Iterable, Sequence
 
 from jobs.rules.gold.news import Levels, Row
+from metadata_source.facts import EXACT_FROM_LEVEL, LISTENER_NOT_FOUND
 
 NO_LEADER = -1
-LISTENER_NOT_FOUND = 72
-"""Error with which a broker shows leader -1 though there is one, on a listener that it does not have."""
 
-EXACT_FROM_LEVEL = 12
-"""Feature level of metadata.version 3.6-IV0."""
 
 EXACT, UPPER_BOUND, UNRELIABLE = "exact", "upper_bound", "unreliable"
 

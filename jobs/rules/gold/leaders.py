@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jobs.rules.gold import elections
 from jobs.rules.gold.bounds import Bounds, at_least_ms, event, ms
-from jobs.rules.gold.elections import LISTENER_NOT_FOUND, NO_LEADER, has_moved, hides_leader, preferred, raised_by
+from jobs.rules.gold.elections import NO_LEADER, has_moved, hides_leader, preferred, raised_by
 from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, TIMES, Folded, Known, Levels, Memory, News, Poll, Row, place
 from jobs.rules.memory import from_json, to_json
+from metadata_source.facts import LISTENER_NOT_FOUND
 from schemas.gold import LEADER_TABLES
 
 LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)

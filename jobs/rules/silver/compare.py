@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.rules.silver.state import Place, State
-from jobs.rules.silver.topic_lives import (
+from jobs.rules.takes import Take
+from metadata_source.contradictions import Evidence, contradictions
+from metadata_source.facts import (
+    LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
     TRUSTED_EPOCHS_VERSION,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from jobs.rules.takes import Take
-from metadata_source.contradictions import LEADER_NOT_AVAILABLE, Evidence, contradictions
 from metadata_source.kinds import KAFKA, KINDS
 from schemas.bronze import METADATA_POLLS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS

@@ -17,17 +17,18 @@ import pyarrow.compute as pc
 
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Header, Place, Row, State
-from metadata_source.contradictions import LEADER_NOT_AVAILABLE
+from metadata_source.facts import (
+    LEADER_NOT_AVAILABLE,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRUSTED_EPOCHS_VERSION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from metadata_source.kinds import KINDS, LEADER_EPOCH, WARPSTREAM
 from metadata_source.options import whole_name
-
-TRUSTED_EPOCHS_VERSION = 9
-"""Metadata versions below do not carry leader epochs that can be trusted (KAFKA-9212)."""
 
 _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
 """The columns of a partition's state."""
 
-UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED = 3, 29
 GONE, UNAUTHORIZED, NOT_POLLED, RECREATED = "gone", "unauthorized", "not_polled", "recreated"
 
 

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.rules.coordinators import LOG_TOPIC, coordinators
+from jobs.rules.coordinators import coordinators
+from metadata_source.facts import OFFSETS_TOPIC
 from schemas.silver import COORDINATORS
 
 Row = dict[str, Any]
@@ -20,7 +21,7 @@ def state(first: int, leader: int, epoch: int, before: Row | None = None, **more
     row: Row = {
         "cluster_id": "id-prod",
         "cluster": "prod",
-        "topic": LOG_TOPIC,
+        "topic": OFFSETS_TOPIC,
         "partition": 3,
         "error_code": 0,
         "leader": leader,

@@ -1,0 +1,20 @@
+"""Names and numbers of Kafka's that polls, the coordinators' log and history have to know alike."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""The group coordinators' log."""
+
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+LEADER_NOT_AVAILABLE: Final = 5
+"""Error of a partition without a leader. Kafka never names a leader with it."""
+TOPIC_AUTHORIZATION_FAILED: Final = 29
+LISTENER_NOT_FOUND: Final = 72
+"""Error with which a broker shows leader -1 though there is one, on a listener that it does not have."""
+
+TRUSTED_EPOCHS_VERSION: Final = 9
+"""Leader epochs of Metadata versions below cannot be trusted (KAFKA-9212)."""
+EXACT_FROM_LEVEL: Final = 12
+"""metadata.version 3.6-IV0: an ISR that shrinks raises the leader epoch no more (KAFKA-15021)."""
