@@ -11,7 +11,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import multiprocessing
 import secrets
 import ssl
 import struct
@@ -30,6 +29,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from benchmarks.process import in_process
 from local_cluster.certificates import Authority
 from metadata_source.protocol.group_messages import DESCRIBE_GROUPS, LIST_GROUPS
 from metadata_source.protocol.metadata import NO_UUID
@@ -87,7 +87,7 @@ class FarBroker:
     hangs_on: str | None = None
     """The name of the request, such as `ListGroupsRequest`, that gets no answer."""
     says: bytes | None = None
-    """What is sent to whoever connects, in the place of any answer."""
+    """If it is set, brokers send these bytes to whoever connects, and answer nothing."""
     connections: int = 0
     """How many were made."""
     asked: list[str] = field(default_factory=list)
@@ -370,16 +370,8 @@ class _Scram:
 @contextmanager
 def far_process(brokers: int, *, round_trip_s: float, is_secured: bool) -> Iterator[dict[str, str]]:
     """Give the options that reach such a cluster, whose brokers are in another process, and end it."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, brokers, round_trip_s, is_secured), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        yield ours.recv()
-    finally:
-        ours.close()  # which ends it, as our own end would
-        process.join(30)
+    with in_process(_serve, brokers, round_trip_s, is_secured) as options:
+        yield options
 
 
 def _serve(parent: Connection, brokers: int, round_trip_s: float, is_secured: bool) -> None:

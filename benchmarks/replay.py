@@ -4,7 +4,6 @@ without its work.
 
 from __future__ import annotations
 
-import multiprocessing
 import socketserver
 import struct
 import threading
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from benchmarks.bodies import metadata_response
+from benchmarks.process import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,16 +28,8 @@ VERSION: Final = 12
 @contextmanager
 def replayed(topics: int, partitions: int) -> Iterator[tuple[str, int]]:
     """Give the address of a process that answers with a cluster of so many topics, and end it."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, topics, partitions), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        yield ours.recv()
-    finally:
-        ours.close()  # which ends it, as our own end would
-        process.join(10)
+    with in_process(_serve, topics, partitions) as address:
+        yield address
 
 
 def _serve(parent: Connection, topics: int, partitions: int) -> None:
