@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from compat.model import NO_LEADER, Expected, Incident, Key, Move, Rebalanced, Turn
+from compat.model import NO_LEADER, Expected, Key, Move, Outage, Rebalanced, Turn
 from compat.versions import Version
 from metadata_source.outcomes import is_answered
 from truth.compare_events import IsrChange, LeaderChange
@@ -73,22 +73,18 @@ def compare_leaders(windows: Sequence[Window], rows: Sequence[LeaderChange]) -> 
 
 
 def _leader_faults(turn: Turn, rows: Sequence[LeaderChange]) -> Iterator[str]:
-    if turn.move and turn.shows_none and rows and _is_gone_in_its_epoch(rows[0]):
-        gone, *rows = rows
-        told = (gone.prev_leader, gone.reason, gone.epoch_semantics, gone.changes_min, gone.changes_max)
-        if told != (turn.move.prev_leader, "offline", "unreliable", 1, None):
-            yield f"{_told(gone)}: not {turn.move.prev_leader} to none, offline, unreliable 1 to None"
-        found = None if turn.move.leader == NO_LEADER else Move(NO_LEADER, turn.move.leader, "recovery")
-        turn = replace(turn, move=found)
+    wanted = [turn.move] if turn.move else []
+    if turn.move and turn.shows_none and rows and rows[0].leader == NO_LEADER:
+        gone, prev_leader, leader = rows[0], turn.move.prev_leader, turn.move.leader
+        wanted = [Move(prev_leader, NO_LEADER, "offline")]
+        wanted += [Move(NO_LEADER, leader, "recovery")] if leader != NO_LEADER else []
+        if gone.leader_epoch == gone.prev_leader_epoch:
+            told = (gone.prev_leader, gone.reason, gone.epoch_semantics, gone.changes_min, gone.changes_max)
+            if told != (prev_leader, "offline", "unreliable", 1, None):
+                yield f"{_told(gone)}: not {prev_leader} to none, offline, unreliable 1 to None"
+            rows, wanted = rows[1:], wanted[1:]
     moves = [row for row in rows if row.leader != row.prev_leader]
-    told = [(row.prev_leader, row.leader) for row in moves]
-    wanted = [(turn.move.prev_leader, turn.move.leader)] if turn.move else []
-    if told != wanted:
-        yield f"changes (from, to) {told or 'none'} and not {wanted or 'none'}: {'; '.join(map(_told, rows))}"
-    elif turn.move and moves[0].reason not in (turn.move.reason, *(("unknown",) if turn.move.may_be_unknown else ())):
-        yield f"{_told(moves[0])}: not {turn.move.reason}"
-    elif turn.move and moves[0].unclean not in turn.move.unclean:
-        yield f"{_told(moves[0])}: unclean is {moves[0].unclean} and not {' or '.join(map(str, turn.move.unclean))}"
+    yield from _move_faults(wanted, moves, rows)
     yield from (
         f"not {_reason_of_rise(turn, row)} where no leader changed: {_told(row)}"
         for row in rows
@@ -108,13 +104,22 @@ def _leader_faults(turn: Turn, rows: Sequence[LeaderChange]) -> Iterator[str]:
             yield f"{_told(row)}: not {semantics} with {bounds[0]} to {bounds[1]} changes"
 
 
+def _move_faults(wanted: Sequence[Move], moves: Sequence[LeaderChange], rows: Sequence[LeaderChange]) -> Iterator[str]:
+    told = [(row.prev_leader, row.leader) for row in moves]
+    asked = [(move.prev_leader, move.leader) for move in wanted]
+    if told != asked:
+        yield f"changes (from, to) {told or 'none'} and not {asked or 'none'}: {'; '.join(map(_told, rows))}"
+        return
+    for row, move in zip(moves, wanted, strict=True):
+        if row.reason not in (move.reason, *(("unknown",) if move.may_be_unknown else ())):
+            yield f"{_told(row)}: not {move.reason}"
+        elif row.unclean not in move.unclean:
+            yield f"{_told(row)}: unclean is {row.unclean} and not {' or '.join(map(str, move.unclean))}"
+
+
 def _reason_of_rise(turn: Turn, row: LeaderChange) -> str:
     """The reason where no leader changed. One broker left at most: more than one step has another cause too."""
     return turn.reason if row.leader_epoch - row.prev_leader_epoch == 1 else "unknown"
-
-
-def _is_gone_in_its_epoch(row: LeaderChange) -> bool:
-    return row.leader == NO_LEADER != row.prev_leader and row.leader_epoch == row.prev_leader_epoch
 
 
 def compare_isr(version: Version, windows: Sequence[Window], rows: Sequence[IsrChange]) -> Compared:
@@ -137,11 +142,27 @@ def compare_isr(version: Version, windows: Sequence[Window], rows: Sequence[IsrC
     return Compared("ISR changes", len(rows), _sure(exact, len(rows) - exact), tuple(faults))
 
 
-def compare_incidents(wanted: Sequence[Incident], rows: Sequence[Incident]) -> Compared:
+@dataclass(frozen=True)
+class Incident:
+    """A row of gold.broker_incidents."""
+
+    broker_id: int
+    partitions: int
+    causes: tuple[str, ...]
+    worst_level: str
+
+
+def compare_incidents(wanted: Sequence[Outage], rows: Sequence[Incident]) -> Compared:
     """gold.broker_incidents: one for each broker that was out."""
-    told = [(row.broker_id, row.partitions, tuple(row.causes), row.worst_level) for row in rows]
-    asked = [(row.broker_id, row.partitions, row.causes, row.worst_level) for row in wanted]
-    return Compared("broker incidents", len(rows), _sure(len(rows), 0), tuple(_differences(told, asked)))
+    told = [(row.broker_id, row.partitions, tuple(row.causes)) for row in rows]
+    faults = list(_differences(told, [(each.broker_id, each.partitions, each.causes) for each in wanted]))
+    levels = {each.broker_id: each.worst_levels for each in wanted}
+    faults += [
+        f"{row}: worst level is {row.worst_level} and not {' or '.join(sorted(levels[row.broker_id]))}"
+        for row in rows
+        if row.worst_level not in levels.get(row.broker_id, {row.worst_level})
+    ]
+    return Compared("broker incidents", len(rows), _sure(len(rows), 0), tuple(faults))
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,9 @@ class Turn:
     """What a step makes of a partition.
 
     `raised`: by how much the leader epoch rises, at least and at most. `is_exact`: whether that counts changes.
-    `reason`: of a rise under the same leader. `shows_none`: whether polls may see the leader gone, in its epoch, before
-    another one is elected. With ZooKeeper brokers show a leader that is not alive as none (MetadataCache).
+    `reason`: of a rise under the same leader. `shows_none`: whether polls may see the leader gone before another one
+    is elected. With ZooKeeper brokers show a leader that is not alive as none in its epoch (MetadataCache), and a
+    controller that has just taken over takes dead leaders away in an epoch of their own (ReplicaStateMachine.startup).
     """
 
     move: Move | None = None
@@ -203,29 +204,33 @@ def _reassigned(replicas: tuple[int, ...], state: State, version: Version) -> tu
 
 
 @dataclass(frozen=True)
-class Incident:
-    """A row of gold.broker_incidents."""
+class Outage:
+    """A broker that ISRs lacked for a while: how many partitions did, and how bad these may have looked meanwhile."""
 
     broker_id: int
     partitions: int
     causes: tuple[str, ...]
-    worst_level: str
+    worst_levels: frozenset[str]
 
 
-def incidents(steps: Iterable[Expected]) -> list[Incident]:
-    """The brokers that ISRs lacked for a while: how many partitions did, and how bad these were meanwhile.
-
-    min.insync.replicas is 1, so that a partition with a leader is at it or above.
-    """
+def outages(steps: Iterable[Expected]) -> list[Outage]:
+    """The brokers that went. min.insync.replicas is 1, so that a partition with a leader is at it or above."""
     lacked: dict[int, set[Key]] = {}
     levels: dict[int, set[int]] = {}
+    seen_gone: set[int] = set()
     for each in steps:
+        seen_gone |= {each.step.broker for turn in each.turns.values() if turn.shows_none}
         for key, state in each.states.items():
             for broker in set(state.replicas) - state.isr:
                 lacked.setdefault(broker, set()).add(key)
                 levels.setdefault(broker, set()).add(_level(state))
     return [
-        Incident(broker, len(keys), ("broker_down",), LEVELS[max(levels[broker])])
+        Outage(
+            broker,
+            len(keys),
+            ("broker_down",),
+            frozenset({LEVELS[max(levels[broker])], *(("offline",) if broker in seen_gone else ())}),
+        )
         for broker, keys in sorted(lacked.items())
     ]
 

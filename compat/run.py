@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from compat import compare, model
-from compat.compare import ClusterSeen, Compared, PollSeen, TopicEnd, Window
-from compat.model import Incident
+from compat.compare import ClusterSeen, Compared, Incident, PollSeen, TopicEnd, Window
 from compat.play import PROPERTIES, Say, play, prepared
 from compat.script import BROKERS, LOG_PARTITIONS
 from compat.versions import Version
@@ -71,7 +70,7 @@ def _compared(
     changes = lake.rows_of(spark, where, gold.ISR_CHANGES, IsrChange)
     yield compare.compare_isr(version, windows, changes)
     incidents = lake.rows_of(spark, where, gold.BROKER_INCIDENTS, Incident)
-    yield compare.compare_incidents(model.incidents(steps), incidents)
+    yield compare.compare_incidents(model.outages(steps), incidents)
     ended = lake.rows_of(spark, where, silver.TOPIC_SNAPSHOTS, TopicEnd, "end_reason IS NOT NULL")
     yield compare.compare_topics(version, windows, ended)
     history = read_history(spark, where)

@@ -7,8 +7,8 @@ import pytest
 
 from compat import compare, model
 from compat.__main__ import main
-from compat.compare import PollSeen, TopicEnd, Window
-from compat.model import Incident, Move, Turn
+from compat.compare import Incident, PollSeen, TopicEnd, Window
+from compat.model import Move, Outage, Turn
 from compat.script import LOG_PARTITIONS
 from compat.versions import VERSIONS
 from jobs.rules.groups.partition import log_partition
@@ -103,15 +103,20 @@ def test_a_reassignment_is_a_bound_and_raises_more_with_zookeeper():
         assert sorted(leader.isr, key=str) == [(1, "left", "reassignment"), (3, "joined", None)]
 
 
-def test_incidents_are_of_the_brokers_that_went():
+def test_outages_are_of_the_brokers_that_went():
     # __consumer_offsets 4, orders 3, risky 1, moved 2 (of broker 2), reborn 1, events 2; with ELR one of single, too.
-    assert model.incidents(model.expected(KRAFT_39)) == [
-        Incident(2, 13, ("broker_down",), "offline"),
-        Incident(3, 11, ("broker_down",), "at_min_isr"),
+    assert model.outages(model.expected(KRAFT_39)) == [
+        Outage(2, 13, ("broker_down",), frozenset({"offline"})),
+        Outage(3, 11, ("broker_down",), frozenset({"at_min_isr"})),
     ]
-    assert model.incidents(model.expected(NEWEST)) == [
-        Incident(2, 14, ("broker_down",), "offline"),
-        Incident(3, 12, ("broker_down",), "offline"),
+    assert model.outages(model.expected(NEWEST)) == [
+        Outage(2, 14, ("broker_down",), frozenset({"offline"})),
+        Outage(3, 12, ("broker_down",), frozenset({"offline"})),
+    ]
+    # With ZooKeeper the leaders of the one that is killed may be seen gone.
+    assert [each.worst_levels for each in model.outages(model.expected(ZOOKEEPER))] == [
+        {"offline"},
+        {"at_min_isr", "offline"},
     ]
 
 
@@ -233,9 +238,15 @@ def test_a_version_that_contradicts_kafka_is_a_fault() -> None:
 
 
 def test_incidents_and_topics_that_end():
-    wanted = model.incidents(model.expected(NEWEST))
-    assert compare.compare_incidents(wanted, wanted).faults == ()
-    assert compare.compare_incidents(wanted, wanted[1:]).faults
+    for version in (KRAFT_39, ZOOKEEPER):
+        wanted = model.outages(model.expected(version))
+        for level in wanted[1].worst_levels:
+            found = [Incident(each.broker_id, each.partitions, each.causes, "offline") for each in wanted]
+            found[1] = replace(found[1], worst_level=level)
+            assert compare.compare_incidents(wanted, found).faults == ()
+            assert compare.compare_incidents(wanted, found[1:]).faults
+            for wrong in ({"worst_level": "under_min_isr"}, {"partitions": 1}, {"causes": ()}, {"broker_id": 1}):
+                assert compare.compare_incidents(wanted, [found[0], replace(found[1], **wrong)]).faults, wrong
     (again,) = (each for each in windows(NEWEST) if each.expected.step.action == "recreate")
     ended = TopicEnd("reborn", "recreated", again.settled_at)
     assert compare.compare_topics(NEWEST, windows(NEWEST), [ended]).faults == ()
@@ -353,6 +364,30 @@ def test_with_zookeeper_a_leader_that_was_killed_may_be_seen_gone_in_its_epoch(k
     assert compare.compare_leaders(windows(ZOOKEEPER), [*found[: n + 1], *found[n + 2 :]]).faults, (
         "nobody leads after it"
     )
+
+
+def test_with_zookeeper_a_controller_that_takes_over_may_take_a_dead_leader_away_in_an_epoch_of_its_own():
+    rows = leader_rows(ZOOKEEPER)
+    n = next(n for n, row in enumerate(rows) if (row.topic, row.partition, row.prev_leader) == ("orders", 1, 3))
+    seen = rows[n]
+    gone = replace(seen, leader=-1, reason="offline")
+    after = replace(
+        seen,
+        prev_leader=-1,
+        reason="recovery",
+        prev_leader_epoch=seen.leader_epoch,
+        leader_epoch=seen.leader_epoch + 1,
+        began_before=seen.began_before + timedelta(seconds=1),
+    )
+    found = [*rows[:n], gone, after, *rows[n + 1 :]]
+    assert compare.compare_leaders(windows(ZOOKEEPER), found).faults == ()
+    assert compare.compare_leaders(windows(KRAFT_33), found).faults
+    for place, row in ((n, gone), (n + 1, after)):
+        for wrong in ({"reason": "failover"}, {"changes_max": 9}, {"leader": 2}, {"unclean": "proven"}):
+            spoilt = [*found[:place], replace(row, **wrong), *found[place + 1 :]]
+            assert compare.compare_leaders(windows(ZOOKEEPER), spoilt).faults, wrong
+    raised_again = replace(after, leader_epoch=after.leader_epoch + 1, changes_max=2)
+    assert compare.compare_leaders(windows(ZOOKEEPER), [*rows[:n], gone, raised_again, *rows[n + 1 :]]).faults
 
 
 def test_with_zookeeper_a_follower_that_stops_may_be_taken_out_twice():
