@@ -398,3 +398,15 @@ def test_with_zookeeper_a_follower_that_stops_may_be_taken_out_twice():
     wrong = replace(twice, reason="isr_shrink")
     assert compare.compare_leaders(windows(ZOOKEEPER), [*rows[:n], wrong, *rows[n + 1 :]]).faults
     assert compare.compare_leaders(windows(KRAFT_33), [*rows[:n], twice, *rows[n + 1 :]]).faults
+
+
+def test_with_zookeeper_polls_may_miss_that_a_follower_was_taken_back_before_it_is_gone():
+    rows = leader_rows(ZOOKEEPER)
+    n = next(n for n, row in enumerate(rows) if row.reason == "isr_shrink")
+    again = {"prev_leader_epoch": rows[n].leader_epoch, "leader_epoch": rows[n].leader_epoch + 1}
+    seen = replace(rows[n], **again, began_before=rows[n].began_before + timedelta(seconds=1))
+    missed = replace(rows[n], reason="unknown")
+    assert compare.compare_leaders(windows(ZOOKEEPER), [*rows[:n], missed, seen, *rows[n + 1 :]]).faults == ()
+    for wrong in ([missed], [missed, replace(seen, reason="unknown")], [rows[n], replace(seen, reason="unknown")]):
+        assert compare.compare_leaders(windows(ZOOKEEPER), [*rows[:n], *wrong, *rows[n + 1 :]]).faults
+    assert compare.compare_leaders(windows(KRAFT_33), [*rows[:n], missed, seen, *rows[n + 1 :]]).faults
