@@ -11,7 +11,7 @@ from local_cluster.members import Told
 from truth.groups.compare import Round, compare, figures, rounds
 from truth.groups.happened import Call, Happened, Holder, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance, Storm, history_of
-from truth.groups.polled import compare_polled
+from truth.groups.polled import Shown, compare_polled
 from truth.groups.script import CONSUMER, COOPERATIVE, KINDS, SHARE, Deed, is_static, write
 from truth.groups.storms import compare_loops, compare_storms, storms
 
@@ -398,8 +398,12 @@ POLLED = [
 """What polls tell of HAPPENED."""
 
 
-def polled(rows: list[Rebalance]) -> list[str]:
-    return compare_polled(HAPPENED, History(rows, EVENTS, [*storms(GROUP, rows)]), History(REBALANCES, EVENTS)).faults
+EACH_SECOND = [Shown(at(second), at(second + 0.5)) for second in range(100)]
+
+
+def polled(rows: list[Rebalance], polls: list[Shown] = EACH_SECOND) -> list[str]:
+    history = History(rows, EVENTS, [*storms(GROUP, rows)])
+    return compare_polled(HAPPENED, history, History(REBALANCES, EVENTS), polls).faults
 
 
 def test_what_happened_agrees_with_what_polls_told():
@@ -432,12 +436,37 @@ def test_a_rebalance_that_no_poll_tells_is_missed_and_one_too_many_is_found():
     for n in (0, 3, 4):
         assert any(" rebalances and not 1 to" in each for each in polled(POLLED[:n] + POLLED[n + 1 :]))
     assert any("2 rebalances and not 1 to 1" in each for each in polled([*POLLED[:4], POLLED[3], POLLED[4]]))
-    assert any("made 0 times" in each for each in compare_polled(HAPPENED, History(POLLED, []), History([], [])).faults)
+    assert any(
+        "made 0 times" in each
+        for each in compare_polled(HAPPENED, History(POLLED, []), History([], []), EACH_SECOND).faults
+    )
+
+
+def test_steps_between_which_no_poll_told_the_group_are_one():
+    late = [poll for poll in EACH_SECOND if not at(5) <= poll.sent_at < at(10)]
+    assert polled(POLLED, late) == [], "it began in the first, whenever that was seen"
+    both = replace(
+        rebalance(2, 2, 13.5, ("member_joined",), person(None, A_HALF), person(None, B_FIRST)),
+        began_after=at(-1),
+        ended_after=at(13),
+    )
+    assert polled([both, *POLLED[3:]], late) == []
+    assert polled([both, *POLLED[3:]]), "polls told the quiet moment between them"
+    assert any("0 rebalances" in each for each in polled(POLLED[3:], late))
+    assert any("members after it" in each for each in polled([POLLED[0], *POLLED[3:]], late))
+    ends_late = [Shown(poll.sent_at, at(12)) if at(5) <= poll.sent_at < at(10) else poll for poll in EACH_SECOND]
+    assert polled([both, *POLLED[3:]], ends_late) == [], "when they told it the next step had begun"
+
+
+def test_with_few_polls_nothing_is_proven():
+    few = [poll for poll in EACH_SECOND if poll.sent_at < at(10) or poll.sent_at > at(65)]
+    assert any("polls told 2 of 6 quiet moments" in each for each in polled(POLLED, few))
+    assert not any("quiet moments" in each for each in polled(POLLED))
 
 
 def test_polls_count_epochs():
     one = replace(HAPPENED[0], kind=CONSUMER)
     row = replace(POLLED[0], generation=4, group_type="consumer")
     logged = History([replace(row, generation=5)], [])
-    faults = compare_polled([one], History([row], EVENTS[:1]), logged).faults
+    faults = compare_polled([one], History([row], EVENTS[:1]), logged, EACH_SECOND).faults
     assert [each.rpartition(": ")[0].rpartition(": ")[2] for each in faults] == ["it reached epoch 5"]

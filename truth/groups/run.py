@@ -4,6 +4,7 @@ log; and that of polls alone, in a lake of its own.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +15,12 @@ from jobs import read_group_log, rebalance_history
 from jobs.common.config import Config, load
 from jobs.history import SILVER, making
 from local_cluster import LocalCluster
-from schemas import groups
+from schemas import bronze, groups
 from schemas.lake import Lake, read_view
 from truth.groups.compare import Score, compare
 from truth.groups.history import History, history_of
 from truth.groups.play import PROPERTIES, Played, Say, play
-from truth.groups.polled import compare_polled
+from truth.groups.polled import Shown, compare_polled
 from truth.groups.script import Kind, write
 from truth.run import await_batches, polling
 
@@ -27,7 +28,7 @@ BROKERS: Final = 3
 NEWEST: Final = "4.3.1"
 _INTERVAL_SECONDS: Final = 2
 _POLLED_SECONDS: Final = 1
-"""Between two polls of groups: each quiet moment is polled."""
+"""Between two polls of groups: quiet moments are longer, so that most are polled."""
 _BATCH_SECONDS: Final = 10
 
 
@@ -39,13 +40,15 @@ class Run:
     history: History
     polled: History
     """Of polls alone."""
+    polls: Sequence[Shown]
+    """Those polls that told all groups."""
 
     def scores(self) -> dict[str, Score]:
         """How history agrees, by group and source."""
         scores = {}
         for group, steps in self.played.happened.items():
             scores[group] = compare(steps, self.history, self.played.moves)
-            scores[f"{group}, polled"] = compare_polled(steps, self.polled, self.history)
+            scores[f"{group}, polled"] = compare_polled(steps, self.polled, self.history, self.polls)
         return scores
 
 
@@ -73,7 +76,15 @@ def run(
         making(SILVER)(spark, each, True)
         rebalance_history.run(spark, each, True)
     say("silver and gold are made")
-    return Run(played, read_history(spark, config.lake), read_history(spark, polled.lake))
+    return Run(played, read_history(spark, config.lake), read_history(spark, polled.lake), _polls(spark, polled.lake))
+
+
+def _polls(spark: SparkSession, lake: Lake) -> list[Shown]:
+    """The polls that told all groups. Questions end within half of the interval after the poll's answer."""
+    rows = lake.read(spark, bronze.METADATA_POLLS).where("record = 'poll' AND enriched['groups'] = 'ok'")
+    latest = timedelta(seconds=_POLLED_SECONDS / 2)
+    told = rows.select("sent_at", "received_at").toArrow().to_pylist()
+    return [Shown(row["sent_at"], row["received_at"] + latest) for row in told]
 
 
 def read_history(spark: SparkSession, lake: Lake) -> History:
