@@ -9,10 +9,11 @@ export PYTHONPATH :=
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa
 
+# Python compiles what is imported, a small part of it, when it is.
 .venv/.ready: pyproject.toml constraints.txt tools/check_machine.py
 	@$(PYTHON) tools/check_machine.py
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 .jars/delta: .venv/.ready tools/delta_jars.py
@@ -29,8 +30,9 @@ try: .venv/.ready
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
 	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
 
-# Two processes, each with a Spark session of its own, take the files by turns.
-test: setup
+# Two processes, each with a Spark session of its own, take the files by turns. They start Spark so seldom that they
+# need no archive of classes.
+test: .venv/.ready .jars/delta
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
 
 unit: .venv/.ready

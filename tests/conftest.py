@@ -18,24 +18,16 @@ time.tzset()
 # is said. Workers of Spark have the environment that its JVM was started in.
 os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIABLES": "*"}
 settings.load_profile("short")
+pytest.register_assert_rewrite("tests.support.incident_questions")
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *(
-        "test_history.py",
-        "test_pipeline.py",
-        "test_rebalance_history.py",
-        "test_notebooks.py",
-        "test_upkeep.py",
-        "test_readme.py",
-        "test_large.py",
-        "test_local_cluster.py",
-    ),
-    *("test_validate.py", "test_group_log.py", "test_datasource.py"),
+    *("test_pipeline.py", "test_history.py", "test_notebooks.py", "test_group_log.py", "test_datasource.py"),
+    *("test_readme.py", "test_validate.py", "test_rebalance_history.py", "test_upkeep.py", "test_permissions.py"),
+    *("test_large.py", "test_local_cluster.py", "test_lake.py"),
 )
-"""Files that take minutes, those that wait for Kafka and those that compute in turn. They are begun first, or one
-process would be left with one when the other has nothing to do.
+"""Files that take long. They are begun first, or one process would be left with one when the other has nothing to do.
 """
 
 
@@ -88,12 +80,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     scratch, settings = tmp_path_factory.mktemp("spark"), default_settings()
     settings |= {
         "spark.pyspark.python": worker_python(),
-        # All test files share the session, for so long that C2 pays for itself. Every test makes tables: Delta
-        # remembers the logs of each, and with each log the plans that read it.
+        # Every test makes tables: Delta remembers the logs of each, and with each log the plans that read it.
         "spark.driver.memory": "6g",
         "spark.driver.extraJavaOptions": (
-            f"{SMALL_JVM} -XX:TieredStopAtLevel=4 -Xms2g -Xmn1200m "
-            f"-Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+            f"{SMALL_JVM} -Xms2g -Xmn1200m -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
         ),
         # No file of check sums beside each of a log: for each that it makes or renames, Hadoop starts processes.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
@@ -115,8 +105,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 @pytest.fixture(scope="session")
 def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "Lake":  # noqa: F821
     """A lake whose history is known, made once: the questions are asked of it, and the notebooks draw it."""
-    from tests.spark.incident import write_lake
-    from tests.spark.incident_groups import write_groups
+    from tests.support.incident import write_lake
+    from tests.support.incident_groups import write_groups
 
     lake = write_lake(spark, str(tmp_path_factory.mktemp("incident")))
     write_groups(spark, lake)

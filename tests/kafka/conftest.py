@@ -24,8 +24,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def sasl_ssl_cluster() -> Iterator[LocalCluster]:
-    """One broker that also has a SASL_SSL listener, shared."""
-    with LocalCluster(brokers=1, sasl_ssl=True) as started:
+    """One broker that also has a SASL_SSL listener and creates topics that are asked for, shared."""
+    with LocalCluster(brokers=1, sasl_ssl=True, properties={"auto.create.topics.enable": "true"}) as started:
         yield started
 
 

@@ -423,6 +423,7 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cl
     assert held() == 0
 
 
+@pytest.mark.soak
 def test_over_spark_connect(cluster, admin, tmp_path):
     """A session of its own process: classic and Connect sessions do not go together in one."""
     script = f"""

@@ -78,7 +78,7 @@ def states(lake: Lake, partition: int) -> list[tuple[int, int, tuple[int, ...]]]
     return [state for state, _ in groupby((row["leader"], row["leader_epoch"], tuple(row["isr"])) for row in rows)]
 
 
-@pytest.mark.parametrize("broker", [FOLLOWS, LEADS_MUCH])
+@pytest.mark.parametrize("broker", [pytest.param(FOLLOWS, marks=pytest.mark.soak), LEADS_MUCH])
 def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
     isolatable: LocalCluster, broker: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

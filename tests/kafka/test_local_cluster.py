@@ -59,6 +59,7 @@ def test_a_stopped_broker_leaves_and_is_known_to_all_once_started(cluster):
     assert [known_to(cluster, node_id) for node_id in (1, 2, 3)] == [{1, 2, 3}] * 3
 
 
+@pytest.mark.soak
 def test_a_killed_broker_is_missed_after_its_session(cluster):
     pid = cluster.pid(3)
     cluster.kill(3)
@@ -68,6 +69,7 @@ def test_a_killed_broker_is_missed_after_its_session(cluster):
     assert known_to(cluster, 1) == {1, 2, 3}
 
 
+@pytest.mark.soak
 def test_a_paused_broker_answers_nothing_until_resumed(cluster):
     cluster.pause(2)
     try:
@@ -90,6 +92,7 @@ def test_commands_that_make_no_sense_are_refused(cluster):
         _ = cluster.sasl_ssl
 
 
+@pytest.mark.soak
 def test_controllers_apart_and_a_feature_off(cluster):
     with LocalCluster(brokers=1, controllers=1, features={"eligible.leader.replicas.version": 0}) as apart:
         assert known_to(apart, 1) == {1}
@@ -103,6 +106,7 @@ def test_controllers_apart_and_a_feature_off(cluster):
     assert finalized_features(cluster)["eligible.leader.replicas.version"] == 1
 
 
+@pytest.mark.soak
 def test_an_older_kafka_with_an_older_metadata_version():
     with LocalCluster(brokers=1, kafka_version="3.9.2", metadata_version="3.5-IV2") as older:
         # MetadataVersion.java: IBP_3_5_IV2(11, ...)
@@ -152,6 +156,7 @@ def test_a_property_that_kafka_refuses_is_shown():
     assert "Invalid value many for configuration min.insync.replicas" in str(failed.value)
 
 
+@pytest.mark.soak
 def test_a_port_that_was_taken_meanwhile_is_replaced(monkeypatch):
     with socket.create_server((HOST, 0)) as taken:
         attempts = []
@@ -169,6 +174,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(monkeypatch):
         assert len(attempts) == 2
 
 
+@pytest.mark.soak
 def test_nothing_outlives_a_parent_killed_with_sigkill():
     script = """
 import time
@@ -229,8 +235,10 @@ def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
 
 @pytest.mark.parametrize(
     "killed_in",
-    ["cluster.LocalCluster._write_configuration", "process.NodeProcess.__init__"],
-    ids=["with the folder made", "with a node started"],
+    [
+        pytest.param("cluster.LocalCluster._write_configuration", marks=pytest.mark.soak, id="with the folder made"),
+        pytest.param("process.NodeProcess.__init__", id="with a node started"),
+    ],
 )
 def test_down_ends_what_a_killed_up_left(tmp_path, killed_in):
     """SIGKILL at the worst moments: before there is any node, and before anything could be noted of one."""

@@ -254,6 +254,7 @@ def test_what_a_row_asks_for_suffices(cluster: LocalCluster, feature: str) -> No
     assert answer == came_to(cluster, feature, SUPER_USER)[1]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("feature", "without", "allowed"),
     LESSER,

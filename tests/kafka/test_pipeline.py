@@ -2,8 +2,8 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,6 @@ from signal import SIGKILL, SIGTERM
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs import pipeline, validate
 from jobs.common.commit import append_rows
@@ -24,11 +23,12 @@ from jobs.common.upkeep import expire_bronze, keep_up
 from local_cluster import LocalCluster
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
-from tests.lakes import make_history, new_lake, rows_of
+from tests.lakes import new_lake, rows_of
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.group_scores import check_scores
 from tests.support.histories import good_answer
+from tests.support.large_rounds import OF_A_RUN, in_memory
 from tests.support.pipelines import config_file, running, stopped, wait_for
 from truth.administration import Administration
 from truth.chaos import PROPERTIES as FAULTS
@@ -42,33 +42,34 @@ from truth.report import Verdict, judge
 from truth.run import NEWEST, Run
 from truth.traffic import Traffic
 
-MADE = (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
+TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.TABLES)}
 
 
-def check_lake(spark: SparkSession, lake: Lake, scratch: Path, dropped: DataFrame | None = None) -> None:
-    """No poll twice, no hole in a stream's numbers; silver is what its bronze gives afresh, and gold what that gives.
+def check_lake(lake: Lake, dropped: Sequence[stored.Row] = ()) -> None:
+    """No poll twice, no hole in a stream's numbers; silver is what the rules make of its bronze in one process, and
+    gold what they make of that.
 
     `dropped`: rows that bronze has had.
     """
-    polls = lake.read(spark, bronze.METADATA_POLLS)
-    polls = polls if dropped is None else polls.unionByName(dropped)
-    headers = polls.where("record = 'poll'")
-    assert headers.groupBy("cluster", "poll_id").count().where("count > 1").isEmpty()
-    assert polls.groupBy(*bronze.METADATA_POLLS.key).count().where("count > 1").isEmpty()
-    holes = headers.groupBy("cluster", "stream").agg(F.max("n") - F.min("n") + 1 - F.count("*"), F.min("n")).collect()
-    assert [tuple(row)[2:] for row in holes] == [(0, 0)] * len(holes)
-    afresh = new_lake(spark, scratch)
-    polls.write.format("delta").mode("append").save(afresh.path(bronze.METADATA_POLLS))
-    make_history(spark, afresh)
-    for table in MADE:
-        assert rows_of(lake, table) == rows_of(afresh, table), table.full_name
-    clusters = lake.read(spark, silver.CLUSTER_SNAPSHOTS)
-    assert clusters.where("kind <> 'kafka' OR size(contradictions) > 0").isEmpty(), "Kafka contradicts itself"
-    steps = lake.read(spark, internal.ROUNDS)
-    assert steps.groupBy("round").count().where("count > 1").isEmpty()
+    polls = [*stored.rows_of(lake, bronze.METADATA_POLLS), *dropped]
+    keys = Counter(tuple(row[name] for name in bronze.METADATA_POLLS.key) for row in polls)
+    assert max(keys.values()) == 1
+    numbers = defaultdict(list)
+    for row in polls:
+        if row["record"] == "poll":
+            numbers[row["cluster"], row["stream"]].append(row["n"])
+    assert {stream: sorted(found) for stream, found in numbers.items()} == {
+        stream: list(range(len(found))) for stream, found in numbers.items()
+    }
+    for table, rows in in_memory(polls).items():
+        assert rows_of(lake, TABLES[table], without=OF_A_RUN) == rows, table
+    for row in stored.rows_of(lake, silver.CLUSTER_SNAPSHOTS):
+        assert (row["kind"], row["contradictions"] or []) == ("kafka", []), "Kafka contradicts itself"
+    steps = stored.rows_of(lake, internal.ROUNDS)
+    assert max(Counter(row["round"] for row in steps).values()) == 1
     done = {row["history"]: row["round"] for row in sorted(stored.newest_states(lake), key=itemgetter("round"))}
-    for row in steps.where("step = 'planned'").collect():
-        assert any(done.get(history, 0) >= row.round for history in row.histories), f"round {row.round} is not done"
+    for row in (each for each in steps if each["step"] == "planned"):
+        assert any(done.get(of, 0) >= row["round"] for of in row["histories"]), f"round {row['round']} is not done"
 
 
 FIRST_DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -103,7 +104,7 @@ class Upkeep:
         self.spark, self.folder, self.days, self.dropped = spark, folder, days, 0
         self.lake = new_lake(spark, folder / "lake")
         append_rows(spark, self.lake, bronze.METADATA_POLLS, polls_of_days(days))
-        self.past = self._polls().localCheckpoint()
+        self.past = [row for row in stored.rows_of(self.lake, bronze.METADATA_POLLS) if row["cluster"] == "past"]
 
     def __call__(self) -> None:
         """Retention drops a day, all tables are compacted, vacuumed and validated."""
@@ -152,7 +153,7 @@ def saying(after: int, then: Callable[[], object]) -> Callable[[str], None]:
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     """A pipeline with all that it can do, beside faults and then beside groups, killed in the middle of the one and
-    terminated in the middle of the other; all tables are tended meanwhile.
+    terminated in the middle of the other.
     """
     folder = tmp_path_factory.mktemp("everything")
     properties = FAULTS | of_groups.PROPERTIES | WHOLE_LOG
@@ -162,19 +163,18 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
         file = config_file(
             folder,
             cluster,
-            poll={"pollsPerBatch": 10, "enrich": "configs, reassignments, elr, quorum, groups"},
+            poll={"pollsPerBatch": 20, "enrich": "configs, reassignments, elr, quorum, groups"},
             groupLog={},
         )
         brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
         administration, begun_with = Administration(cluster), topics(FAULTS_SEED, brokers)
         administration.create_topics(begun_with)
-        upkeep = Upkeep(spark, folder, days=1)
-        with running(file) as pipelined, ThreadPoolExecutor(1) as beside:
+        new_lake(spark, folder / "lake")
+        with running(file) as pipelined:
             with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]):
                 administration.await_settled(brokers)
                 pipelined.wait_for_batches(1)
                 steps = plan(FAULTS_SEED, brokers, SECONDS)
-                kept_up = beside.submit(upkeep)
 
                 def killed() -> None:
                     pipelined.again(SIGKILL)
@@ -184,11 +184,10 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
             scripts = [write(SEED, kind) for kind in (RANGE, CONSUMER)]
             # After the coordinator's broker stopped. The log keeps what members do from then on.
             played = of_groups.play(cluster, scripts, saying(36, lambda: pipelined.end(SIGTERM)))
-            kept_up.result()
         assert pipeline.main(["--config", str(file), "--once"]) == 0
         truth = read_truth(cluster)
     config = load(str(file))
-    check_lake(spark, config.lake, folder / "afresh", upkeep.past)
+    check_lake(config.lake)
     verdict = judge(spark, Run(NEWEST, {1: config}, journal, truth), 1)
     history = read_history(spark, config.lake)
     return Judged(verdict, {group: compare(each, history, played.moves) for group, each in played.happened.items()})
@@ -247,7 +246,7 @@ def test_a_pipeline_killed_twenty_times_loses_nothing(
             time.sleep(0 if i % 2 else chance.uniform(0, 8))
     assert pipeline.main(["--config", str(config), "--once"]) == 0
     lake = Lake(root=str(tmp_path / "lake"))
-    check_lake(spark, lake, tmp_path / "afresh")
+    check_lake(lake)
     # The brokers that stopped are in the history, or the runs proved nothing.
     assert lake.read(spark, silver.BROKER_SNAPSHOTS).where("end_reason = 'gone'").count() >= 1
     assert not lake.read(spark, gold.LEADER_CHANGES).isEmpty()
@@ -270,4 +269,4 @@ def test_polling_goes_on_beside_upkeep_for_ten_minutes(
             time.sleep(max(0, until - time.monotonic()))
             pipelined.check_running()
     assert pipeline.main(["--config", str(config), "--once"]) == 0
-    check_lake(spark, upkeep.lake, tmp_path / "afresh", upkeep.past)
+    check_lake(upkeep.lake, upkeep.past)

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 from local_cluster import LocalCluster
@@ -191,24 +192,25 @@ def test_too_large_an_answer_is_not_asked_for_again(cluster):
     assert (result.error_kind, result.attempts) == ("too_large", 1)
 
 
-def test_asking_for_a_topic_never_creates_it():
+def test_asking_for_a_topic_never_creates_it(sasl_ssl_cluster):
     """Not even where brokers create what is asked for."""
-    with LocalCluster(brokers=1, properties={"auto.create.topics.enable": "true"}) as cluster:
-        server = cluster.bootstrap_servers
-        for version in (1, 3, 4, 13):
-            asked = poll(server, topics="never-made", metadataVersion=str(version))
-            assert asked.error_kind is None
-            if version >= 4:
-                assert asked.metadata.topics.select(["topic", "error_code"]).to_pylist() == [
-                    {"topic": "never-made", "error_code": 3}
-                ]
+    server = sasl_ssl_cluster.bootstrap_servers
 
-        def topics() -> list[str]:
-            return poll(server).metadata.topics["topic"].to_pylist()
+    def topics() -> list[str]:
+        return poll(server).metadata.topics["topic"].to_pylist()
 
-        ask_as_old_clients_do(server, "made")
-        wait_for(lambda: "made" in topics(), 20, "a topic that brokers create")
-        assert topics() == ["made"]
+    before = topics()
+    for version in (1, 3, 4, 13):
+        asked = poll(server, topics="never-made", metadataVersion=str(version))
+        assert asked.error_kind is None
+        if version >= 4:
+            assert asked.metadata.topics.select(["topic", "error_code"]).to_pylist() == [
+                {"topic": "never-made", "error_code": 3}
+            ]
+    ask_as_old_clients_do(server, "made")
+    wait_for(lambda: "made" in topics(), 20, "a topic that brokers create")
+    assert sorted(topics()) == sorted(["made", *before])
+    AdminClient({"bootstrap.servers": server}).delete_topics(["made"])["made"].result(30)
 
 
 def ask_as_old_clients_do(server: str, topic: str) -> None:

@@ -1,6 +1,9 @@
 """The README's commands and queries, run as they stand there, but for where the cluster and the lake are."""
 
 import re
+import shlex
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -32,15 +35,35 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
     )
     config["clusters"]["orders"]["kafka.bootstrap.servers"] = cluster.bootstrap_servers
     (folder / "clusters.yaml").write_text(yaml.safe_dump(config))
-    run(r"spark-submit .* --once", folder)
+    in_new_shell(r"spark-submit .* --once", folder)
     return Lake(root=str(folder / "lake"))
 
 
-def run(command: str, folder: Path) -> str:
-    """What the README's command that looks so prints, with the configuration in `folder`."""
+def written(command: str, folder: Path) -> str:
+    """The README's command that looks so, with the configuration in `folder`."""
     (found,) = re.findall(rf"^\$ ({command})$", README, re.MULTILINE)
+    return found.replace("clusters.yaml", str(folder / "clusters.yaml"))
+
+
+def in_new_shell(command: str, folder: Path) -> str:
+    """What it prints."""
     # Options that change nothing but how long Java takes.
-    return run_in_new_shell(found.replace("clusters.yaml", str(folder / "clusters.yaml")), JDK_JAVA_OPTIONS=SMALL_JVM)
+    return run_in_new_shell(written(command, folder), JDK_JAVA_OPTIONS=SMALL_JVM)
+
+
+@pytest.fixture(params=["here", pytest.param("in a new shell", marks=pytest.mark.soak)])
+def run(request: pytest.FixtureRequest, spark, capsys) -> Callable[[str, Path], str]:
+    """Runs the README's command of a job; here: its job with its arguments, where the rest is as with the command
+    that made the lake.
+    """
+
+    def here(command: str, folder: Path) -> str:
+        how, job, arguments = re.split(r"jobs/(\w+)\.py", written(command, folder))
+        assert how == re.split("jobs/", written(r"spark-submit .* --once", folder))[0]
+        assert import_module(f"jobs.{job}").main(shlex.split(arguments)) == 0
+        return capsys.readouterr().out
+
+    return here if request.param == "here" else in_new_shell
 
 
 def test_queries_run(spark, lake: Lake, capsys) -> None:
@@ -60,12 +83,12 @@ def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, ca
     assert re.search(r"\|\s*orders\|.*\|\s*ok\|", capsys.readouterr().out)
 
 
-def test_a_question_of_an_incident_review(lake: Lake) -> None:
+def test_a_question_of_an_incident_review(lake: Lake, run: Callable[[str, Path], str]) -> None:
     printed = run(r"spark-submit .* jobs/query.py timeline .*", Path(str(lake)).parent)
     assert re.search(r"Z +orders +broker_listed ", printed)
 
 
-def test_validation_finds_nothing_critical(spark, lake: Lake) -> None:
+def test_validation_finds_nothing_critical(lake: Lake, run: Callable[[str, Path], str]) -> None:
     printed = run(r"spark-submit .* jobs/validate\.py .*", Path(str(lake)).parent)
     assert re.search(r"^known_partitions_complete +silver topics +critical +\d+ +0$", printed, re.MULTILINE)
     assert "Great Expectations" in (Path(str(lake)) / "quality" / "data_docs" / "index.html").read_text()

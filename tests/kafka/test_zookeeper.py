@@ -1,5 +1,7 @@
 """Brokers without KRaft: the controller alone knows of reassignments."""
 
+import pytest
+
 from local_cluster import LocalCluster
 from local_cluster.probe import brokers_known_to
 from metadata_source.enrichment import Rows, subject
@@ -8,6 +10,7 @@ from metadata_source.options import parse
 from metadata_source.poller import Poller
 
 
+@pytest.mark.soak
 def test_each_broker_leads_to_the_controller_with_zookeeper(capsys):
     with LocalCluster(brokers=2, kafka_version="3.9.2", zookeeper=True) as cluster:
         controllers = []

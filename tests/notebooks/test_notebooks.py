@@ -1,10 +1,13 @@
-"""The notebooks, run: by the README's command on a lake whose history is known, and where there is nothing to show."""
+"""The notebooks, run: here and by the README's command on a lake whose history is known, and where there is nothing to
+show.
+"""
 
 import ast
 import base64
 import io
 import re
 import shutil
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +15,13 @@ import nbformat
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup
+from IPython.core.pylabtools import print_figure
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from nbformat.v4 import new_code_cell, new_notebook
+from pandas import DataFrame
+from pyspark.sql import SparkSession
 
 from notebooks import colours, render
 from notebooks.__main__ import main
@@ -51,25 +57,25 @@ def test_stored_without_what_a_run_leaves(name: str) -> None:
 
 @dataclass
 class Page:
-    """What a reader of the HTML file sees."""
+    """What a reader sees: what is printed, tables, pictures as PNG."""
 
-    html: str
+    text: str
+    tables: list[list[list[str]]]
+    pngs: list[bytes]
 
-    def __post_init__(self) -> None:
-        self.soup = BeautifulSoup(self.html, "html.parser")
-        self.text = self.soup.get_text()
-        self.pictures = [
-            imread(io.BytesIO(base64.b64decode(image["src"].removeprefix("data:image/png;base64,"))))
-            for image in self.soup.find_all("img")
-        ]
+    @classmethod
+    def of_html(cls, soup: BeautifulSoup) -> "Page":
+        """What is in an HTML file."""
+        pngs = [base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) for image in soup.find_all("img")]
+        return cls(soup.get_text(), tables_of(soup), pngs)
+
+    @property
+    def pictures(self) -> list[np.ndarray]:
+        return [imread(io.BytesIO(png)) for png in self.pngs]
 
     def columns(self, *wanted: str) -> list[tuple[str, ...]]:
         """The rows of the one table that has these columns."""
-        tables = [
-            [[cell.get_text() for cell in row.find_all(["th", "td"])][1:] for row in table.find_all("tr")]
-            for table in self.soup.find_all("table")
-        ]
-        ((header, *rows),) = (table for table in tables if set(wanted) <= set(table[0]))
+        ((header, *rows),) = (table for table in self.tables if set(wanted) <= set(table[0]))
         return [tuple(row[header.index(name)] for name in wanted) for row in rows]
 
     def has(self, picture: int, colour: str, *, at: float | None = None) -> bool:
@@ -82,30 +88,81 @@ class Page:
         return int((np.abs(pixels - to_rgb(colour)) < 0.004).all(axis=2).sum()) > 100
 
 
+def tables_of(soup: BeautifulSoup) -> list[list[list[str]]]:
+    """The text of each table's cells by row, without the rows' numbers."""
+    return [
+        [[cell.get_text() for cell in row.find_all(["th", "td"])][1:] for row in table.find_all("tr")]
+        for table in soup.find_all("table")
+    ]
+
+
+def shown(name: str, **parameters: object) -> list[object]:
+    """What the cells of a notebook show, run here: the tests' session is there as one is on Databricks."""
+    found = []
+    names_there: dict[str, object] = {}
+    notebook = with_parameters(nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4), parameters)
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        *lines, last = ast.parse(re.sub(r"^%.*", "pass", cell.source, flags=re.MULTILINE)).body
+        exec(compile(ast.Module(lines, []), name, "exec"), names_there)  # noqa: S102 - our own notebook
+        if isinstance(last, ast.Expr):
+            found.append(eval(compile(ast.Expression(last.value), name, "eval"), names_there))  # noqa: S307
+        else:
+            exec(compile(ast.Module([last], []), name, "exec"), names_there)  # noqa: S102
+    return found
+
+
+def page_of(name: str, lake: Lake) -> Page:
+    """What a notebook shows of the known history, from 12:00:05 to 12:01:40."""
+    with redirect_stdout(io.StringIO()) as printed:
+        found = shown(name, lake=str(lake), since="95 seconds", until=UNTIL)
+    tables = [
+        tables_of(BeautifulSoup(each._repr_html_(), "html.parser")) for each in found if isinstance(each, DataFrame)
+    ]
+    # As a kernel makes a picture of a figure.
+    pngs = [print_figure(each) for each in found if isinstance(each, Figure)]
+    return Page(printed.getvalue(), [table for of in tables for table in of], pngs)
+
+
 @pytest.fixture(scope="module")
-def pages(incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
-    """What the README's command makes of the known history, from 12:00:05 to 12:01:40."""
-    folder = tmp_path_factory.mktemp("pages")
+def pages(spark: SparkSession, incident_lake: Lake) -> dict[str, Page]:
+    return {name: page_of(name, incident_lake) for name in names()}
+
+
+@pytest.fixture(scope="module", params=[("isr_history",), pytest.param(tuple(names()), marks=pytest.mark.soak)])
+def written(
+    request: pytest.FixtureRequest, incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """The HTML files that the README's command makes of the same: of one notebook, or of all of them as it says."""
+    folder, chosen = tmp_path_factory.mktemp("pages"), request.param
     config = folder / "clusters.yaml"
     config.write_text(f"lake: {incident_lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n")
     (command,) = re.findall(r"^\$ (python -m notebooks .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    command = command.replace("clusters.yaml", str(config)).replace("2 hours", "95 seconds")
+    for said, meant in (
+        (" ".join(names()), " ".join(chosen)),
+        ("clusters.yaml", str(config)),
+        ("2 hours", "95 seconds"),
+    ):
+        assert said in command
+        command = command.replace(said, meant)
     printed = run_in_new_shell(f"{command} --until {UNTIL} --to {folder}")
-    assert printed.splitlines() == [str(folder / f"{name}.html") for name in names()]
-    return {name: Page((folder / f"{name}.html").read_text()) for name in names()}
+    assert printed.splitlines() == [str(folder / f"{name}.html") for name in chosen]
+    return {name: (folder / f"{name}.html").read_text() for name in chosen}
 
 
-def test_a_page_is_whole_in_itself(pages: dict[str, Page]) -> None:
-    for page in pages.values():
-        assert not re.search(
-            r"""<script|<link|@import|(?:src|href)\s*=\s*["']?https?:|url\(\s*["']?https?:""", page.html
-        )
-        assert str(ROOT) not in page.html
+def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
+    written: dict[str, str], pages: dict[str, Page]
+) -> None:
+    for name, html in written.items():
+        assert not re.search(r"""<script|<link|@import|(?:src|href)\s*=\s*["']?https?:|url\(\s*["']?https?:""", html)
+        assert str(ROOT) not in html
+        soup = BeautifulSoup(html, "html.parser")
         assert "stderr" not in {
-            name
-            for tag in page.soup.find_all(attrs={"data-mime-type": True})
-            for name in tag["data-mime-type"].split(".")
+            name for tag in soup.find_all(attrs={"data-mime-type": True}) for name in tag["data-mime-type"].split(".")
         }
+        page, here = Page.of_html(soup), pages[name]
+        assert [line for line in here.text.splitlines() if line not in page.text] == []
+        assert page.tables == here.tables
+        assert [picture.tolist() for picture in page.pictures] == [picture.tolist() for picture in here.pictures]
 
 
 def test_isr_history(pages: dict[str, Page]) -> None:
@@ -225,21 +282,6 @@ def test_incident(pages: dict[str, Page]) -> None:
     }
 
 
-def shown(name: str, **parameters: object) -> list[object]:
-    """What the cells of a notebook show, run here: the tests' session is there as one is on Databricks."""
-    found = []
-    names_there: dict[str, object] = {}
-    notebook = with_parameters(nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4), parameters)
-    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
-        *lines, last = ast.parse(re.sub(r"^%.*", "pass", cell.source, flags=re.MULTILINE)).body
-        exec(compile(ast.Module(lines, []), name, "exec"), names_there)  # noqa: S102 - our own notebook
-        if isinstance(last, ast.Expr):
-            found.append(eval(compile(ast.Expression(last.value), name, "eval"), names_there))  # noqa: S307
-        else:
-            exec(compile(ast.Module([last], []), name, "exec"), names_there)  # noqa: S102
-    return found
-
-
 def is_blank(picture: object) -> bool:
     return isinstance(picture, Figure) and "nothing of this in the window" in {
         text.get_text() for axes in picture.axes for text in axes.texts
@@ -258,21 +300,21 @@ class TestNothing:
         assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
         assert sum(map(is_blank, found)) == pictures
 
+    # What happened to brokers is told, of groups nothing.
+    @pytest.mark.parametrize(
+        ("name", "blank"), [("rebalance_history", 3), pytest.param("incident", 1, marks=pytest.mark.soak)]
+    )
     def test_a_lake_that_was_made_before_groups_were_read(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], incident_lake: Lake
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], incident_lake: Lake, name: str, blank: int
     ) -> None:
         later = {f"{table.schema}/{table.name}" for table in (*groups.TABLES, silver.GROUP_SNAPSHOTS)}
         root = Path(str(incident_lake))
         for table in (table for table in TABLES if f"{table.schema}/{table.name}" not in later):
             folder = Path(table.schema) / table.name
             shutil.copytree(root / folder, tmp_path / folder)
-        window = {"lake": str(tmp_path), "since": "95 seconds", "until": UNTIL}
-        found = shown("rebalance_history", **window)
-        said = capsys.readouterr().out
-        assert "Nothing is known of groups: the lake has no gold.rebalances_told." in said
-        # What happened to brokers is told, of groups nothing.
-        assert sum(map(is_blank, found)) == 3
-        assert sum(map(is_blank, shown("incident", **window))) == 1
+        found = shown(name, lake=str(tmp_path), since="95 seconds", until=UNTIL)
+        assert "Nothing is known of groups: the lake has no gold.rebalances_told." in capsys.readouterr().out
+        assert sum(map(is_blank, found)) == blank
 
     def test_a_window_before_history(self, capsys: pytest.CaptureFixture[str], incident_lake: Lake) -> None:
         found = shown("isr_history", lake=str(incident_lake), since="2026-10-01", until="2026-10-02")

@@ -30,6 +30,7 @@ from tests.support import gold_oracle
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.large_rounds import tables_of
 from tests.support.silver_oracle import expected_rows
 from tests.support.stored import Row, as_text, newest_states, rounds_of, rows_of, version
 
@@ -44,21 +45,28 @@ OTHER = Thresholds(flaps=1, flap_window=timedelta(hours=1))
 
 
 @pytest.fixture(scope="module")
-def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake with polls that are not history yet: of two rounds of six polls, each of which changes many tables."""
+def polls() -> list[Row]:
+    """Of two rounds of six polls, each of which changes many tables."""
     clusters = RandomCluster("c0", 2, kinds=["configs"]), RandomCluster("c1", 9, kinds=["configs"])
-    return with_polls(
-        spark, tmp_path_factory.mktemp("polled"), {cluster.alias: cluster.answers(POLLS) for cluster in clusters}
-    )
+    return [row for cluster in clusters for row in bronze_rows(cluster.alias, cluster.answers(POLLS))]
 
 
 @pytest.fixture(scope="module")
-def whole(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake in which all of it was made in one round."""
-    lake = copied(polled, tmp_path_factory.mktemp("whole"))
-    made(spark, lake)
-    assert version(lake, STATE) == 1
-    return lake
+def polled(spark: SparkSession, polls: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake with these polls, which are not history yet."""
+    return with_polls(spark, tmp_path_factory.mktemp("polled"), polls)
+
+
+Tables = dict[Table, list[str]]
+
+
+@pytest.fixture(scope="module")
+def whole(polls: list[Row]) -> Tables:
+    """The rows of all tables when all of it is made, by the rules in one process."""
+    made = tables_of(polls, at=LATER)
+    return {
+        table: compared(table, [dict.fromkeys(table.column_names) | row for row in made[table]]) for table in TABLES
+    }
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +77,9 @@ def half(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFac
     return lake
 
 
-def with_polls(spark: SparkSession, folder: Path, histories: dict[str, list[Answer]]) -> Lake:
+def with_polls(spark: SparkSession, folder: Path, polls: list[Row]) -> Lake:
     lake = new_lake(spark, folder)
-    rows = [row for alias, answers in histories.items() for row in bronze_rows(alias, answers)]
-    append_rows(spark, lake, METADATA_POLLS, rows)
+    append_rows(spark, lake, METADATA_POLLS, polls)
     return lake
 
 
@@ -94,17 +101,17 @@ def made(spark: SparkSession, lake: Lake, *histories: str, **settings: Any) -> H
     return history
 
 
-def rows_to_compare(lake: Lake, table: Table) -> list[str]:
-    rows = newest_states(lake) if table is STATE else rows_of(lake, table)
+def compared(table: Table, rows: list[Row]) -> list[str]:
     assert len(rows) == len({tuple(row[name] for name in table.key) for row in rows}), f"{table.full_name}: keys"
     if table is STATE:
         rows = [row | {"round": None, "memory": json.loads(row["memory"])} for row in rows]
     return as_text(rows)
 
 
-def assert_same(lake: Lake, whole: Lake) -> None:
-    for table in TABLES:
-        assert rows_to_compare(lake, table) == rows_to_compare(whole, table), table.full_name
+def assert_same(lake: Lake, whole: Tables) -> None:
+    for table, rows in whole.items():
+        found = newest_states(lake) if table is STATE else rows_of(lake, table)
+        assert compared(table, found) == rows, table.full_name
 
 
 def versions(lake: Lake) -> dict[str, int]:
@@ -118,22 +125,26 @@ def states(lake: Lake, history: str = "silver") -> dict[str, Row]:
 # --- against the plain rules ---
 
 
-@pytest.fixture(scope="module")
-def histories() -> dict[str, list[Answer]]:
-    """Of clusters with all that the rules are about."""
+@pytest.fixture(scope="module", params=[(2, 10), pytest.param((4, 26), marks=pytest.mark.soak)], ids=["short", "long"])
+def histories(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
+    """Of clusters with all that the rules are about. Rules themselves have random histories without Spark
+    (tests/unit/rules).
+    """
     clusters = [
         RandomCluster("c0", 1),
         RandomCluster("c1", 2, mistaken_for="id-c0"),
         RandomCluster("c2", 3, kinds=["configs", "reassignments", "elr"]),
         RandomCluster("c3", 4, kinds=["configs"]),
     ]
-    return {cluster.alias: cluster.answers(26) for cluster in clusters}
+    of, polls = request.param
+    return {cluster.alias: cluster.answers(polls) for cluster in clusters[:of]}
 
 
 @pytest.fixture(scope="module")
 def varied(spark: SparkSession, histories: dict[str, list[Answer]], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake in which their history was made."""
-    lake = with_polls(spark, tmp_path_factory.mktemp("varied"), histories)
+    polls = [row for alias, answers in histories.items() for row in bronze_rows(alias, answers)]
+    lake = with_polls(spark, tmp_path_factory.mktemp("varied"), polls)
     made(spark, lake)
     return lake
 
@@ -188,47 +199,70 @@ def settled_rows(lake: Lake, state: Row) -> dict[str, list[Row]]:
 # --- kills ---
 
 
-def test_killed_anywhere_a_round_is_finished_by_the_next_run(
-    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
+def test_a_round_that_was_killed_is_finished_by_the_next_run(
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path
 ) -> None:
-    """Killed after each of its commits, by the runs that finish it too, which have other thresholds, while what was
-    written is compacted. Rounds of few polls, killed or not, make what one round makes of all.
+    """Killed between its commits, and by the run that finishes it when all are made, which has other thresholds, while
+    what was written is compacted. Rounds of few polls make what one round makes of all.
     """
+    lake = copied(half, tmp_path)
+    history, before = history_of(spark, lake, polls_per_round=6), versions(lake)
+    with killed_after(3), pytest.raises(KilledError):
+        history.round(LATER)
+    optimize(spark, lake, *written_since(before, lake))
+    with killed_at("done", before=True), pytest.raises(KilledError):
+        finish(spark, lake)
+    finish(spark, lake)
+    check_finished(lake, 2)
+    overtaken(history, lake)
+    check_made_once(spark, lake, whole)
+
+
+@pytest.mark.soak
+def test_killed_anywhere_a_round_is_finished_by_the_next_run(
+    spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path
+) -> None:
+    """The same of a lake's first round and of one that replaces rows, killed after each of its commits."""
     lake = copied(polled, tmp_path)
-
-    def finish() -> History:
-        return history_of(spark, lake, polls_per_round=6, thresholds=OTHER)
-
-    def check_finished(rounds: int) -> None:
-        done = {f"round {row['round']}" for row in rows_of(lake, STATE)}
-        assert len(done) == rounds
-        for table in TABLES:
-            assert set(rounds_of(lake, table)) <= done, table.full_name
-
     history = history_of(spark, lake, polls_per_round=6)
     for before in (True, False):
         with killed_at("plan", before=before), pytest.raises(KilledError):
             history.round(LATER)
     with killed_after(4), pytest.raises(KilledError):
-        finish()
+        finish(spark, lake)
     with killed_at("done", before=True), pytest.raises(KilledError):
-        finish()
-    history = finish()
-    check_finished(1)
+        finish(spark, lake)
+    history = finish(spark, lake)
+    check_finished(lake, 1)
 
     history, before = history_of(spark, lake, polls_per_round=6), versions(lake)
     with killed_after(1), pytest.raises(KilledError):
         history.round(LATER)
     for commits in (2, 3, 5, 6, 7, 8):
         with killed_after(commits), pytest.raises(KilledError):
-            finish()
+            finish(spark, lake)
         if commits == 3:
             optimize(spark, lake, *written_since(before, lake))
     with killed_at("done", before=False), pytest.raises(KilledError):
-        finish()
-    check_finished(2)
+        finish(spark, lake)
+    check_finished(lake, 2)
     overtaken(history, lake)
-    assert not finish().round(LATER), "the round of the one that was overtaken is nobody's"
+    check_made_once(spark, lake, whole)
+
+
+def finish(spark: SparkSession, lake: Lake) -> History:
+    return history_of(spark, lake, polls_per_round=6, thresholds=OTHER)
+
+
+def check_finished(lake: Lake, rounds: int) -> None:
+    done = {f"round {row['round']}" for row in rows_of(lake, STATE)}
+    assert len(done) == rounds
+    for table in TABLES:
+        assert set(rounds_of(lake, table)) <= done, table.full_name
+
+
+def check_made_once(spark: SparkSession, lake: Lake, whole: Tables) -> None:
+    assert not finish(spark, lake).round(LATER), "the round of the one that was overtaken is nobody's"
     for table in TABLES:
         of_table = rounds_of(lake, table)
         assert len(of_table) == len(set(of_table)), f"{table.full_name}: a round was committed twice"
@@ -258,11 +292,9 @@ def overtaken(history: History, lake: Lake) -> None:
 
 
 def test_a_cluster_is_computed_anew_from_what_is_kept(
-    spark: SparkSession, half: Lake, whole: Lake, tmp_path: Path
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path
 ) -> None:
-    """Also after a kill in the middle, while there are polls that are not history yet; of others nothing changes, and
-    what bronze has lost is not given away.
-    """
+    """Also after a kill in the middle, while there are polls that are not history yet; of others nothing changes."""
     lake = copied(half, tmp_path)
     alias, *_ = sorted({cluster for _, cluster in history_of(spark, lake)._states})
     for table in (silver.PARTITION_SNAPSHOTS, gold.LEADER_CHANGES):
@@ -282,17 +314,37 @@ def test_a_cluster_is_computed_anew_from_what_is_kept(
     assert_same(lake, whole)
     with pytest.raises(LakeError, match="has no history of a cluster 'nobody'"):
         history_of(spark, lake).again("nobody")
-    spark.sql(f"DELETE FROM {lake.identifier(METADATA_POLLS)} WHERE cluster = '{alias}' AND n < 3")
+
+
+def test_what_bronze_has_lost_is_not_given_away(spark: SparkSession, half: Lake, tmp_path: Path) -> None:
+    lake = copied(half, tmp_path)
+    alias = forget_first_polls(spark, lake)
     before = versions(lake)
     with pytest.raises(
         LakeError, match=f"silver knows {alias} since .* UTC, and bronze has not kept the polls of then"
     ):
         history_of(spark, lake).again(alias)
     assert versions(lake) == before
+
+
+@pytest.mark.soak
+def test_gold_is_computed_anew_where_bronze_has_lost_polls(
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path
+) -> None:
+    lake = copied(half, tmp_path)
+    made(spark, lake)
+    alias = forget_first_polls(spark, lake)
     of_gold = [history for history in HISTORIES if history != "silver"]
     history_of(spark, lake, *of_gold).again(alias)
     made(spark, lake, *of_gold)
     assert_same(lake, whole)
+
+
+def forget_first_polls(spark: SparkSession, lake: Lake) -> str:
+    """Let bronze lose the first polls of a cluster; its alias."""
+    alias, *_ = sorted({row["cluster"] for row in newest_states(lake)})
+    spark.sql(f"DELETE FROM {lake.identifier(METADATA_POLLS)} WHERE cluster = '{alias}' AND n < 3")
+    return alias
 
 
 # --- several at once ---
@@ -316,7 +368,19 @@ def test_two_runs_that_plan_at_once_never_plan_the_same_round(spark: SparkSessio
 
 
 def test_histories_apart_are_those_made_together(
-    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path
+) -> None:
+    """Silver is made by one, and gold of it by others."""
+    lake = copied(half, tmp_path)
+    made(spark, lake, "silver")
+    made(spark, lake, "leader_churn")
+    made(spark, lake, "isr_shrink")
+    assert_same(lake, whole)
+
+
+@pytest.mark.soak
+def test_histories_apart_finish_what_was_begun_together(
+    spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who makes a part finishes a round of all; and silver is made further while a round of gold is not done yet. Old
     states are replaced by every other round.
@@ -342,7 +406,7 @@ def test_histories_apart_are_those_made_together(
 
 
 def test_a_merge_writes_the_same(
-    spark: SparkSession, half: Lake, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit, "can_replace", lambda _: False)
     lake = copied(half, tmp_path)

@@ -3,8 +3,9 @@ rows.
 """
 
 import gc
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,61 +26,37 @@ from schemas.table import PART
 from tests.lakes import new_lake, rows_of
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
-from tests.support.histories import Answer, RandomCluster
+from tests.support.histories import START, Answer, RandomCluster
 from tests.support.kills import KilledError, killed_at
+from tests.support.large_rounds import OF_A_RUN, in_memory
 
-POLLS = 24
-SEEDS = {"a": 1, "b": 2, "c": 3}
-OF_A_RUN = {PART, "updated_at"}
-
-
-@pytest.fixture(scope="module")
-def histories() -> dict[str, list[Answer]]:
-    return {alias: RandomCluster(alias, seed, kinds=["configs"]).answers(POLLS) for alias, seed in SEEDS.items()}
+POLLS, MANY_POLLS = 12, 24
+SEEDS = {"a": 9, "b": 3, "c": 1}
+KINDS = {"c": "redpanda"}
+LATER = START + timedelta(days=1)
+TABLES = {table.full_name: table for of_history in HISTORIES.values() for table in of_history}
 
 
-@pytest.fixture(scope="module")
-def small(
-    spark: SparkSession, histories: Mapping[str, Sequence[Answer]], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[str]]:
-    """All tables, of rounds that hold each cluster as one."""
-    lake = new_lake(spark, tmp_path_factory.mktemp("small"))
-    bring(spark, lake, histories, 0, POLLS)
-    History(spark, config(lake)).catch_up(whole=True)
-    return tables(lake)
+@pytest.fixture(params=[POLLS, pytest.param(MANY_POLLS, marks=pytest.mark.soak)])
+def histories(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
+    return {
+        alias: RandomCluster(alias, seed, kinds=["configs"]).answers(request.param) for alias, seed in SEEDS.items()
+    }
 
 
 def bring(spark: SparkSession, lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
     """Append to bronze what a poller has of these answers."""
-    rows = []
-    for alias, answers in histories.items():
-        there = {answer.poll_id: answer for answer in answers[since:until]}
-        for row in bronze_rows(alias, list(answers)):
-            if row["poll_id"] in there:
-                answer = there[row["poll_id"]]
-                row["day"] = answer.scheduled_at.date()
-                if row["record"] == "poll" and answer.ok:
-                    row["partition_count"] = sum(len(topic["partitions"]) for topic in answer.topics.values())
-                rows.append(row)
-    append_rows(spark, lake, METADATA_POLLS, rows)
+    taken = {answer.poll_id for answers in histories.values() for answer in answers[since:until]}
+    append_rows(spark, lake, METADATA_POLLS, [row for row in polled(histories) if row["poll_id"] in taken])
+
+
+def polled(histories: Mapping[str, Sequence[Answer]]) -> list[dict[str, Any]]:
+    """Rows of bronze."""
+    return [row for alias, answers in histories.items() for row in bronze_rows(alias, list(answers))]
 
 
 def config(lake: Lake) -> Config:
-    return Config(lake, "", {}, {}, None, kinds={"c": "redpanda"})  # type: ignore[arg-type]
-
-
-def tables(lake: Lake) -> dict[str, list[str]]:
-    """Each row of each table of history as text, without what differs from run to run."""
-    return {
-        table.full_name: rows_of(lake, table, without=OF_A_RUN)
-        for of_history in HISTORIES.values()
-        for table in of_history
-    }
-
-
-def check_same(made: Mapping[str, Sequence[Any]], wanted: Mapping[str, Sequence[Any]]) -> None:
-    for table, rows in wanted.items():
-        assert made[table] == rows, table
+    return Config(lake, "", {}, {}, None, kinds=KINDS)  # type: ignore[arg-type]
 
 
 def check_parts(spark: SparkSession, lake: Lake) -> None:
@@ -90,33 +67,47 @@ def check_parts(spark: SparkSession, lake: Lake) -> None:
 
 
 def test_large_clusters_have_the_history_of_small_ones(
-    spark: SparkSession,
-    histories: dict[str, list[Answer]],
-    small: dict[str, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over random lives of clusters, with what is stale, while they grow. Each round is made twice: all of it is in the
-    tables already, and nobody has said so.
+    """Over random lives of clusters, with what is stale, while they grow; against the rules for small ones, without
+    Spark. Rounds (of many polls: those of first answers too) are made twice: all of it is in the tables already, and
+    nobody has said so.
     """
     lake = new_lake(spark, tmp_path)
-    cuts: list[dict[str, int]] = []
-    for size, since, until in ((3, 0, 8), (1, 8, POLLS)):
-        monkeypatch.setattr(takes, "PARTITIONS_A_PART", size)
-        bring(spark, lake, histories, since, until)
-        while is_killed_before_done(spark, lake):
-            pass
-        cuts.append({row["cluster"]: row["parts"] for row in stored.rows_of(lake, STATE) if row["history"] == "silver"})
-        # Plans are compiled at first; later it would cost more than it tells.
-        monkeypatch.setattr(session, "COMPILED_FROM", 10**9)
-    at_first, later = cuts
+    polls = len(histories["a"])
+    grown = polls // 3
+    monkeypatch.setattr(takes, "PARTITIONS_A_PART", 3)
+    bring(spark, lake, histories, 0, grown)
+    if polls > POLLS:
+        assert is_killed_before_done(spark, lake)
+    history = History(spark, config(lake))
+    with frames_let_go():
+        assert history.round(LATER)
+    # Plans are compiled at first; later it would cost more than it tells.
+    monkeypatch.setattr(session, "COMPILED_FROM", 10**9)
+    while polls > POLLS and is_killed_before_done(spark, lake):
+        pass
+    History(spark, config(lake)).catch_up()
+    at_first = parts(lake)
+    monkeypatch.setattr(takes, "PARTITIONS_A_PART", 1)
+    bring(spark, lake, histories, grown, polls)
+    while is_killed_before_done(spark, lake):
+        pass
+    later = parts(lake)
     assert len({parts > 1 for parts in at_first.values()}) == 2, "at first some clusters are small"
     assert all(later[cluster] > parts for cluster, parts in at_first.items()), "later each is in more parts than before"
     check_parts(spark, lake)
     History(spark, config(lake)).catch_up(whole=True)
-    check_same(tables(lake), small)
+    monkeypatch.undo()
+    for table, rows in in_memory(polled(histories), KINDS).items():
+        assert rows_of(lake, TABLES[table], without=OF_A_RUN) == rows, table
     isr = {(row["cluster"], row["isr"] is None) for row in stored.rows_of(lake, PARTITION_SNAPSHOTS)}
     assert isr == {("a", False), ("b", False), ("c", True)}
+
+
+def parts(lake: Lake) -> dict[str, int]:
+    """Into how many parts each cluster is cut."""
+    return {row["cluster"]: row["parts"] for row in stored.rows_of(lake, STATE) if row["history"] == "silver"}
 
 
 def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
@@ -132,19 +123,14 @@ def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
     return False
 
 
-def test_a_large_round_lets_go_of_its_frames(
-    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def frames_let_go() -> Iterator[None]:
     """Each holds its rows in Java: a driver would have no memory left after some rounds of a million partitions."""
-    monkeypatch.setattr(takes, "PARTITIONS_A_PART", 3)
-    lake = new_lake(spark, tmp_path)
-    bring(spark, lake, histories, 0, 8)
-    history = History(spark, config(lake))
     gc.collect()
     before = held_in_java()
     gc.disable()
     try:
-        assert history.round(datetime.now(UTC))
+        yield
         assert held_in_java() < before + 20
     finally:
         gc.enable()

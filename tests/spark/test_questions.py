@@ -1,30 +1,24 @@
-"""The questions of an incident review, asked of a lake whose history is known: two brokers fail within 20 s and come
-back, and what groups do.
+"""Spark answers the questions of an incident review, and jobs/query.py asks them. That the answers are right is in
+tests/unit/test_incident.py.
 """
 
 import json
 import re
-from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
+import nbformat
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from jobs import query
+from notebooks import render
 from schemas import gold
 from schemas.lake import Lake, read_view
-from tests.spark.incident import NOON
-
-PARAMETERS: dict[str, object] = {
-    "since": "2026-11-01T12:00:05Z",
-    "until": "2026-11-01T12:01:40Z",
-    "cluster": None,
-    "topic": None,
-    "broker": None,
-    "group": None,
-}
+from tests.support import incident_questions
+from tests.support.duckdb_lake import asking
+from tests.support.incident_groups import known_rows
+from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
 
 
 @pytest.fixture(scope="module")
@@ -33,362 +27,55 @@ def lake(spark: SparkSession, incident_lake: Lake) -> Lake:
     return incident_lake
 
 
-def ask(spark: SparkSession, name: str, **parameters: object) -> list[dict[str, Any]]:
-    """The rows of a named question; times as seconds after noon."""
+@pytest.fixture(scope="module")
+def ask(spark: SparkSession, lake: Lake) -> Ask:
+    def asked(name: str, **parameters: object) -> list[incident_questions.Row]:
+        rows = spark.sql(query.text_of(name), {**PARAMETERS, **parameters}).collect()
+        return [in_seconds(row.asDict(recursive=True)) for row in rows]
 
-    def seconds(value: Any) -> Any:
-        return (value.astimezone(UTC) - NOON).total_seconds() if isinstance(value, datetime) else value
-
-    rows = spark.sql(query.text_of(name), {**PARAMETERS, **parameters}).collect()
-    return [{name: seconds(value) for name, value in row.asDict().items()} for row in rows]
-
-
-def columns(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in names) for row in rows]
+    return asked
 
 
-@pytest.mark.usefixtures("lake")
-class TestIsr:
-    def test_who_left_first(self, spark: SparkSession) -> None:
-        rows = ask(spark, "who_left_first")
-        assert columns(rows, "began_after", "began_before", "broker_id", "rack", "partitions", "topics", "causes") == [
-            (0.0, 10.1, 2, "b", 4, ["__consumer_offsets", "clicks", "orders"], ["broker_down"]),
-            (10.0, 20.1, 3, "b", 2, ["orders"], ["broker_down"]),
-            (30.0, 40.1, 3, "b", 1, ["clicks"], ["lagging"]),
-        ]
-        assert columns(rows, "shortest_ms_min", "longest_ms_max") == [
-            (19_900, 40_100),
-            (9_900, 30_100),
-            (9_900, 30_100),
-        ]
-        assert [row["broker_id"] for row in ask(spark, "who_left_first", broker=2)] == [2]
-        assert ask(spark, "who_left_first", cluster="other") == []
-
-    def test_time_at_level(self, spark: SparkSession) -> None:
-        rows = ask(spark, "time_at_level", topic="orders")
-        assert columns(
-            rows, "level", "partitions", "episodes", "going_on", "smallest_isr", "seconds_min", "seconds_max"
-        ) == [
-            ("under_min_isr", 2, 2, 0, 1, 19.8, 60.2),
-            ("at_min_isr", 2, 2, 0, 2, 0.0, 30.2),
-            ("under_replicated", 2, 2, 0, 1, 39.8, 70.2),
-        ]
-        (offline,) = (row for row in ask(spark, "time_at_level", topic="logs") if row["level"] == "offline")
-        assert (offline["seconds_min"], offline["seconds_max"]) == (9.9, 30.1)
-
-    def test_one_failure_from_offline(self, spark: SparkSession) -> None:
-        rows = ask(spark, "one_failure_from_offline")
-        assert columns(rows, "topic", "partition", "began_before", "ended_before", "brokers_out") == [
-            ("__consumer_offsets", 0, 10.1, 40.1, [2]),
-            ("clicks", 0, 10.1, 60.1, [2, 3]),
-            ("orders", 0, 10.1, 40.1, [2, 3]),
-            ("orders", 1, 10.1, 40.1, [2, 3]),
-        ]
-
-    def test_broker_incidents(self, spark: SparkSession) -> None:
-        rows = ask(spark, "broker_incidents")
-        assert columns(
-            rows, "broker_id", "began_after", "began_before", "ended_before", "partitions", "causes", "worst_level"
-        ) == [
-            (2, 0.0, 10.1, 40.1, 4, ["broker_down"], "offline"),
-            (3, 10.0, 20.1, 60.1, 3, ["broker_down", "lagging"], "under_min_isr"),
-        ]
-        assert columns(rows, "others_of_its_rack", "others_elsewhere") == [(1, 0), (1, 0)]
-
-    def test_stale_brokers(self, spark: SparkSession) -> None:
-        rows = ask(spark, "stale_brokers")
-        assert columns(rows, "broker_id", "began_after", "began_before", "ended_before", "end_reason") == [
-            (2, 10.0, 20.1, 40.1, "caught_up")
-        ]
-        assert columns(rows, "duration_ms_min", "duration_ms_max", "partitions_behind", "epochs_behind") == [
-            (9_900, 30_100, 4, 3)
-        ]
-        assert ask(spark, "stale_brokers", broker=3) == []
-
-    def test_repeat_offenders(self, spark: SparkSession) -> None:
-        rows = ask(spark, "repeat_offenders")
-        assert columns(
-            rows, "broker_id", "incidents", "going_on", "partitions_hit", "seconds_min", "last_began_before"
-        ) == [
-            (2, 1, 0, 4, 19.9, 10.1),
-            (3, 1, 0, 3, 29.9, 20.1),
-        ]
+@pytest.mark.soak
+class TestIsr(incident_questions.Isr):
+    pass
 
 
-@pytest.mark.usefixtures("lake")
-class TestLeaders:
-    def test_leader_churn(self, spark: SparkSession) -> None:
-        rows = ask(spark, "leader_churn")
-        counts = (
-            "topic",
-            "seen",
-            "changes_min",
-            "changes_max",
-            "failover",
-            "preferred",
-            "offline",
-            "recovery",
-            "unknown",
-        )
-        assert columns(rows, *counts) == [
-            ("clicks", 3, 3, 3, 1, 0, 1, 1, 0),
-            ("orders", 3, 3, 3, 2, 1, 0, 0, 0),
-            ("__consumer_offsets", 2, 2, 2, 1, 1, 0, 0, 0),
-            ("logs", 2, 2, 2, 0, 0, 1, 1, 0),
-        ]
-        assert columns(rows, "leaderless_s_min", "leaderless_s_max") == [
-            (9.9, 30.1),
-            (0.0, 0.0),
-            (0.0, 0.0),
-            (9.9, 30.1),
-        ]
-
-    def test_unclean_elections(self, spark: SparkSession) -> None:
-        rows = ask(spark, "unclean_elections")
-        assert columns(rows, "topic", "partition", "began_before", "prev_leader", "leader", "prev_isr", "unclean") == [
-            ("clicks", 0, 40.1, -1, 2, [3], "proven")
-        ]
-
-    def test_leader_skew(self, spark: SparkSession) -> None:
-        rows = ask(spark, "leader_skew")
-        assert columns(rows, "broker_id", "leads_before", "leads_after", "preferred_for_after", "imbalance_worst") == [
-            (1, 1, 1, 1, 0.0),
-            (2, 3, 3, 3, 1.0),
-            (3, 1, 1, 1, 1.0),
-        ]
-
-    def test_away_from_preferred(self, spark: SparkSession) -> None:
-        rows = ask(spark, "away_from_preferred")
-        assert columns(rows, "broker_id", "since", "until", "led_elsewhere_most", "imbalance_worst") == [
-            (2, 10.1, 50.1, 3, 1.0),
-            (3, 20.1, 40.1, 1, 1.0),
-        ]
-
-    def test_timeline(self, spark: SparkSession) -> None:
-        rows = ask(spark, "timeline", topic="clicks")
-        assert columns(rows, "began_before", "what", "broker_id", "before", "after", "inferred") == [
-            (10.1, "isr_left", 2, "{2,3}", "{3}", "broker_down"),
-            (10.1, "leader_changed", 3, "2", "3", "failover"),
-            (20.1, "leader_changed", -1, "3", "-1", "offline"),
-            (40.1, "isr_left", 3, "{3}", "{2}", "lagging"),
-            (40.1, "isr_rejoined", 2, "{3}", "{2}", None),
-            (40.1, "leader_changed", 2, "-1", "2", "recovery, unclean proven"),
-            (60.1, "isr_rejoined", 3, "{2}", "{2,3}", None),
-        ]
-        brokers = [row for row in ask(spark, "timeline") if row["what"].startswith("broker_")]
-        assert columns(brokers, "began_before", "what", "broker_id", "before", "after") == [
-            (10.1, "broker_gone", 2, "host2:9092", None),
-            (20.1, "broker_gone", 3, "host3:9092", None),
-            (20.1, "broker_stale", 2, None, "4 partitions, 3 leader epochs behind"),
-            (40.1, "broker_listed", 2, None, "host2:9092"),
-            (40.1, "broker_listed", 3, None, "host3:9092"),
-            (40.1, "broker_stale_no_more", 2, None, "caught_up"),
-        ]
+@pytest.mark.soak
+class TestLeaders(incident_questions.Leaders):
+    pass
 
 
-@pytest.mark.usefixtures("lake")
-class TestGroups:
-    def test_rebalances(self, spark: SparkSession) -> None:
-        rows = ask(spark, "rebalances")
-        assert columns(
-            rows, "group_id", "prev_generation", "generation", "began_after", "began_before", "ended_before"
-        ) == [
-            ("billing", 11, 12, 10.0, 20.1, 27.0),
-            ("billing", 12, 14, 30.0, 34.2, 35.3),
-            ("billing", 14, 15, 69.5, 72.0, 73.0),
-            ("billing", 15, 16, 72.5, 75.0, 76.0),
-            ("billing", 16, 17, 75.5, 78.0, 79.0),
-            ("search", 4, 5, 80.0, 80.0, 81.2),
-            ("billing", 17, 18, 78.5, 81.0, 82.0),
-            ("billing", 18, 19, 81.5, 84.0, 85.0),
-            ("shop", 2, 3, 85.0, 85.0, None),
-            ("billing", 19, 20, 84.5, 87.0, 88.0),
-            ("audit", 7, 8, None, 95.0, 95.02),
-        ]
-        first, *_, audit = rows
-        figures = (
-            "duration_ms_min",
-            "duration_ms_max",
-            "reasons",
-            "members_joined",
-            "members_left",
-            "partitions_kept",
-            "partitions_moved",
-            "stickiness",
-        )
-        assert columns([first, audit], *figures) == [
-            (6_900, 17_000, ["member_left"], 0, 1, 1, 1, 0.5),
-            (20, None, ["static_member_timed_out"], 0, 1, 1, 1, 0.5),
-        ]
-        assert columns(ask(spark, "rebalances", broker=1), "began_before", "followed_coordinator_move") == [
-            (20.1, True),
-            (34.2, False),
-        ]
-        # Whose members had partitions of the topic.
-        assert columns(ask(spark, "rebalances", topic="logs"), "group_id", "began_before") == [("search", 80.0)]
-        assert columns(ask(spark, "rebalances", group="shop"), "began_before") == [(85.0,)]
-        assert ask(spark, "rebalances", cluster="other") == []
-
-    def test_group_stability(self, spark: SparkSession) -> None:
-        rows = ask(spark, "group_stability")
-        # The crash loop may have taken from 69.5 to 88 without a break: its time counts once.
-        assert columns(rows, "group_id", "rebalances", "going_on", "seconds_min", "seconds_max") == [
-            ("billing", 8, 0, pytest.approx(14.0), pytest.approx(40.8)),
-            ("shop", 1, 1, 15.0, 15.0),
-            ("search", 1, 0, 1.2, 1.2),
-            ("audit", 1, 0, 0.02, None),
-            ("fresh", 0, 0, 0.0, 0.0),
-            ("reports", 0, 0, 0.0, 0.0),
-        ]
-        billing, *_ = rows
-        assert (billing["per_hour"], billing["percent_min"], billing["percent_max"]) == pytest.approx(
-            (8 * 3600 / 95, 1400 / 95, 4080 / 95)
-        )
-        assert columns(
-            [billing], "reasons", "followed_coordinator_moves", "storms", "crash_loops", "skipped_generations"
-        ) == [(["member_joined", "member_left"], 1, 1, 1, 0)]
-        assert columns(ask(spark, "group_stability", group="audit"), "percent_max", "storms") == [(None, 0)]
-        # Not made yet: it was not stable either.
-        before = ask(spark, "group_stability", until="2026-11-01T12:00:50Z")
-        assert "fresh" not in {row["group_id"] for row in before}
-
-    def test_shares_are_of_the_time_in_which_a_group_is_known(self, spark: SparkSession) -> None:
-        """Records of billing were lost at 70 s; search was deleted at 81.2 s, and reports before all that."""
-        known_since = F.when(F.col("group_id") == "billing", F.lit("2026-11-01T12:01:10Z").cast("timestamp"))
-        deleted = {"search": "2026-11-01T12:01:21.2Z", "reports": "2026-11-01T11:59:00Z"}
-        ends = [F.when(F.col("group_id") == group, F.lit(end).cast("timestamp")) for group, end in deleted.items()]
-        lives = spark.table("gold.group_lives").withColumns(
-            {"known_since": F.coalesce(known_since, "known_since"), "valid_to": F.coalesce(*ends)}
-        )
-        lives.createOrReplaceTempView("lives_with_a_gap")
-        text = query.text_of("group_stability")
-        assert "gold.group_lives" in text
-        text = text.replace("gold.group_lives", "lives_with_a_gap")
-        rows = {row.group_id: row for row in spark.sql(text, PARAMETERS).collect()}
-        assert rows.keys() == {"billing", "search", "shop", "audit", "fresh"}
-        billing, search = rows["billing"], rows["search"]
-        assert (billing.rebalances, billing.seconds_min) == (8, pytest.approx(14))
-        # Six that took a second each, and from 70 to 88 at most.
-        assert (billing.per_hour, billing.percent_min, billing.percent_max) == pytest.approx((720, 20, 60))
-        assert (search.per_hour, search.percent_min) == pytest.approx((3600 / 76.2, 120 / 76.2))
-
-    def test_who_joined_and_left(self, spark: SparkSession) -> None:
-        rows = ask(spark, "who_joined_and_left")
-        who = (
-            "began_before",
-            "group_id",
-            "generation",
-            "change",
-            "membership",
-            "client_id",
-            "client_host",
-            "member_id",
-        )
-        assert columns(rows, *who) == [
-            (20.1, "billing", 12, "left", "dynamic", "billing-2", "/10.0.0.2", "b2"),
-            (30.0, "audit", 7, "static_restart", "static", "audit", "/10.0.0.4", "a2"),
-            (34.2, "billing", 14, "joined", "dynamic", "billing-2", "/10.0.0.2", "b3"),
-            (72.0, "billing", 15, "joined", "dynamic", "billing-3", "/10.0.0.3", "c1"),
-            (75.0, "billing", 16, "left", "dynamic", "billing-3", "/10.0.0.3", "c1"),
-            (78.0, "billing", 17, "joined", "dynamic", "billing-3", "/10.0.0.3", "c2"),
-            (80.0, "search", 5, "joined", "dynamic", "search", "/10.0.0.7", "s2"),
-            (81.0, "billing", 18, "left", "dynamic", "billing-3", "/10.0.0.3", "c2"),
-            (84.0, "billing", 19, "joined", "dynamic", "billing-3", "/10.0.0.3", "c3"),
-            (87.0, "billing", 20, "left", "dynamic", "billing-3", "/10.0.0.3", "c3"),
-            (95.0, "audit", 8, "left", "static", "audit", "/10.0.0.5", "a9"),
-        ]
-        left, restarted, joined, *_ = rows
-        partitions = ("partitions_before", "partitions_after", "prev_member_id", "instance_id")
-        assert columns([left, restarted, joined], *partitions) == [
-            (1, 0, None, None),
-            (None, None, "a1", "audit-0"),
-            (0, 1, None, None),
-        ]
-
-    def test_crash_loops(self, spark: SparkSession) -> None:
-        figures = (
-            "client_id",
-            "client_host",
-            "joined",
-            "left",
-            "member_ids",
-            "first_before",
-            "last_before",
-            "in_crash_loop",
-        )
-        loop = ("billing-3", "/10.0.0.3", 3, 3, 3, 72.0, 87.0, True)
-        assert columns(ask(spark, "crash_loops"), *figures) == [loop]
-        # One of a loop's joins is enough to tell it; who joined twice is told, and called no loop.
-        later = {"since": "2026-11-01T11:45:00Z", "until": "2026-11-01T12:01:13Z"}
-        assert columns(ask(spark, "crash_loops", **later), *figures) == [
-            ("billing-3", "/10.0.0.3", 1, 0, 1, 72.0, 72.0, True),
-            ("billing-2", "/10.0.0.2", 2, 1, 2, -600.5, 34.2, False),
-        ]
-        assert ask(spark, "crash_loops", group="audit") == []
-
-    def test_stuck_groups(self, spark: SparkSession) -> None:
-        figures = ("group_id", "state", "began_after", "began_before", "seconds_min", "seconds_max", "coordinator")
-        # The log has no record of reports, whose rebalance never ended; of shop it has the very begin.
-        assert columns(ask(spark, "stuck_groups"), *figures) == [
-            ("reports", "PreparingRebalance", 20.0, 30.1, 69.9, 80.0, 2),
-            ("shop", "Reconciling", 85.0, 85.0, 15.0, 15.0, 2),
-        ]
-        assert columns(ask(spark, "stuck_groups", until="2026-11-01T12:00:25Z"), *figures) == [
-            ("billing", "PreparingRebalance", 10.0, 20.1, 4.9, 15.0, 1)
-        ]
-        assert columns(ask(spark, "stuck_groups", until="2026-11-01T12:01:26Z", broker=2), "group_id", "state") == [
-            ("reports", "PreparingRebalance"),
-            ("shop", None),
-        ]
-
-    def test_after_coordinator_moves(self, spark: SparkSession) -> None:
-        rows = ask(spark, "after_coordinator_moves", group="billing")
-        move = (
-            "began_after",
-            "began_before",
-            "prev_broker_id",
-            "broker_id",
-            "move_reason",
-            "rebalances",
-            "first_began_before",
-        )
-        assert columns(rows, *move, "reasons") == [
-            (0.0, 10.1, 2, 1, "failover", 1, 20.1, ["member_left"]),
-            (40.0, 50.1, 1, 2, "preferred", 0, None, []),
-        ]
-        everybody = ask(spark, "after_coordinator_moves")
-        assert [row["group_id"] for row in everybody if row["rebalances"]] == ["billing"]
-        assert len(everybody) == 10
-
-    def test_timeline(self, spark: SparkSession) -> None:
-        told = ("began_after", "began_before", "what", "broker_id", "before", "after", "inferred")
-        rows = ask(spark, "timeline", group="billing", until="2026-11-01T12:01:12Z")
-        assert columns(rows, *told) == [
-            (0.0, 10.1, "coordinator_moved", 1, "2", "1", None),
-            # Files are skipped by the time that the log has: that of its end.
-            (10.0, 27.0, "rebalance_began", 1, "generation 11, 2 members", None, "member_left"),
-            (27.0, 27.0, "rebalance_ended", 1, None, "completed, generation 12, 1 member", "member_left"),
-            (30.0, 34.2, "rebalance_began", 1, "generation 12, 1 member", None, "member_joined"),
-            (35.3, 35.3, "rebalance_ended", 1, None, "completed, generation 14, 2 members", "member_joined"),
-            (40.0, 50.1, "coordinator_moved", 2, "1", "2", None),
-            (None, 72.0, "crash_loop", None, None, "3 rebalances, billing-3, /10.0.0.3", None),
-            (69.5, 72.0, "rebalance_began", 2, "generation 14, 2 members", None, "member_joined"),
-            (None, 72.0, "storm", None, None, "6 rebalances", None),
-        ]
-        others = [row for group in ("audit", "fresh") for row in ask(spark, "timeline", group=group)]
-        assert [row[1:] for row in columns(others, *told) if row[2].startswith("group_")] == [
-            (30.0, "group_static_restart", None, "a1", "a2", None),
-            (55.0, "group_created", None, None, "share", None),
-        ]
-        assert columns(ask(spark, "timeline", topic="__consumer_offsets", broker=1), "what", "group_id")[-1] == (
-            "leader_changed",
-            None,
-        )
+@pytest.mark.soak
+class TestGroups(incident_questions.Groups):
+    pass
 
 
-def test_every_question_is_asked_here() -> None:
-    asked = set(re.findall(r'ask\(spark, "(\w+)"', Path(__file__).read_text()))
-    assert asked == set(query.names()) - {"health"}, "health is in tests/spark/test_queries.py"
+def in_notebooks() -> set[str]:
+    """The questions that notebooks ask, whose tables tests/notebooks looks at."""
+    notebooks = [nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4) for name in render.names()]
+    code = "".join(cell.source for notebook in notebooks for cell in notebook.cells)
+    return set(re.findall(r'review\.ask\("(\w+)"', code))
+
+
+@pytest.mark.parametrize("name", sorted(set(query.names()) - in_notebooks() - {"health"}))
+def test_what_no_notebook_asks_is_answered_as_duckdb_does(ask: Ask, name: str) -> None:
+    """health is in tests/spark/test_queries.py."""
+    with asking(known_rows()) as other:
+        found = ask(name)
+        assert found
+        assert as_text(found) == as_text([in_seconds(row) for row in other(query.text_of(name), PARAMETERS)])
+
+
+def as_text(rows: list[incident_questions.Row]) -> list[str]:
+    """Rows that can be compared: numbers of all types alike, and no array where it is empty."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, list):
+            return [plain(each) for each in value] or None
+        return round(float(value), 6) if isinstance(value, int | float | Decimal) else value
+
+    return [json.dumps({name: plain(value) for name, value in row.items()}, default=str) for row in rows]
 
 
 @pytest.fixture

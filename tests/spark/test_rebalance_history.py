@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -303,8 +304,9 @@ def run(spark: SparkSession, lake: Lake) -> None:
     history_of(spark, lake).catch_up(whole=True)
 
 
+@cache
 def rows_of(spark: SparkSession, lake: Lake, name: str) -> list[Row]:
-    """Every row of a table or view, without what differs from run to run."""
+    """Every row of a table or view of a lake that changes no more, without what differs from run to run."""
     (frame,) = [
         *(lake.read(spark, table) for table in TABLES if table.full_name == name),
         *(read_view(spark, lake, view) for view in VIEWS if view.full_name == name),
@@ -402,34 +404,44 @@ def in_pieces(rows: list[Row], *ends: int) -> Iterable[list[Row]]:
         yield rows[begin:end]
 
 
-@pytest.fixture(scope="module")
-def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+PLANNED = partial(killed_at, "plan", before=False)
+ANYWHERE = (
+    (30, 8, [PLANNED]),
+    (210, 38, [partial(killed_after, 1), partial(killed_after, 3)]),
+    (400, None, [partial(killed_after, 2), partial(killed_after, 4)]),
+)
+ONCE_EACH = ((210, 38, [partial(killed_after, 2)]), (400, None, [PLANNED]))
+"""Pieces: up to which second polls are in silver, where the piece ends, how the runs die that make it."""
+
+
+@pytest.fixture(
+    scope="module", params=[ONCE_EACH, pytest.param(ANYWHERE, marks=pytest.mark.soak)], ids=["once each", "anywhere"]
+)
+def piecemeal(
+    request: pytest.FixtureRequest, spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> Lake:
     """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind
     them.
     """
     lake = a_copy(polled, tmp_path_factory.mktemp("piecemeal") / "lake")
     log = lake.identifier(bronze.GROUP_LOG)
-    first, second, third = in_pieces(alpha(), 8, 38)
     # The pieces end within batches; more of the log, and more polls, come before a round that was cut off is made
     # again. Those who make it again die too.
-    kills = (
-        [killed_at("plan", before=False)],
-        [killed_after(1), killed_after(3)],
-        [killed_after(2), killed_after(4)],
-    )
-    for of_piece, piece, settled in zip(kills, (first, second, third), (30, 210, 400), strict=True):
+    pieces = list(in_pieces(alpha(), *(end for _, end, _ in request.param[:-1])))
+    for piece, (settled, _, kills) in zip(pieces, request.param, strict=True):
         append(spark, lake, bronze.GROUP_LOG, piece)
         settle(spark, lake, settled)
-        for kill in of_piece:
-            with kill, pytest.raises(KilledError):
+        for kill in kills:
+            with kill(), pytest.raises(KilledError):
                 run(spark, lake)
-        if piece is second:
+        if piece is pieces[-2]:
             written = [table for table in TABLES if version(lake, table)]
             assert written, "nothing is compacted"
             for table in (bronze.GROUP_LOG, *written):
                 spark.sql(f"OPTIMIZE {lake.identifier(table)}")
             run(spark, lake)
-            spark.sql(f"DELETE FROM {log} WHERE day < '{second[0]['day']}'")
+            # Its day is over: whole files go, as with retention.
+            spark.sql(f"DELETE FROM {log} WHERE day <= '{piece[-1]['day']}'")
     history_of(spark, lake, Thresholds(storm=2))
     run(spark, lake)
     return lake

@@ -1,23 +1,32 @@
 """A lake's tables and views in DuckDB: what the SQL of views means, without Spark."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
 import sqlglot
+from sqlglot import expressions as exp
 
 from schemas.lake import TABLES, VIEWS
 from schemas.table import Table, View
 
 Row = dict[str, Any]
+_PARAMETER = re.compile(r"(?<!:):(\w+)")
 _REFERENCE = re.compile(r"\{([\w.]+)\}")
 
 
 def in_duckdb(sql: str) -> str:
     """Spark's SQL as DuckDB has it."""
-    (statement,) = sqlglot.transpile(sql, read="spark", write="duckdb")
-    return statement
+    return sqlglot.parse_one(sql, read="spark").transform(_any_of).sql("duckdb")
+
+
+def _any_of(node: exp.Expression) -> exp.Expression:
+    """DuckDB has no exists(array, condition)."""
+    if not isinstance(node, exp.Exists) or node.expression is None:
+        return node
+    return exp.func("len", exp.func("list_filter", node.this, node.expression)) > 0
 
 
 def duckdb_lake(rows: Mapping[Table, Iterable[Row]], views: Iterable[View]) -> duckdb.DuckDBPyConnection:
@@ -31,13 +40,20 @@ def duckdb_lake(rows: Mapping[Table, Iterable[Row]], views: Iterable[View]) -> d
     for schema in {name.split(".")[0] for name in wanted}:
         lake.execute(f"CREATE SCHEMA {schema}")
     for table in (table for table in TABLES if table.full_name in wanted):
-        # What Delta generates is for its layout, and no view reads it.
         columns = [column for column in table.columns if column.generated_as is None]
-        ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+        ddl = ", ".join(
+            f"`{column.name}` {column.type}"
+            if column.generated_as is None
+            else f"`{column.name}` {column.type} GENERATED ALWAYS AS (({column.generated_as}))"
+            for column in table.columns
+        )
         lake.execute(in_duckdb(f"CREATE TABLE {table.full_name} ({ddl})"))
         values = [[row.get(column.name) for column in columns] for row in rows.get(table, ())]
+        names = ", ".join(f'"{column.name}"' for column in columns)
         if values:
-            lake.executemany(f"INSERT INTO {table.full_name} VALUES ({', '.join('?' * len(columns))})", values)
+            lake.executemany(
+                f"INSERT INTO {table.full_name} ({names}) VALUES ({', '.join('?' * len(columns))})", values
+            )
     for view in (view for view in VIEWS if view.full_name in wanted):
         query = _REFERENCE.sub(lambda match: match[1], view.query)
         lake.execute(f"CREATE VIEW {view.full_name} AS {in_duckdb(query)}")
@@ -49,3 +65,16 @@ def ask(lake: duckdb.DuckDBPyConnection, sql: str) -> list[Row]:
     answer = lake.execute(in_duckdb(sql))
     names = [column[0] for column in answer.description]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+@contextmanager
+def asking(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapping[str, object]], list[Row]]]:
+    """Asks a lake with these rows and all views, with values for the parameters that a text names."""
+    with duckdb_lake(rows, VIEWS) as lake:
+        yield lambda sql, parameters: ask(lake, _PARAMETER.sub(lambda match: _literal(parameters[match[1]]), sql))
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    return f"'{value}'" if isinstance(value, str) else str(value)

@@ -2,9 +2,11 @@
 fold see.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import Take, take
 from schemas import gold, silver
 from schemas.internal import STATE
+from schemas.table import PART, Table
 from tests.support.histories import START
 from tests.support.silver_rounds import HEADERS, LIVE_PARTITIONS, LIVE_TOPICS, PARTITIONS, SAID, TOPICS
 
@@ -36,6 +39,8 @@ _ARROW = {
     "interval_ms": pa.int64(),
     "end_reason": pa.string(),
 }
+OF_A_RUN = frozenset({PART, "updated_at"})
+"""Columns that differ from run to run."""
 FIRST = pa.schema(
     [
         (column.name, _ARROW[column.name])
@@ -52,6 +57,7 @@ class Rounds:
     alias: str
     claimed_id: str
     kind: str = "kafka"
+    plan: Plan = PLAN
     tables: dict[str, dict[tuple, Row]] = field(default_factory=lambda: defaultdict(dict))
     states: dict[str, Row] = field(default_factory=dict)
     headers: dict[str, Row] = field(default_factory=dict)
@@ -123,7 +129,7 @@ class Rounds:
             kind=each.kind,
             signs=signs,
         )
-        made = rules.fold(taken, PLAN)
+        made = rules.fold(taken, self.plan)
         for row in made.pop(STATE.full_name):
             self.states[row["history"]] = row
         for table, rows in made.items():
@@ -239,3 +245,39 @@ def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
         )
         of[TIMES] += 1
     return [*kept, *same.values()]
+
+
+def tables_of(
+    bronze: Iterable[Row], kinds: Mapping[str, str] | None = None, at: datetime = START
+) -> dict[Table, list[Row]]:
+    """The rows of all tables of polls' history that the rules make of these rows of bronze, without Spark; and the
+    states after it. `kinds`: by alias. `at`: when the rounds are.
+    """
+    of_clusters: dict[str, list[Row]] = defaultdict(list)
+    for row in bronze:
+        of_clusters[row["cluster"]].append(row)
+    found: dict[Table, list[Row]] = {table: [] for table in (*silver.TABLES, *gold.TABLES, STATE)}
+    for alias, rows in of_clusters.items():
+        claimed_id = next(row["cluster_id"] for row in rows if row["record"] == "poll" and row["outcome"] == "ok")
+        made = Rounds(alias, claimed_id, (kinds or {}).get(alias, "kafka"), replace(PLAN, at=at))
+        made.catch_up(rows, 60)
+        for table in (*silver.TABLES, *gold.TABLES):
+            found[table] += made.tables[table.full_name].values()
+        found[STATE] += [row | {"round": 1} for row in made.states.values()]
+    return found
+
+
+def in_memory(bronze: Iterable[Row], kinds: Mapping[str, str] | None = None) -> dict[str, list[str]]:
+    """The same as tests.lakes.rows_of has the rows of a lake without OF_A_RUN, by the table's name."""
+    return {
+        table.full_name: sorted(
+            json.dumps(
+                {name: row.get(name) for name in table.column_names if name not in OF_A_RUN},
+                sort_keys=True,
+                default=str,
+            )
+            for row in rows
+        )
+        for table, rows in tables_of(bronze, kinds).items()
+        if table is not STATE
+    }

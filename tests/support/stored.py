@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from schemas.internal import STATE
@@ -52,30 +51,39 @@ def as_text(rows: Sequence[Row]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in plain)
 
 
+def commits(lake: Lake, table: Table) -> list[list[Row]]:
+    """The actions of each commit."""
+    return [[json.loads(line) for line in commit.read_text().splitlines()] for commit in _log(lake, table)]
+
+
 def _log(lake: Lake, table: Table) -> list[Path]:
     return sorted((Path(lake.path(table)) / "_delta_log").glob("[0-9]*.json"))
 
 
 def _actions(lake: Lake, table: Table) -> Iterator[Row]:
-    for commit in _log(lake, table):
-        for line in commit.read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)
+    return (action for commit in commits(lake, table) for action in commit)
 
 
 def _rows(folder: Path, table: Table, file: str, partition: dict[str, str | None]) -> list[Row]:
     read = pq.ParquetFile(folder / unquote(file)).read()
-    for place, column in enumerate(read.schema):
-        if pa.types.is_timestamp(column.type):
-            micros = read[column.name].cast(pa.timestamp("us", column.type.tz))
-            if column.type.tz is None:
-                micros = pc.assume_timezone(micros, "UTC")
-            read = read.set_column(place, column.name, micros)
+    read = read.cast(pa.schema([pa.field(column.name, _in_utc(column.type)) for column in read.schema]))
     types = {column.name: column.type for column in table.columns}
     kept = {name: _value(value, types[name]) for name, value in partition.items() if name in table.column_names}
     # A file may leave out columns that are null.
     empty = dict.fromkeys(table.column_names)
     names = [name for name in table.column_names if name not in kept and name in read.column_names]
     return [empty | row | kept for row in read.select(names).to_pylist(maps_as_pydicts="strict")]
+
+
+def _in_utc(type_: pa.DataType) -> pa.DataType:
+    """The type with times in UTC, as deep as they lie."""
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us", "UTC")
+    if pa.types.is_list(type_):
+        return pa.list_(_in_utc(type_.value_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _in_utc(field.type)) for field in type_])
+    return type_
 
 
 def _value(text: str | None, type_: str) -> Any:

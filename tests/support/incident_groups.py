@@ -1,4 +1,4 @@
-"""What became of groups while brokers 2 and 3 failed (tests/spark/incident.py), as rows of gold and silver.
+"""What became of groups while brokers 2 and 3 failed (tests/support/incident.py), as rows of gold and silver.
 
 All are kept in `__consumer_offsets-0`, which broker 2 leads, broker 1 from 10 s, broker 2 again from 50 s. A broker
 that fails takes a member of `billing` along; it comes back at 34 s, and from 72 s another one crashes again and again.
@@ -17,7 +17,10 @@ from pyspark.sql import SparkSession
 from jobs.common.commit import append_rows
 from schemas import groups, silver
 from schemas.lake import Lake
-from tests.spark.incident import NOON, STREAM
+from schemas.table import Table
+from tests.support.bronze_rows import bronze_rows
+from tests.support.incident import NOON, STREAM, answers
+from tests.support.large_rounds import tables_of
 
 CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
 TYPES = {
@@ -153,13 +156,15 @@ def topics_of(group: str, before: Assignment, after: Assignment) -> dict[str, An
     counts = Counter(topic for topic, _ in owners(after))
     return {
         "subscribed": sorted({topic for topic, _ in owners(before) | owners(after)}),
-        "assigned": [(topic, f"id-{topic}", count) for topic, count in counts.items()],
+        "assigned": assigned(counts),
     }
 
 
-def assigned(topics: Mapping[str, list[int]]) -> list[tuple[str, str, list[int]]]:
-    """As a column: topic, its id, partitions."""
-    return [(topic, f"id-{topic}", partitions) for topic, partitions in topics.items()]
+def assigned(topics: Mapping[str, list[int] | int]) -> list[dict[str, Any]]:
+    """As a column: partitions by topic, or how many."""
+    return [
+        {"topic": topic, "topic_id": f"id-{topic}", "partitions": partitions} for topic, partitions in topics.items()
+    ]
 
 
 def history() -> History:
@@ -271,22 +276,6 @@ def begins() -> list[dict[str, Any]]:
     return [{**CLUSTER, "group_id": "billing", **seen}]
 
 
-def coordinators() -> list[dict[str, Any]]:
-    rows = []
-    for n, (after, by, old, new) in enumerate([(None, 0.1, None, 2), *MOVES.values()]):
-        row = {
-            **CLUSTER,
-            "log_partition": 0,
-            "poll": f"{STREAM}/{int(by / 10):012d}",
-            "leader": new,
-            "prev_leader": old,
-        }
-        row |= {"leader_epoch": n + 1, "prev_leader_epoch": n or None, "is_move": old is not None}
-        row |= {"began_after": at(after), "began_before": at(by), "followed_until": at(by + 20)}
-        rows.append(row)
-    return rows
-
-
 def snapshots() -> list[dict[str, Any]]:
     """What each poll, 10 s apart, was told: group, state, its first poll and its last (None: still)."""
     rows = []
@@ -324,15 +313,26 @@ def snapshots() -> list[dict[str, Any]]:
     return rows
 
 
+def group_rows() -> dict[Table, list[dict[str, Any]]]:
+    """Rows of tables of groups, and of those that polls of groups make."""
+    made = history()
+    return {
+        groups.REBALANCES_TOLD: made.rebalances,
+        groups.REBALANCE_MEMBERS_TOLD: made.members,
+        groups.GROUP_EVENTS_TOLD: events(),
+        groups.REBALANCE_STORMS_TOLD: storms(),
+        groups.GROUP_LIVES: lives(),
+        groups.REBALANCE_BEGINS: begins(),
+        silver.GROUP_SNAPSHOTS: snapshots(),
+    }
+
+
+def known_rows() -> dict[Table, list[dict[str, Any]]]:
+    """All that is known: the rows that the rules make of polls, and these."""
+    return tables_of(bronze_rows("prod", answers())) | group_rows()
+
+
 def write_groups(spark: SparkSession, lake: Lake) -> None:
     """Append them to the lake's tables."""
-    made = history()
-    append_rows(spark, lake, groups.REBALANCES_TOLD, made.rebalances)
-    append_rows(spark, lake, groups.REBALANCE_MEMBERS_TOLD, made.members)
-    append_rows(spark, lake, groups.GROUP_EVENTS_TOLD, events())
-    append_rows(spark, lake, groups.REBALANCE_STORMS_TOLD, storms())
-    append_rows(spark, lake, groups.GROUP_LIVES, lives())
-    append_rows(spark, lake, groups.REBALANCE_BEGINS, begins())
-    if lake.read(spark, silver.COORDINATORS).isEmpty():  # else history has made them of the polls
-        append_rows(spark, lake, silver.COORDINATORS, coordinators())
-    append_rows(spark, lake, silver.GROUP_SNAPSHOTS, snapshots())
+    for table, rows in group_rows().items():
+        append_rows(spark, lake, table, rows)

@@ -1,0 +1,69 @@
+"""The questions of an incident review, asked of a lake whose history is known, in DuckDB: what the rules make of its
+polls, and rows of groups. That Spark answers the same is in tests/spark/test_questions.py and tests/notebooks.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from jobs import query
+from schemas import groups
+from tests.support import incident_questions
+from tests.support.duckdb_lake import asking
+from tests.support.incident_groups import known_rows
+from tests.support.incident_questions import PARAMETERS, Ask, Row, in_seconds
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Ask]:
+    with asking(known_rows()) as asked:
+        yield lambda name, **parameters: [
+            in_seconds(row) for row in asked(query.text_of(name), {**PARAMETERS, **parameters})
+        ]
+
+
+class TestIsr(incident_questions.Isr):
+    pass
+
+
+class TestLeaders(incident_questions.Leaders):
+    pass
+
+
+class TestGroups(incident_questions.Groups):
+    pass
+
+
+def at(seconds: float) -> datetime:
+    return datetime(2026, 11, 1, 12, 1, tzinfo=UTC).replace(second=int(seconds), microsecond=round(seconds % 1 * 1e6))
+
+
+def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
+    """Records of billing were lost at 70 s; search was deleted at 81.2 s, and reports before all that."""
+    known_since = {"billing": at(10)}
+    deleted = {"search": at(21.2), "reports": datetime(2026, 11, 1, 11, 59, tzinfo=UTC)}
+
+    def with_a_gap(row: Row) -> Row:
+        group = row["group_id"]
+        return row | {
+            "known_since": known_since.get(group, row["known_since"]),
+            "valid_to": deleted.get(group, row.get("valid_to")),
+        }
+
+    known = known_rows()
+    with asking(known | {groups.GROUP_LIVES: list(map(with_a_gap, known[groups.GROUP_LIVES]))}) as asked:
+        rows = {row["group_id"]: row for row in asked(query.text_of("group_stability"), PARAMETERS)}
+    assert rows.keys() == {"billing", "search", "shop", "audit", "fresh"}
+    billing, search = rows["billing"], rows["search"]
+    assert (billing["rebalances"], billing["seconds_min"]) == (8, pytest.approx(14))
+    # Six that took a second each, and from 70 to 88 at most.
+    assert (billing["per_hour"], billing["percent_min"], billing["percent_max"]) == pytest.approx((720, 20, 60))
+    assert (search["per_hour"], search["percent_min"]) == pytest.approx((3600 / 76.2, 120 / 76.2))
+
+
+def test_every_question_is_asked_here() -> None:
+    asked = set(re.findall(r'ask\("(\w+)"', Path(incident_questions.__file__).read_text()))
+    assert asked == set(query.names()) - {"health"}, "health is in tests/spark/test_queries.py"
