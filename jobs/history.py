@@ -143,9 +143,9 @@ class History(Maker):
                     "again, silver would begin later; nothing was changed. Gold can be computed again: isr_shrink, "
                     "leader_churn"
                 )
-        elif (kept := kept_since(self._states, "silver")) is not None and (
-            first is not None and not states.where(F.col("valid_from") < F.lit(kept)).isEmpty()
-        ):
+        elif (kept := kept_since(self._states, "silver")) is not None and not states.where(
+            F.col("valid_from") < F.lit(kept)
+        ).isEmpty():
             raise LakeError(
                 f"silver knows {cluster} since {since} UTC, and retention has dropped what was over before "
                 f"{kept:%Y-%m-%d} UTC: computed again, {', '.join(self._histories)} would lack what was made of it; "

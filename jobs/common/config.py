@@ -57,12 +57,11 @@ class Config:
     """A checked configuration.
 
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
-    the names that the data source gives them. Secrets are still references. Rows of silver and gold are kept for ever
-    where their retention is None. `docs`: the folder for data docs; None
-    where nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is
-    not read. `polls_per_round`: how many polls of each cluster a round of history takes at most. `migrating`: aliases
-    of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind
-    of each cluster, by alias (metadata_source.kinds).
+    the names that the data source gives them. Secrets are still references. `silver_retention`, `gold_retention`: None
+    keeps rows for ever. `docs`: the folder for data docs; None where nothing says it. `group_log`: options of the data
+    source that reads the coordinators' log; None where it is not read. `polls_per_round`: how many polls of each
+    cluster a round of history takes at most. `migrating`: aliases of the clusters that are on their way from ZooKeeper
+    to KRaft, which no answer to a client tells. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
     """
 
     lake: Lake
