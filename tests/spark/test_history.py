@@ -352,8 +352,7 @@ def test_what_was_over_goes_and_later_rounds_do_not_notice(
 ) -> None:
     lake = copied(half, tmp_path)
     before = {table: rows_of(lake, table) for table in MADE}
-    ends = sorted(row["valid_to"] for row in before[silver.PARTITION_SNAPSHOTS] if row["valid_to"] is not None)
-    cutoff = ends[-1]
+    cutoff = min(row["done_at"] for history in HISTORIES for row in states(lake, history).values())
     monkeypatch.setattr(expiry, "cutoff_of", lambda *_: cutoff)
     running = history_of(spark, lake, polls_per_round=1)  # remembers live rows from round to round
     expire_history(spark, lake, KEPT, LATER)
