@@ -143,6 +143,12 @@ def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: Column) ->
     _retried(rows(spark, of).delete, where)
 
 
+def delete_matched(lake: Lake, table: Table, found: DataFrame, on: str) -> None:
+    """Delete the rows `t` of a table that match one of `found`, `s`, by a condition; done twice, it changes nothing."""
+    merge = f"MERGE INTO {lake.identifier(table)} t USING {{found}} s ON {on} WHEN MATCHED THEN DELETE"
+    _retried(lambda: found.sparkSession.sql(merge, found=found))
+
+
 def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """Rows that are here already, with the columns of a table that writers give values for."""
     values = [tuple(map(row.get, table.column_names)) for row in rows]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, time, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import delete_rows, replace_rows
+from jobs.common.commit import delete_matched, delete_rows, replace_rows
 from jobs.common.rounds import State, states_of
 from jobs.rules.round import GOLD, SILVER
 from schemas import gold, groups, silver
@@ -127,10 +127,8 @@ def _expire(spark: SparkSession, lake: Lake, table: Table, cutoff: datetime, hel
 
 def _expire_coordinators(spark: SparkSession, lake: Lake, cutoff: datetime) -> None:
     """Of each partition, drop leaders whose next one began before `cutoff`."""
-    name = lake.identifier(silver.COORDINATORS)
-    spark.sql(
-        f"MERGE INTO {name} t USING (SELECT cluster_id, log_partition, max(began_before) AS began FROM {name} "
-        f"WHERE began_before < {_literal(cutoff)} GROUP BY cluster_id, log_partition) s "
-        "ON t.cluster_id = s.cluster_id AND t.log_partition = s.log_partition AND t.began_before < s.began "
-        f"AND t.began_before < {_literal(cutoff)} WHEN MATCHED THEN DELETE"
-    )
+    table, is_before = silver.COORDINATORS, f"began_before < {_literal(cutoff)}"
+    old = lake.read(spark, table).where(is_before).groupBy("cluster_id", "log_partition")
+    held_then = old.agg(F.max("began_before").alias("began"))
+    same = "t.cluster_id = s.cluster_id AND t.log_partition = s.log_partition"
+    delete_matched(lake, table, held_then, f"{same} AND t.{is_before} AND t.began_before < s.began")
