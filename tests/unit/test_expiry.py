@@ -4,15 +4,23 @@ import itertools
 from datetime import UTC, datetime, timedelta
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from jobs.common.config import Thresholds
 from jobs.common.expiry import TABLES, cutoff_of, held, over_before
+from jobs.common.live import replaced
+from jobs.rebalance_history import Take
+from jobs.rebalance_history import _fold as fold_part
+from jobs.rules.groups.group import Group
 from schemas import gold, groups, silver
-from schemas.internal import STATE, STATE_NOW, retention_of
+from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.silver import REACH
 from schemas.table import Table
-from tests import group_states
+from tests import group_records, group_states
+from tests.group_records import Log, classic, classic_member
 from tests.support.duckdb_lake import ask, duckdb_lake
+from tests.support.group_rounds import Rounds
 from tests.support.group_views import Rows, by_chance, by_hand
 from tests.support.retained import was_over
 
@@ -188,3 +196,48 @@ def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) ->
         wider = BOUNDS if row["began_before"] < cutoff else set()
         for name in row.keys() - wider:
             assert row[name] is None or row[name] == before[key][name], (key, name)
+
+
+# --- groups that are gone ---
+
+
+OF_GROUPS = pa.schema(
+    [*((name, pa.string()) for name in ("cluster_id", "cluster", "group_id", "memory")), ("part", pa.int32())]
+)
+
+
+def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept() -> None:
+    """Their rows that were not settled are: the log may end with a group's tombstone."""
+    stored = {}
+    for group_id, ends in {"gone": True, "there": False}.items():
+        rounds = Rounds(group=Group("id-prod", "prod", group_id))
+        log = Log(group_id).batch(10, classic(1, [classic_member("m1", has={"t": [0]})]))
+        rounds.take(log.rows)
+        if ends:
+            rounds.take(log.batch(30, (2, None, None)).rows[-1:])
+        stored[group_id] = rounds
+    memories = [vars(of.group) | {"memory": of.memory, "part": 3} for of in stored.values()]
+    lives = [row | {"part": 3} for of in stored.values() for row in of.of(groups.GROUP_LIVES) if row["is_live"]]
+    live = {
+        GROUP_STATES.full_name: pa.Table.from_pylist(memories, OF_GROUPS),
+        groups.GROUP_LIVES.full_name: pa.Table.from_pylist(lives),
+    }
+
+    def folded(kept_since: datetime | None) -> dict[str, list]:
+        takes, at = {"prod": Take("id-prod")}, group_records.at(99)
+        made = fold_part("prod/3", {}, live, takes=takes, ends={}, limits=Thresholds(), at=at, kept_since=kept_since)
+        return {name: rows for name, rows in made.items() if rows}
+
+    assert folded(None) == {}
+    assert folded(group_records.at(30)) == {}
+    made = folded(group_records.at(31))
+    assert made.keys() == live.keys()
+    (forgotten,) = made[GROUP_STATES.full_name]
+    assert (forgotten["group_id"], forgotten["memory"]) == ("gone", None)
+    ((group_id, valid_to, is_live),) = (
+        (row["group_id"], row["valid_to"], row["is_live"]) for row in made[groups.GROUP_LIVES.full_name]
+    )
+    assert (group_id, valid_to, is_live) == ("gone", group_records.at(30), False)
+    changed = pa.Table.from_pylist([forgotten], OF_GROUPS)
+    kept = replaced(GROUP_STATES, live[GROUP_STATES.full_name], changed, "group_id")
+    assert kept["group_id"].to_pylist() == ["there"]
