@@ -7,7 +7,7 @@ side by side.
 import gc
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial, reduce
 from typing import Any
 
@@ -20,6 +20,7 @@ from jobs.common import large
 from jobs.common.cli import Again, Job
 from jobs.common.commit import Commit, delete_rows
 from jobs.common.config import Config, Thresholds
+from jobs.common.expiry import kept_since
 from jobs.common.live import PARTS, LiveRows, in_parts, part_of
 from jobs.common.maker import Maker, job_of, log
 from jobs.common.rounds import Step, states_of
@@ -112,7 +113,7 @@ class History(Maker):
             "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
         # A fold writes nothing, so the plan need not be there before it.
-        planned = self._writers.submit(self._rounds.plan, plan)
+        planned = self._writers.submit(self._rounds.plan, plan, now)
         self._make(takes, plan, planned.result, self._live)
         if any(each.is_large for each in takes):
             # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
@@ -126,14 +127,15 @@ class History(Maker):
     def again(self, cluster: str) -> None:
         """Take a cluster out of the histories: the next rounds make them again, from bronze, or gold from silver.
 
-        Raises LakeError for a cluster without history, and where bronze has no longer what silver began with.
+        Raises LakeError for a cluster without history, and where bronze has no longer what silver began with, or silver
+        what gold was made of.
         """
         if not any((history, cluster) in self._states for history in self._histories):
             raise LakeError(f"{self._lake} has no history of a cluster {cluster!r}; see the aliases in internal.state")
+        of_cluster = F.col("cluster") == cluster
+        states = self._lake.read(self._spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
+        first, since = states.agg(F.min("first_poll"), F.min("valid_from").cast("string")).collect()[0]
         if SILVER in self._histories:
-            of_cluster = F.col("cluster") == cluster
-            states = self._lake.read(self._spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
-            first, since = states.agg(F.min("first_poll"), F.min("valid_from").cast("string")).collect()[0]
             polls = self._lake.read(self._spark, METADATA_POLLS).where(of_cluster & (F.col("record") == "poll"))
             if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
                 raise LakeError(
@@ -141,7 +143,15 @@ class History(Maker):
                     "again, silver would begin later; nothing was changed. Gold can be computed again: isr_shrink, "
                     "leader_churn"
                 )
-        self._forget(self._rounds.plan({"again": cluster}))
+        elif (kept := kept_since(self._states, "silver")) is not None and not states.where(
+            F.col("valid_from") < F.lit(kept)
+        ).isEmpty():
+            raise LakeError(
+                f"silver knows {cluster} since {since} UTC, and retention has dropped what was over before "
+                f"{kept:%Y-%m-%d} UTC: computed again, {', '.join(self._histories)} would lack what was made of it; "
+                "nothing was changed"
+            )
+        self._forget(self._rounds.plan({"again": cluster}, datetime.now(UTC)))
 
     def _forget(self, step: Step) -> None:
         """Take a cluster out of the histories of a step, and say that it is done."""

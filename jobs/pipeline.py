@@ -143,8 +143,10 @@ def with_pool(spark: SparkSession, pool: str) -> None:
 
 
 def _keep_up_when_due(spark: SparkSession, config: Config) -> None:
-    if next_due(spark, config.lake) <= datetime.now(UTC):
-        keep_up(spark, config.lake, config.bronze_retention)
+    now = datetime.now(UTC)
+    if next_due(spark, config.lake, now) <= now:
+        kept = {"silver": config.silver_retention, "gold": config.gold_retention}
+        keep_up(spark, config.lake, config.bronze_retention, kept, now)
 
 
 def _run_once(spark: SparkSession, config: Config) -> None:

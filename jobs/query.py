@@ -21,10 +21,13 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType, Times
 
 from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import duration, load
+from jobs.common.expiry import kept_since
+from jobs.common.rounds import states_of
 from jobs.common.session import spark_session
 from metadata_source.text import printable, text_table
 from schemas import table
-from schemas.lake import Lake, attach
+from schemas.internal import STATE
+from schemas.lake import Lake, attach, table_exists
 
 QUERIES = Path(table.__file__).parent / "queries"
 FILTERS = {"cluster": "alias", "topic": "topic", "broker": "broker", "group": "consumer, share or streams group"}
@@ -53,8 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         window = {"since": moment(arguments.since, until).isoformat(), "until": until.isoformat()}
         parameters = window | {name: vars(arguments)[name] for name in FILTERS}
         sql = text_of(arguments.query)
-        lake = load(arguments.config).lake
-        print(rendered(answer(spark_session("query"), lake, sql, parameters), arguments.format), end="")
+        lake, spark = load(arguments.config).lake, spark_session("query")
+        print(rendered(answer(spark, lake, sql, parameters), arguments.format), end="")
+        for line in dropped(spark, lake, moment(arguments.since, until)):
+            print(f"query: {line}", file=sys.stderr)
 
     return reported("query", ask)
 
@@ -96,6 +101,19 @@ def answer(spark: SparkSession, lake: Lake, sql: str, parameters: dict[str, obje
         spark.catalog.setCurrentCatalog(lake.catalog)
     check_is_query(spark, sql, parameters)
     return spark.sql(sql, parameters)
+
+
+def dropped(spark: SparkSession, lake: Lake, since: datetime) -> list[str]:
+    """A line for each schema of which retention has dropped rows that were over after `since`."""
+    if not table_exists(spark, lake, STATE):
+        return []
+    states = states_of(spark, lake)
+    kept = {schema: kept_since(states, schema) for schema in ("silver", "gold")}
+    return [
+        f"retention has dropped what was over before {at:%Y-%m-%d} UTC from {schema}: this answer may lack some of it"
+        for schema, at in kept.items()
+        if at is not None and at > since
+    ]
 
 
 def check_is_query(spark: SparkSession, sql: str, parameters: dict[str, object]) -> None:

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config, Thresholds
+from jobs.common.expiry import kept_since
 from jobs.common.group_log import PLACE, VERSIONS_A_ROUND, Places, appended, new_rows
 from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
@@ -104,6 +105,7 @@ class RebalanceHistory(Maker):
         self._looked: dict[str, str] = {}
         self._silver_version: int | None = None
         self._of_silver: dict[str, Row] = {}
+        self._kept_since: datetime | None = None
         super().__init__(spark, config, [JOB])
         self._noted = self._last_version()
 
@@ -141,9 +143,10 @@ class RebalanceHistory(Maker):
             "thresholds": self._config.thresholds.to_json(),
             "clusters": {cluster: vars(each) for cluster, each in news.takes.items()},
             "log": news.versions,
+            "kept_since": self._kept_since and self._kept_since.isoformat(),
         }
         # A fold writes nothing, so the plan need not be there before it.
-        planned = self._writers.submit(self._rounds.plan, plan)
+        planned = self._writers.submit(self._rounds.plan, plan, now)
         self._make(news, plan, planned.result, self._live)
         self._noted_at, self._noted = now, self._last_version()
         return True
@@ -154,7 +157,9 @@ class RebalanceHistory(Maker):
         """How far silver is with each cluster, by alias; read again where internal.states has more."""
         version = newest_version(self._spark, self._lake, STATE)
         if version != self._silver_version:
-            found = {cluster: row for (of, cluster), row in states_of(self._spark, self._lake).items() if of == SILVER}
+            states = states_of(self._spark, self._lake)
+            self._kept_since = kept_since(states, "gold")
+            found = {cluster: row for (of, cluster), row in states.items() if of == SILVER}
             self._of_silver = {cluster: row for cluster, row in found.items() if row["cluster_id"] is not None}
             self._silver_version = version
         return self._of_silver
@@ -231,7 +236,8 @@ class RebalanceHistory(Maker):
             brought = {table: rows.filter(pc.is_in(_keys(table, rows), keys)) for table, rows in of_parts}
             packed_live = frame_of(self._spark, packed_in_arrow(brought, _KEY, _keys))
             limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
-            fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at)
+            since = plan.get("kept_since") and datetime.fromisoformat(plan["kept_since"])
+            fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at, kept_since=since)
             made = folded(side_by_side(news.rows), packed_live, TABLES, fold, _KEY)
         step = planned()
         self._write(step, made, live, self._after(step.round, news))
@@ -292,8 +298,12 @@ def _fold(
     ends: Mapping[str, Places],
     limits: Thresholds,
     at: datetime,
+    kept_since: datetime | None,
 ) -> Mapping[str, Sequence[Row]]:
-    """The fold of one cluster's groups in one part; runs on executors."""
+    """The fold of one cluster's groups in one part; runs on executors.
+
+    `kept_since`: from when on retention has left gold whole. Groups that were gone before are forgotten.
+    """
     gc.disable()  # It would look through all rows again and again, and there is nothing to find.
     try:
         cluster = key.rpartition("/")[0]
@@ -328,6 +338,14 @@ def _fold(
                 made[table] += [row | {"updated_at": at} for row in of_table]
             text = json.dumps(memory, separators=(",", ":"))
             made[GROUP_STATES.full_name].append(vars(group) | {"memory": text})
+        if kept_since is not None:
+            quiet = kept.keys() - {*records, *states, *missed}
+            for group_id in sorted(each for each in quiet if rules.is_over(kept[each], kept_since)):
+                last = rules.settled({name: of_table.get(group_id, ()) for name, of_table in of_groups.items()})
+                for name, rows_of_table in last.items():
+                    made[name] += [row | {"updated_at": at} for row in rows_of_table]
+                gone = Group(take.cluster_id, cluster, group_id)
+                made[GROUP_STATES.full_name].append(vars(gone) | {"memory": None})
         return made
     finally:
         gc.enable()

@@ -41,7 +41,7 @@ WITH happened AS (
 made AS (SELECT cluster, min(done_at) AS known_until FROM internal.state
   WHERE history IN ('isr_shrink', 'leader_churn') GROUP BY cluster),
 
-begun AS (SELECT cluster, min(valid_from) AS known_from FROM silver.cluster_snapshots GROUP BY cluster)
+begun AS (SELECT cluster, greatest(silver_from, gold_from) AS known_from FROM silver.reach)
 
 SELECT cluster, coalesce(events, 0) AS events, known_from, known_until
 FROM made LEFT JOIN begun USING (cluster) LEFT JOIN happened USING (cluster)
@@ -202,7 +202,7 @@ def _say(clusters: pd.DataFrame, chosen: Any, window: Window) -> None:
 def _beyond(window: Window, known_from: pd.Timestamp | None) -> pd.DataFrame:
     """The ends of the window that history does not reach."""
     begin = window.until if known_from is None else window.clip(known_from)
-    rows = [(window.since, begin, "not polled yet"), (window.known_end, window.until, "no history yet")]
+    rows = [(window.since, begin, "before history"), (window.known_end, window.until, "no history yet")]
     return pd.DataFrame([row for row in rows if row[0] < row[1]], columns=["gap_start", "gap_end", "reason"])
 
 

@@ -107,6 +107,7 @@ ISR_CHANGES = Table(
     },
     partition_by=("is_live", PART),
     live="is_live",
+    over=("began_before", "ended_before"),
 )
 
 ISR_EPISODES = Table(
@@ -156,6 +157,7 @@ ISR_EPISODES = Table(
     },
     partition_by=("is_live", PART),
     live="is_live",
+    over=("began_before", "ended_before"),
 )
 
 BROKER_INCIDENTS = Table(
@@ -197,6 +199,7 @@ BROKER_INCIDENTS = Table(
     constraints={"level_known": f"worst_level IN ({', '.join(map(repr, LEVELS))})"},
     partition_by=("is_live", PART),
     live="is_live",
+    over=("began_before", "ended_before"),
 )
 
 STALE_BROKERS = Table(
@@ -230,6 +233,7 @@ STALE_BROKERS = Table(
     constraints={"end_known": "end_reason IS NULL OR end_reason IN ('caught_up', 'unreachable')"},
     partition_by=("is_live", PART),
     live="is_live",
+    over=("began_before", "ended_before"),
 )
 
 LEADER_CHANGES = Table(
@@ -302,6 +306,7 @@ LEADER_CHANGES = Table(
         "bounds_in_order": "changes_max IS NULL OR changes_min <= changes_max",
     },
     cluster_by=("cluster_id", "began_before"),
+    over=("began_before",),
 )
 
 LEADER_BALANCE = Table(
@@ -328,6 +333,7 @@ LEADER_BALANCE = Table(
     key=("cluster_id", "broker_id", "poll"),
     partition_by=("is_current", PART),
     live="is_current",
+    over=("valid_to",),
 )
 
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)

@@ -158,6 +158,7 @@ REBALANCES_TOLD = Table(
     },
     partition_by=("is_live", PART),
     live="is_live",
+    over=("began_before", "ended_before"),
 )
 
 _PARTITIONS_OF_MEMBER = "array<struct<topic: string, topic_id: string, partitions: array<int>>>"
@@ -207,6 +208,8 @@ REBALANCE_MEMBERS_TOLD = Table(
     live="is_live",
     replaced_by=("rebalance_id",),
     none_without="change",
+    # Over, as it was, with its rebalance.
+    over=("began_before",),
 )
 
 GROUP_EVENTS_TOLD = Table(
@@ -256,6 +259,7 @@ GROUP_EVENTS_TOLD = Table(
     },
     partition_by=("is_live", PART),
     live="is_live",
+    over=("began_before",),
 )
 
 REBALANCE_STORMS_TOLD = Table(
@@ -297,6 +301,7 @@ REBALANCE_STORMS_TOLD = Table(
     live="is_live",
     replaced_by=("cluster_id", "group_id", "source"),
     none_without="kind",
+    over=("began_before", "last_before"),
 )
 
 GROUP_LIVES = Table(
@@ -329,6 +334,7 @@ GROUP_LIVES = Table(
     constraints={"source_known": "source IN ('log', 'polls')"},
     partition_by=("is_live", PART),
     live="is_live",
+    over=("valid_from", "valid_to"),
 )
 
 REBALANCE_BEGINS = Table(
@@ -347,6 +353,7 @@ REBALANCE_BEGINS = Table(
     key=("cluster_id", "group_id", "began_before"),
     partition_by=("is_live", PART),
     live="is_live",
+    over=("began_before", "ended_before"),
 )
 
 TABLES = (

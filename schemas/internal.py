@@ -3,6 +3,12 @@
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
 from schemas.table import PART, Column, Table, View, part_column
 
+
+def retention_of(schema: str) -> str:
+    """The history of the row of STATE that says, as `done_at`, from when on tables of a schema are whole."""
+    return f"retention of {schema}"
+
+
 ROUNDS = Table(
     schema="internal",
     name="rounds",
@@ -100,6 +106,7 @@ GROUP_STATES = Table(
     key=("cluster_id", "group_id"),
     partition_by=(PART,),
     live="true",
+    none_without="memory",
 )
 
 TABLES = (ROUNDS, STATE, GROUP_STATES)

@@ -68,6 +68,7 @@ def _interval_table(
         constraints={**INTERVAL_CONSTRAINTS, **constraints},
         partition_by=("is_current", PART),
         live="is_current",
+        over=("valid_to",),
     )
 
 
@@ -288,6 +289,8 @@ COORDINATORS = Table(
     ),
     key=("cluster_id", "log_partition", "poll"),
     cluster_by=("cluster_id", "began_before"),
+    # Over, as its row says, once the next leader of the partition began.
+    over=("began_before",),
 )
 
 POLL_GAPS = Table(
@@ -324,6 +327,7 @@ POLL_GAPS = Table(
     key=("cluster_id", "until_poll"),
     constraints={"reason_known": "reason IN ('failed', 'refused', 'stale', 'not_polled')"},
     cluster_by=("cluster_id", "gap_end"),
+    over=("gap_end",),
 )
 
 
@@ -348,7 +352,30 @@ WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
 
 _UNLESS_MISSING = "CASE WHEN array_contains(p.missing, s.topic) THEN p.before_seen_at ELSE p.last_seen_at END"
 
+_REACH = """SELECT s.cluster_id, s.cluster,
+  greatest(s.began, r.silver_since) AS silver_from,
+  greatest(s.began, r.gold_since) AS gold_from,
+  p.done_at AS until
+FROM (
+  SELECT cluster_id, cluster, min(valid_from) AS began FROM {silver.cluster_snapshots} GROUP BY cluster_id, cluster
+) s
+LEFT JOIN {internal.state} p ON p.cluster = s.cluster AND p.history = 'silver'
+CROSS JOIN (
+  SELECT max(CASE WHEN history = 'retention of silver' THEN done_at END) AS silver_since,
+    max(CASE WHEN history = 'retention of gold' THEN done_at END) AS gold_since
+  FROM {internal.state}
+) r"""
+
+REACH = View(
+    schema="silver",
+    name="reach",
+    comment="From when to when the history of each cluster reaches. What was over before silver_from, or gold_from, is "
+    "not there, or not all of it: nobody polled yet, or retention has dropped it.",
+    parts=(_REACH,),
+)
+
 VIEWS = (
+    REACH,
     _now(BROKER_SNAPSHOTS, "Brokers"),
     _now(TOPIC_SNAPSHOTS, "Topics", _UNLESS_MISSING),
     _now(PARTITION_SNAPSHOTS, "Partitions", _UNLESS_MISSING),

@@ -43,6 +43,7 @@ class Table:
     `replaced_by`: columns of which a round writes all live rows with the same values, where it writes one (default: the
     key).
     `none_without`: a row in which this column is null says that there are none.
+    `over`: the times of a row; once it changes no more, it was over at the last of them, and retention goes by that.
     """
 
     schema: str
@@ -57,6 +58,7 @@ class Table:
     live: str | None = None
     replaced_by: tuple[str, ...] = ()
     none_without: str | None = None
+    over: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -96,7 +98,13 @@ class Table:
             # Off, so that delta-rs, Polars and DuckDB can read the lake too.
             "delta.enableDeletionVectors": "false",
             "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns),
-            **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
+            # As long as files are kept that were replaced: older versions cannot be read anyway, and each round with
+            # news adds to the log. Where the log says what was appended, a reader that stood still has a month.
+            **(
+                {"delta.enableChangeDataFeed": "true"}
+                if self.keeps_changes
+                else {"delta.logRetentionDuration": "interval 7 days"}
+            ),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }
         rendered = ",\n  ".join(f"{sql_string(key)} = {sql_string(value)}" for key, value in properties.items())

@@ -45,6 +45,9 @@ class MadeUpCluster:
         """Which of its replicas leads each partition."""
         self.leader_epoch = np.zeros(count, np.int32)
         self.is_listed = np.ones(brokers, np.bool_)
+        self.is_there = np.ones(topics, np.bool_)
+        self.lives = np.zeros(topics, np.int64)
+        """How often each topic was made again."""
 
     def stop(self, broker: int) -> None:
         """Take a broker out of every ISR; the next replica leads where it led."""
@@ -70,30 +73,44 @@ class MadeUpCluster:
         self._lead(leads)
         self.in_sync[shrunk, REPLICAS - 1] ^= True
 
+    def delete(self, topic: int) -> None:
+        """Delete a topic."""
+        self.is_there[topic] = False
+
+    def make_again(self, topic: int) -> None:
+        """Make a topic again under its name: its epochs begin again, and brokers that are out are in no ISR."""
+        self.is_there[topic] = True
+        self.lives[topic] += 1
+        of_topic = slice(topic * self.partitions, (topic + 1) * self.partitions)
+        self.in_sync[of_topic] = self.is_listed[self.replicas[of_topic]]
+        self.leads[of_topic] = np.argmax(self.in_sync[of_topic], axis=1)
+        self.leader_epoch[of_topic] = 0
+
     def metadata(self) -> ClusterMetadata:
         """Return the answer of a broker."""
-        count = len(self.leads)
-        of_topic = pa.array(np.repeat(np.arange(self.topics, dtype=np.int32), self.partitions))
-        names = pa.array([f"topic-{number:05d}" for number in range(self.topics)])
-        ids = pa.array([f"{number:022d}" for number in range(self.topics)])
-        offline = ~self.is_listed[self.replicas]
+        there = np.flatnonzero(self.is_there)
+        of = np.flatnonzero(np.repeat(self.is_there, self.partitions))
+        count, replicas = len(of), self.replicas[of]
+        of_topic = pa.array(np.repeat(np.arange(len(there), dtype=np.int32), self.partitions))
+        names = pa.array([f"topic-{number:05d}" for number in there])
+        ids = pa.array([f"{self.lives[number]:07d}{number:015d}" for number in there])
         columns = {
             "topic": pa.DictionaryArray.from_arrays(of_topic, names),
             "topic_id": pa.DictionaryArray.from_arrays(of_topic, ids),
-            "partition": np.tile(np.arange(self.partitions, dtype=np.int32), self.topics),
+            "partition": np.tile(np.arange(self.partitions, dtype=np.int32), len(there)),
             "error_code": np.zeros(count, np.int16),
-            "leader": self.replicas[np.arange(count), self.leads],
-            "leader_epoch": self.leader_epoch,
-            "replicas": _lists(self.replicas, np.ones_like(self.in_sync)),
-            "isr": _lists(self.replicas, self.in_sync),
-            "offline_replicas": _lists(self.replicas, offline),
+            "leader": replicas[np.arange(count), self.leads[of]],
+            "leader_epoch": self.leader_epoch[of],
+            "replicas": _lists(replicas, np.ones_like(self.in_sync[of])),
+            "isr": _lists(replicas, self.in_sync[of]),
+            "offline_replicas": _lists(replicas, ~self.is_listed[replicas]),
         }
         topics = {
             "topic": names,
             "topic_id": ids,
-            "error_code": np.zeros(self.topics, np.int16),
-            "is_internal": np.zeros(self.topics, np.bool_),
-            "partition_count": np.full(self.topics, self.partitions, np.int32),
+            "error_code": np.zeros(len(there), np.int16),
+            "is_internal": np.zeros(len(there), np.bool_),
+            "partition_count": np.full(len(there), self.partitions, np.int32),
         }
         listed = [int(broker) for broker in np.flatnonzero(self.is_listed)]
         brokers = {
@@ -167,7 +184,7 @@ def _answered(cluster: MadeUpCluster, due: datetime) -> Poll:
         broker_id=int(np.argmax(cluster.is_listed)),
         broker="broker:9092",
         api_version=API_VERSION,
-        response_bytes=43 * len(cluster.leads),
+        response_bytes=43 * cluster.partitions * int(cluster.is_there.sum()),
         throttle_time_ms=0,
         metadata_version_level=METADATA_VERSION_LEVEL,
         elr_version_level=0,

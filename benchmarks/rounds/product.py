@@ -19,7 +19,9 @@ import yaml
 from jobs import poll_metadata, read_group_log
 from jobs.common.config import Config, load
 from jobs.common.session import spark_session
+from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
+from jobs.rebalance_history import RebalanceHistory
 from local_cluster.process import NodeProcess
 from schemas import bronze
 from schemas.lake import ensure_lake
@@ -90,6 +92,34 @@ def round_once(spark: SparkSession, config: Config) -> bool:
 
 
 _HISTORIES: dict[str, History] = {}
+
+
+class Pipeline:
+    """What the pipeline does beside polling, by a clock of one's own: rounds of polls, rounds of groups, upkeep."""
+
+    def __init__(self, spark: SparkSession, config: Config) -> None:
+        ensure_lake(spark, config.lake)
+        self._spark, self._config = spark, config
+        self._history, self._groups = History(spark, config), RebalanceHistory(spark, config)
+
+    def rounds(self, now: datetime) -> tuple[float, float]:
+        """Make history of all that is new; return the seconds that rounds of polls took, and those of groups."""
+        took = []
+        for maker in (self._history, self._groups):
+            start = time.perf_counter()
+            while maker.round(now):
+                pass
+            took.append(time.perf_counter() - start)
+        return took[0], took[1]
+
+    def keep_up_when_due(self, now: datetime) -> bool:
+        """Do the upkeep if it is due; return whether it was."""
+        lake, config = self._config.lake, self._config
+        is_due = next_due(self._spark, lake, now) <= now
+        if is_due:
+            kept = {"silver": config.silver_retention, "gold": config.gold_retention}
+            keep_up(self._spark, lake, config.bronze_retention, kept, now)
+        return is_due
 
 
 @contextmanager

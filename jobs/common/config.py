@@ -57,11 +57,11 @@ class Config:
     """A checked configuration.
 
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
-    the names that the data source gives them. Secrets are still references. `docs`: the folder for data docs; None
-    where nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is
-    not read. `polls_per_round`: how many polls of each cluster a round of history takes at most. `migrating`: aliases
-    of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind
-    of each cluster, by alias (metadata_source.kinds).
+    the names that the data source gives them. Secrets are still references. `silver_retention`, `gold_retention`: None
+    keeps rows for ever. `docs`: the folder for data docs; None where nothing says it. `group_log`: options of the data
+    source that reads the coordinators' log; None where it is not read. `polls_per_round`: how many polls of each
+    cluster a round of history takes at most. `migrating`: aliases of the clusters that are on their way from ZooKeeper
+    to KRaft, which no answer to a client tells. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
     """
 
     lake: Lake
@@ -69,6 +69,8 @@ class Config:
     clusters: Mapping[str, Mapping[str, str]]
     poll: Mapping[str, str] = field(default_factory=dict)
     bronze_retention: timedelta = timedelta(days=7)
+    silver_retention: timedelta | None = None
+    gold_retention: timedelta | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
     group_log: Mapping[str, str] | None = None
@@ -257,7 +259,7 @@ _FILE: Mapping[str, Any] = {
     "clusters": ("clusters", _each(_each(_text))),
     "poll": ("poll", _options),
     "groupLog": ("group_log", _options),
-    "retention": {"bronze": ("bronze_retention", _duration)},
+    "retention": {schema: (f"{schema}_retention", _duration) for schema in ("bronze", "silver", "gold")},
     "thresholds": {
         "flaps": ("flaps", partial(_count, 1)),
         "storm": ("storm", partial(_count, 2)),

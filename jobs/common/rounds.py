@@ -32,8 +32,8 @@ State = dict[str, Any]
 """A row of internal.states."""
 
 ALL_STATES_EVERY = 20
-"""A round whose number this divides writes the states of all clusters in the place of all rows before, of which an
-append would leave ever more.
+"""The first round of a history after so many, of all histories, writes the states of all clusters in the place of all
+rows before, of which an append would leave ever more.
 """
 
 
@@ -88,18 +88,19 @@ class Rounds:
         self.histories = frozenset(histories)
         self.writer = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         self._last = self._read().agg(F.max("round")).collect()[0][0] or 0
-        self._add("started", {})
+        self._add("started", {}, datetime.now(UTC))
         # Nobody else may commit what is planned from now on, but those who planned before this job said that it starts
         # may. Rounds that are done are left out by Spark: there are as many as the lake is old.
         last = lake.read(spark, STATE).groupBy("history").agg(F.max("round").alias("round"))
         done = {row.history: row.round for row in last.collect()}
+        self._done = max(done.get(history, 0) for history in histories)
         is_done = F.col("round") <= min(done.get(history, 0) for history in histories)
         steps = _steps(self._read().where(~is_done | (F.col("step") == "started")))
         self.to_finish = unfinished(steps, done, self.histories)
 
-    def plan(self, takes: Takes) -> Step:
+    def plan(self, takes: Takes, now: datetime) -> Step:
         """Say what a new round takes. Raises OvertakenError where another job makes one of the histories now."""
-        step, before = self._add("planned", takes)
+        step, before = self._add("planned", takes, now)
         if (other := overtaken_by(before, self.writer, self.histories)) is not None:
             raise OvertakenError(
                 f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of {self._lake} now; "
@@ -110,19 +111,22 @@ class Rounds:
     def done(self, step: Step, states: Iterable[State]) -> None:
         """Say that a planned round is in the tables. `states`: the rows of the histories after it."""
         rows = [row for row in states if row["history"] in step.histories]
-        if step.round % ALL_STATES_EVERY:
+        # Histories share the numbers, and one may never have a round with a certain remainder.
+        is_whole = step.round // ALL_STATES_EVERY > self._done // ALL_STATES_EVERY
+        self._done = step.round
+        if not is_whole:
             append_rows(self._spark, self._lake, STATE, [row for row in rows if row["round"] == step.round])
         else:
             names = ", ".join(f"'{history}'" for history in sorted(step.histories))
             replace_rows(self._spark, self._lake, STATE, rows, f"history IN ({names})", number=step.round)
 
-    def _add(self, kind: str, takes: Takes) -> tuple[Step, list[Step]]:
+    def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
         """Append a step under the next number that nobody has; returns it, and the steps since this job's last."""
         number = self._last + 1
         while True:
             step = Step(number, kind, self.histories, self.writer, takes)
             with suppress(*CONFLICTS):  # Somebody else was first.
-                row = vars(step) | {"histories": sorted(self.histories), "at": datetime.now(UTC)}
+                row = vars(step) | {"histories": sorted(self.histories), "at": at}
                 row["takes"] = json.dumps(takes, separators=(",", ":")) if takes else None
                 append_rows(self._spark, self._lake, ROUNDS, [row], number)
             steps = _steps(self._read().where(F.col("round") > self._last))

@@ -1,4 +1,4 @@
-"""Keeping the tables small: retention of bronze, compaction, and removal of files that nothing refers to."""
+"""Keeping the tables small: retention, compaction, and removal of files that nothing refers to."""
 
 import json
 import logging
@@ -9,10 +9,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import replace_rows
+from jobs.common.commit import delete_rows, replace_rows
+from jobs.common.expiry import expire_history
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
-from schemas.internal import STATE, STATE_NOW
+from schemas.internal import ROUNDS, STATE, STATE_NOW
 from schemas.lake import TABLES, Lake, read_view, table_exists
 from schemas.table import Table
 
@@ -31,23 +32,30 @@ HISTORY = "upkeep"
 """The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
 
 
-def next_due(spark: SparkSession, lake: Lake) -> datetime:
+def next_due(spark: SparkSession, lake: Lake, now: datetime) -> datetime:
     """When the next round of upkeep is due; a new lake counts from now on."""
     if (last := _last(spark, lake)) is not None:
         return last[0] + EVERY
-    now = datetime.now(UTC)
     _note(spark, lake, now, {})
     return now + EVERY
 
 
-def keep_up(spark: SparkSession, lake: Lake, bronze_retention: timedelta) -> None:
-    """Drop days of bronze past their retention, then compact and vacuum the tables that changed since the last upkeep.
+def keep_up(
+    spark: SparkSession,
+    lake: Lake,
+    bronze_retention: timedelta,
+    kept: Mapping[str, timedelta | None],
+    now: datetime,
+) -> None:
+    """Drop what is past its retention, then compact and vacuum the tables that changed since the last upkeep.
 
-    Not while a stream still has to read files older than a week: VACUUM takes what OPTIMIZE has replaced.
+    `kept`: how long rows of silver and gold are kept, by schema. Not while a stream still has to read files older than
+    a week: VACUUM takes what OPTIMIZE has replaced.
     """
-    now = datetime.now(UTC)
     last_at, noted = _last(spark, lake) or (now, {})
     expire_bronze(spark, lake, bronze_retention, now)
+    expire_rounds(spark, lake, bronze_retention, now)
+    expire_history(spark, lake, kept, now)
 
     def tend(table: Table) -> tuple[str, int | None] | None:
         if not table_exists(spark, lake, table):
@@ -99,6 +107,33 @@ def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: da
         if (cutoff := droppable_days(days, retention, now, needed_from=found.collect()[0][0])) is not None:
             spark.sql(f"DELETE FROM {lake.identifier(table)} WHERE day < DATE'{cutoff}'")
             log.info("%s: days before %s are gone", table.full_name, cutoff)
+
+
+def expire_rounds(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:
+    """Drop the rounds of days that are older than `retention`, as bronze has dropped the polls that they took.
+
+    The last round, those that are not done, and the last start of each history stay: the next run asks for them, and a
+    job that stood still for long finds there that another one has taken over.
+    """
+    if not table_exists(spark, lake, ROUNDS):
+        return
+    rows = lake.read(spark, ROUNDS)
+    days = [row.day for row in rows.where(_closed(now)).select("day").distinct().collect()]
+    if (cutoff := droppable_days(days, retention, now, needed_from=None)) is None:
+        return
+    started = rows.where("step = 'started'").select(F.explode("histories").alias("history"), "round")
+    needed = [row[1] for row in started.groupBy("history").agg(F.max("round")).collect()]
+    needed.append(rows.agg(F.max("round")).collect()[0][0])
+    done = lake.read(spark, STATE).groupBy("history").agg(F.max("round")).collect()
+    so_far = F.create_map(*(F.lit(value) for row in done for value in row)) if done else F.lit(None)
+    is_done = F.forall(
+        "histories", lambda history: F.coalesce(F.element_at(so_far, history), F.lit(0)) >= F.col("round")
+    )
+    is_over = (F.col("step") == "started") | (is_done if done else F.lit(False))
+    old = (F.col("day") < F.lit(cutoff)) & ~F.col("round").isin(needed) & is_over
+    if not rows.where(old).isEmpty():
+        delete_rows(spark, lake, ROUNDS, old)
+        log.info("%s: rounds before %s are gone", ROUNDS.full_name, cutoff)
 
 
 _NEEDED = {

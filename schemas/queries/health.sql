@@ -1,4 +1,5 @@
--- Is each cluster still polled? The age of its last good poll at :until, and its polls in [:since, :until].
+-- Is each cluster still polled? The age of its last good poll at :until, and its polls in [:since, :until]. History of
+-- before history_from is not there, or not all of it: nobody polled yet, or retention has dropped it.
 WITH states AS (
   SELECT *, from_json(memory, 'seen map<string, bigint>').seen AS seen FROM internal.state WHERE history = 'silver'
 ),
@@ -64,7 +65,7 @@ ages AS (
   FROM clusters
 )
 
-SELECT cluster, last_good_poll_at, age_s, interval_s, polls, failed_polls, ignored_polls, refused_polls, stale_polls,
+SELECT cluster, greatest(silver_from, gold_from) AS history_from, last_good_poll_at, age_s, interval_s, polls, failed_polls, ignored_polls, refused_polls, stale_polls,
   last_error_kind,
   CASE
     -- Never a good poll is late too.
@@ -76,5 +77,5 @@ SELECT cluster, last_good_poll_at, age_s, interval_s, polls, failed_polls, ignor
     WHEN stale_polls > 0 THEN 'stale'
     ELSE 'ok'
   END AS status
-FROM ages
+FROM ages LEFT JOIN silver.reach USING (cluster)
 ORDER BY status, cluster

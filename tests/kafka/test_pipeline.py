@@ -111,7 +111,7 @@ class Upkeep:
         wait_for(lambda: not self._states().where("cluster = 'past'").isEmpty(), 300, "history of the past")
         self.dropped += 1
         expire_bronze(self.spark, self.lake, RETENTION, FIRST_DAY + timedelta(days=self.dropped) + RETENTION)
-        keep_up(self.spark, self.lake, timedelta(days=10_000))
+        keep_up(self.spark, self.lake, timedelta(days=10_000), {}, datetime.now(UTC))
         findings = validate.apply(self.spark, load(str(self.folder / "config.yaml")), datetime.now(UTC))
         assert not [each for each in findings if validate.is_critical(each) and each.rule.name != "polled_now"]
         assert self._polls().select("day").distinct().count() == self.days - self.dropped

@@ -15,15 +15,17 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from jobs import history as of_polls
-from jobs.common import commit, rounds
+from jobs.common import commit, expiry, rounds
 from jobs.common.commit import append_rows, delete_rows
 from jobs.common.config import Config, Thresholds
+from jobs.common.expiry import expire_history
 from jobs.common.rounds import OvertakenError, Rounds
 from jobs.history import HISTORIES, History
+from jobs.query import dropped
 from schemas import gold, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.internal import ROUNDS, STATE
-from schemas.lake import Lake, LakeError
+from schemas.lake import Lake, LakeError, read_view
 from schemas.table import PART, Table
 from tests.lakes import new_lake
 from tests.support import gold_oracle
@@ -31,6 +33,7 @@ from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.large_rounds import tables_of
+from tests.support.retained import keys, was_over
 from tests.support.silver_oracle import expected_rows
 from tests.support.stored import Row, as_text, newest_states, rounds_of, rows_of, version
 
@@ -61,12 +64,16 @@ Tables = dict[Table, list[str]]
 
 
 @pytest.fixture(scope="module")
-def whole(polls: list[Row]) -> Tables:
+def whole_rows(polls: list[Row]) -> dict[Table, list[Row]]:
     """The rows of all tables when all of it is made, by the rules in one process."""
     made = tables_of(polls, at=LATER)
-    return {
-        table: compared(table, [dict.fromkeys(table.column_names) | row for row in made[table]]) for table in TABLES
-    }
+    return {table: [dict.fromkeys(table.column_names) | row for row in made[table]] for table in TABLES}
+
+
+@pytest.fixture(scope="module")
+def whole(whole_rows: dict[Table, list[Row]]) -> Tables:
+    """The same, fit to be compared."""
+    return {table: compared(table, rows) for table, rows in whole_rows.items()}
 
 
 @pytest.fixture(scope="module")
@@ -356,7 +363,7 @@ def test_two_runs_that_plan_at_once_never_plan_the_same_round(spark: SparkSessio
 
     def plan(of: str) -> None:
         rounds = Rounds(spark, lake, [of])
-        planned.extend(rounds.plan({"of": of}).round for _ in range(3))
+        planned.extend(rounds.plan({"of": of}, LATER).round for _ in range(3))
 
     threads = [InheritableThread(plan, args=(of,), session=spark) for of in ("silver", "isr_shrink")]
     for each in threads:
@@ -400,6 +407,67 @@ def test_histories_apart_finish_what_was_begun_together(
     made(spark, lake, "isr_shrink")
     assert_same(lake, whole)
     assert len(rows_of(lake, STATE)) < 3 * len(newest_states(lake))
+
+
+# --- retention ---
+
+KEPT = {"silver": timedelta(0), "gold": timedelta(0)}
+MADE = tuple(table for table in TABLES if table is not STATE)
+
+
+def test_what_was_over_goes_and_later_rounds_do_not_notice(
+    spark: SparkSession,
+    half: Lake,
+    whole_rows: dict[Table, list[Row]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = copied(half, tmp_path)
+    before = {table: rows_of(lake, table) for table in MADE}
+    cutoff = min(row["done_at"] for history in HISTORIES for row in states(lake, history).values())
+    monkeypatch.setattr(expiry, "cutoff_of", lambda *_: cutoff)
+    running = history_of(spark, lake, polls_per_round=1)  # remembers live rows from round to round
+    expire_history(spark, lake, KEPT, LATER)
+    gone = {table: keys(table, (row for row in rows if was_over(table, row, cutoff))) for table, rows in before.items()}
+    assert sum(map(bool, gone.values())) >= 4
+    for table, rows in before.items():
+        assert keys(table, rows_of(lake, table)) == keys(table, rows) - gone[table], table.full_name
+    noted = versions(lake)
+    expire_history(spark, lake, KEPT, LATER)
+    assert versions(lake) == noted, "it is done once for a cutoff"
+
+    while running.round(LATER):
+        pass
+    for table in MADE:
+        left = [row for row in whole_rows[table] if not keys(table, [row]) <= gone[table]]
+        assert as_text(rows_of(lake, table)) == as_text(left), table.full_name
+
+    reach = {row.cluster: row for row in read_view(spark, lake, silver.REACH).collect()}
+    assert {row.silver_from.astimezone(UTC) for row in reach.values()} == {cutoff}
+    assert {row.gold_from.astimezone(UTC) for row in reach.values()} == {cutoff}
+    assert len(dropped(spark, lake, cutoff - timedelta(seconds=1))) == 2
+    assert dropped(spark, lake, cutoff) == []
+    with pytest.raises(LakeError, match="retention has dropped what was over before 2026-11-01"):
+        history_of(spark, lake, "isr_shrink").again("c0")
+
+
+def test_rows_of_silver_stay_until_all_of_gold_has_had_them(
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "cutoff_of", lambda *_: LATER)
+    lake = copied(half, tmp_path)
+    had = states(lake, "leader_churn")
+    made(spark, lake, "silver")
+    made(spark, lake, "isr_shrink")
+    before = rows_of(lake, silver.PARTITION_SNAPSHOTS)
+    expire_history(spark, lake, KEPT | {"gold": None}, LATER)
+    left = [row for row in rows_of(lake, silver.PARTITION_SNAPSHOTS) if row["valid_to"] is not None]
+    assert left
+    assert len(left) < sum(row["valid_to"] is not None for row in before)
+    assert all(row["valid_to"] >= had[row["cluster"]]["done_at"] for row in left)
+    made(spark, lake, "leader_churn")
+    for table in (*gold.ISR_TABLES, *gold.LEADER_TABLES):
+        assert compared(table, rows_of(lake, table)) == whole[table], table.full_name
 
 
 # --- where the session does not let us overwrite ---

@@ -10,13 +10,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from jobs.poll_metadata import newest_stream
-from schemas import bronze, internal
+from schemas import bronze, internal, silver
 from schemas.lake import Lake, attach
 from schemas.table import Table
 from tests.lakes import new_lake
 
 QUERIES = Path(__file__).resolve().parents[2] / "schemas" / "queries"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+BEGAN = NOON - timedelta(days=30)
 STREAM = "20261101T110000Z-00000000"
 NEWER = "20261101T114500Z-00000000"
 
@@ -65,7 +66,9 @@ def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, A
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    lake = new_lake(spark, tmp_path_factory.mktemp("queries"), (bronze.METADATA_POLLS, internal.STATE))
+    lake = new_lake(
+        spark, tmp_path_factory.mktemp("queries"), (bronze.METADATA_POLLS, internal.STATE, silver.CLUSTER_SNAPSHOTS)
+    )
     polls = [
         header("fine", 0, 4000, "timeout"),  # before :since
         header("fine", 1, 90),
@@ -100,6 +103,9 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
             progress("silenced", 40, memory=json.dumps({"seen": {STREAM: 0, NEWER: 4}})),
         ],
     )
+    began = {"cluster_id": "id-fine", "cluster": "fine", "first_poll": f"{STREAM}/{0:012d}", "valid_from": BEGAN}
+    kind = {"kind": "kafka", "not_meaningful": [], "contradictions": []}
+    append(spark, lake, silver.CLUSTER_SNAPSHOTS, [began | kind])
     attach(spark, lake)
     return lake
 
@@ -109,6 +115,7 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
     rows = spark.sql((QUERIES / "health.sql").read_text(), arguments)
     assert rows.columns == [
         "cluster",
+        "history_from",
         "last_good_poll_at",
         "age_s",
         "interval_s",
@@ -126,14 +133,14 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
     ]
     ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (10, 60, 61, 200, 86_400)}
     assert found == [
-        ("silenced", ago[10], 10.0, 30.0, 3, 0, 2, 0, 0, None, "ignored"),
-        ("down", ago[61], 61.0, 30.0, 3, 2, 0, 0, 0, "unreachable", "late"),
-        ("never", None, None, 30.0, 1, 1, 0, 0, 0, "authentication", "late"),
-        ("quiet", ago[86_400], 86_400.0, 30.0, 0, 0, 0, 0, 0, None, "late"),
-        ("batches", ago[200], 200.0, 30.0, 11, 0, 0, 0, 0, None, "ok"),
-        ("fine", ago[60], 60.0, 30.0, 3, 1, 0, 0, 0, "unreachable", "ok"),
-        ("other", ago[10], 10.0, 30.0, 2, 0, 0, 2, 0, None, "refused"),
-        ("lagging", ago[10], 10.0, 30.0, 2, 0, 0, 0, 1, None, "stale"),
+        ("silenced", None, ago[10], 10.0, 30.0, 3, 0, 2, 0, 0, None, "ignored"),
+        ("down", None, ago[61], 61.0, 30.0, 3, 2, 0, 0, 0, "unreachable", "late"),
+        ("never", None, None, None, 30.0, 1, 1, 0, 0, 0, "authentication", "late"),
+        ("quiet", None, ago[86_400], 86_400.0, 30.0, 0, 0, 0, 0, 0, None, "late"),
+        ("batches", None, ago[200], 200.0, 30.0, 11, 0, 0, 0, 0, None, "ok"),
+        ("fine", BEGAN, ago[60], 60.0, 30.0, 3, 1, 0, 0, 0, "unreachable", "ok"),
+        ("other", None, ago[10], 10.0, 30.0, 2, 0, 0, 2, 0, None, "refused"),
+        ("lagging", None, ago[10], 10.0, 30.0, 2, 0, 0, 0, 1, None, "stale"),
     ]
 
 

@@ -13,14 +13,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.common import rounds
+from jobs.common import expiry, rounds
 from jobs.common.commit import append_rows, replace_rows
 from jobs.common.config import Config, Thresholds
+from jobs.common.expiry import expire_history
+from jobs.common.live import part_of
 from jobs.common.rounds import OvertakenError
 from jobs.rebalance_history import JOB, TABLES, RebalanceHistory
 from jobs.rules.coordinators import coordinators
 from metadata_source.schedule import poll_id
-from schemas import bronze, internal, silver
+from schemas import bronze, groups, internal, silver
 from schemas.lake import VIEWS, Lake, read_view
 from schemas.table import Table
 from tests import lakes
@@ -28,6 +30,7 @@ from tests.group_records import CONSUMER, Log, at, classic, classic_member
 from tests.lakes import new_lake, utc
 from tests.support import stored
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.retained import is_live, keys, was_over
 from tests.support.stored import newest_states, version
 
 Row = dict[str, Any]
@@ -512,3 +515,41 @@ def test_a_round_without_news_commits_nothing(
     assert {row["round"] for row in stored.rows_of(lake, internal.STATE) if row["history"] == JOB} == {
         row["round"] for row in newest_states(lake) if row["history"] == JOB
     }, "old states are replaced"
+
+
+def test_what_was_over_goes_and_groups_that_are_gone_are_forgotten(
+    spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = a_copy(whole, tmp_path / "lake")
+
+    def drop(cutoff: datetime) -> None:
+        monkeypatch.setattr(expiry, "cutoff_of", lambda *_: cutoff)
+        expire_history(spark, lake, {"silver": None, "gold": timedelta(0)}, datetime.now(UTC))
+
+    def remembered() -> set[str]:
+        return {row["group_id"] for row in stored.rows_of(lake, internal.GROUP_STATES) if row["cluster"] == "beta"}
+
+    before = {table: stored.rows_of(lake, table) for table in groups.TABLES}
+    drop(at(150))
+    of_rebalances = before[groups.REBALANCES_TOLD]
+    kept = {row["id"] for row in of_rebalances if not was_over(groups.REBALANCES_TOLD, row, at(150))}
+    straddling = {row["id"] for row in of_rebalances if row["id"] in kept and row["began_before"] < at(150)}
+    assert straddling
+    assert len(kept) < len(of_rebalances)
+    for table, rows in before.items():
+        left = [row for row in rows if not was_over(table, row, at(150))]
+        if table is groups.REBALANCE_MEMBERS_TOLD:
+            left = [row for row in rows if row["rebalance_id"] in kept]
+            assert straddling & {row["rebalance_id"] for row in left}, "members stay as long as their rebalance"
+        assert keys(table, stored.rows_of(lake, table)) == keys(table, left), table.full_name
+
+    drop(at(300))
+    name = next(f"g{n}" for n in range(1_000) if part_of(f"g{n}") == part_of("app"))
+    append(spark, lake, bronze.GROUP_LOG, of_cluster("beta", Log(name).batch(350, classic(1, [worker(1, [0])]))))
+    assert {"app", "gone", "stuck"} <= remembered(), "what is remembered goes with news of its part"
+    settle(spark, lake, 420)
+    history_of(spark, lake).catch_up()
+    assert "app" not in remembered(), "it was gone at 290"
+    assert {name, "gone", "stuck"} <= remembered()
+    for table in groups.TABLES:
+        assert not any(row["group_id"] == "app" and is_live(table, row) for row in stored.rows_of(lake, table))

@@ -7,20 +7,25 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.common import upkeep
 from jobs.common.commit import append_rows, replace_rows
-from jobs.common.upkeep import expire_bronze, keep_up, next_due
+from jobs.common.expiry import expire_history
+from jobs.common.rounds import OvertakenError, Rounds
+from jobs.common.upkeep import expire_bronze, expire_rounds, keep_up, next_due
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
 from schemas.table import Table
 from tests.lakes import make_history, new_lake, rows_of
+from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, RandomCluster
 from tests.support.large_rounds import OF_A_RUN, in_memory
 
 ALIASES = ("north", "south")
+KEPT_FOR_EVER = {"silver": None, "gold": None}
 MADE = (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
 
 
@@ -177,11 +182,11 @@ def test_upkeep_between_rounds_changes_nothing_that_counts(spark: SparkSession, 
         append(spark, lake, histories, part)
         make_history(spark, lake)
     assert closed_files(spark, lake) > 1
-    keep_up(spark, lake, timedelta(seconds=1))
+    keep_up(spark, lake, timedelta(seconds=1), KEPT_FOR_EVER, datetime.now(UTC))
     assert lake.read(spark, bronze.METADATA_POLLS).isEmpty(), "all of it was old, and is history"
     assert data_files(lake, bronze.METADATA_POLLS) == 0, "VACUUM left files that nothing refers to"
     assert closed_files(spark, lake) == 1
-    assert timedelta(hours=5) < next_due(spark, lake) - datetime.now(UTC) <= upkeep.EVERY
+    assert timedelta(hours=5) < next_due(spark, lake, datetime.now(UTC)) - datetime.now(UTC) <= upkeep.EVERY
     append(spark, lake, histories, third)
     make_history(spark, lake)
 
@@ -221,7 +226,7 @@ def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: 
     def left_of_two() -> tuple[bool, ...]:
         """Do the upkeep, and return whether it left unreferenced files of these tables."""
         files = [unreferenced(lake, table) for table in (silver.POLL_GAPS, silver.COORDINATORS)]
-        keep_up(spark, lake, timedelta(days=7))
+        keep_up(spark, lake, timedelta(days=7), KEPT_FOR_EVER, datetime.now(UTC))
         return tuple(file.exists() for file in files)
 
     def files(table: Table) -> int:
@@ -242,3 +247,55 @@ def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: 
         os.utime(commit, (became_old, became_old))
     assert left_of_two() == (True, False)
     assert left_of_two() == (True, True)
+
+
+def test_of_leaders_of_the_coordinators_log_the_one_that_held_stays(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path, [silver.COORDINATORS, internal.STATE])
+
+    def led(partition: int, day: int) -> dict[str, Any]:
+        at = datetime(2026, 11, day, tzinfo=UTC)
+        return coordinator(partition) | {"poll": f"s/{day}", "began_before": at, "followed_until": at}
+
+    append_rows(spark, lake, silver.COORDINATORS, [led(0, 1), led(0, 2), led(0, 9), led(1, 3), led(1, 4), led(2, 1)])
+    now = datetime(2026, 11, 12, 13, tzinfo=UTC)
+    expire_history(spark, lake, {"silver": timedelta(days=7), "gold": None}, now)
+    left = stored.rows_of(lake, silver.COORDINATORS)
+    assert sorted((row["log_partition"], row["poll"]) for row in left) == [
+        *[(0, "s/2"), (0, "s/9")],  # held until the 9th
+        *[(1, "s/4"), (2, "s/1")],  # hold still
+    ]
+
+
+def test_rounds_go_with_bronze_and_a_job_that_stood_still_still_ends(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path, [internal.ROUNDS, internal.STATE])
+    now = datetime.now(UTC)
+
+    def done(history: str, number: int) -> dict[str, Any]:
+        return {"history": history, "cluster": "north", "round": number, "memory": "{}"}
+
+    def left() -> list[int]:
+        expire_rounds(spark, lake, timedelta(days=7), now)
+        return sorted(row["round"] for row in stored.rows_of(lake, internal.ROUNDS))
+
+    old = {"at": now - timedelta(days=30), "writer": "before"}
+    first = [old | {"round": n, "step": "started", "histories": ["silver"]} for n in (1, 2)]
+    of_gold = old | {"round": 3, "step": "started", "histories": ["isr_shrink"]}
+    planned = [old | {"round": n, "step": "planned", "histories": ["silver"]} for n in range(4, 8)]
+    of_all = old | {"round": 8, "step": "planned", "histories": ["isr_shrink", "silver"]}
+    append_rows(spark, lake, internal.ROUNDS, [*first, of_gold, *planned, of_all])
+    assert left() == [2, 3, 4, 5, 6, 7, 8], "nothing is done"
+    append_rows(spark, lake, internal.STATE, [done("silver", 6)])
+    assert left() == [2, 3, 7, 8], "the last starts, and what is not done"
+    append_rows(spark, lake, internal.STATE, [done("silver", 8)])
+    assert left() == [2, 3, 8], "of a round of several histories each has to be done"
+    append_rows(spark, lake, internal.STATE, [done("isr_shrink", 8)])
+    assert left() == [2, 3, 8], "the last of all stays"
+    stood_still = Rounds(spark, lake, ["silver"])
+    other = Rounds(spark, lake, ["silver"])
+    number = other.plan({}, now).round
+    append_rows(spark, lake, internal.STATE, [done("silver", number)])
+    now += timedelta(days=30)
+    append_rows(spark, lake, internal.ROUNDS, [old | {"round": 12, "step": "planned", "histories": ["isr_shrink"]}])
+    assert left() == [3, number - 1, 12]
+    with pytest.raises(OvertakenError):
+        stood_still.plan({}, now)

@@ -117,3 +117,22 @@ def test_a_row_counts_from_the_commit_that_had_it_first(tmp_path: Path) -> None:
     assert [row["id"] for _, row in followed.rows] == ["a", "a", "b"]
     assert first_commits(tmp_path, "id", "x") == [(begin, {"id": "a", "x": 1}), (later, {"id": "b", "x": 2})]
     assert [row["id"] for _, row in first_commits(tmp_path, "id", "x", where=("x", 2))] == ["b"]
+
+
+def test_a_topic_that_is_made_again_has_another_id_and_begins_again() -> None:
+    cluster = MadeUpCluster("made-up", topics=3, partitions=2, brokers=4)
+    before = cluster.metadata()
+    cluster.change(4)
+    cluster.delete(1)
+    without = cluster.metadata()
+    assert without.topics["topic"].to_pylist() == ["topic-00000", "topic-00002"]
+    assert [str(topic) for topic in without.partitions["topic"]] == ["topic-00000"] * 2 + ["topic-00002"] * 2
+    cluster.stop(1)
+    cluster.make_again(1)
+    again = cluster.metadata()
+    assert again.topics["topic"].to_pylist() == before.topics["topic"].to_pylist()
+    same = [a == b for a, b in zip(again.topics["topic_id"], before.topics["topic_id"], strict=True)]
+    assert same == [True, False, True]
+    rows = [row for row in again.partitions.to_pylist() if row["topic"] == "topic-00001"]
+    assert [row["leader_epoch"] for row in rows] == [0, 0]
+    assert all(1 not in row["isr"] and row["leader"] in row["isr"] for row in rows)

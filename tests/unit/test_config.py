@@ -23,6 +23,7 @@ poll:
   topics: [orders, payments]
 retention:
   bronze: 3d
+  gold: 400 days
 thresholds:
   flaps: 4
   flapWindow: 1h
@@ -42,6 +43,7 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert read.lake.root == "/data/lake"
     assert read.checkpoint("poll_metadata") == "/data/lake/checkpoints/poll_metadata"
     assert read.bronze_retention == timedelta(days=3)
+    assert (read.silver_retention, read.gold_retention) == (None, timedelta(days=400)), "kept for ever unless told"
     given = {"flaps": 4, "flap_window": timedelta(hours=1), "storm": 7, "crash_loop_window": timedelta(minutes=30)}
     assert read.thresholds == Thresholds(**given)
     options = read.source_options({"prod": "abc", "gone": "xyz"})

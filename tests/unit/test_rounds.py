@@ -1,6 +1,7 @@
 """Whose a round is that was planned and not done, and who has to give way."""
 
-from jobs.common.rounds import Step, overtaken_by, unfinished
+from jobs.common import rounds
+from jobs.common.rounds import Rounds, Step, overtaken_by, unfinished
 
 ALL = ("silver", "isr_shrink", "leader_churn")
 
@@ -67,3 +68,17 @@ def test_a_writer_is_overtaken_by_another_that_starts_one_of_its_histories() -> 
     assert overtaken_by(steps, "a", ["silver"]) is None
     assert overtaken_by(steps, "b", ["isr_shrink"]) == steps[1]
     assert overtaken_by([], "a", ALL) is None
+
+
+def test_old_states_are_replaced_though_another_history_has_every_other_round(monkeypatch) -> None:
+    """Rounds of polls wake those of groups, so that the two take turns: one of them has odd numbers alone."""
+    written = {"appended": [], "whole": []}
+    monkeypatch.setattr(rounds, "append_rows", lambda *_: written["appended"].append(step.round))
+    monkeypatch.setattr(rounds, "replace_rows", lambda *_, number: written["whole"].append(number))
+    of_polls = object.__new__(Rounds)
+    vars(of_polls).update(_spark=None, _lake=None, _done=1, histories=frozenset(ALL))
+    for number in range(3, 101, 2):
+        step = planned(number, "a")
+        of_polls.done(step, [])
+    assert written["whole"] == [21, 41, 61, 81]
+    assert len(written["appended"]) == 45

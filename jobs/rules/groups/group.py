@@ -6,6 +6,7 @@ one from then on, by a coordinator that never knew it, and the one before lets i
 records of it is a log of its own.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +74,9 @@ def fold(
     rows of silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`.
     `log_partition`: that keeps the group, by its id, where that is known.
     """
-    kept = memory or {}
+    kept, records = memory or {}, list(records)
+    news = (*map(written_by, records), *(row["valid_to"] or row["valid_from"] for row in states))
+    told_at = max(map(to_micros, news), default=0)
     source = partial(_Source, group, live=live, limits=limits)
     of_logs = {each: source(LOG, kept[LOG][str(each)], log_partition=each) for each in partitions_of(kept)}
     of_polls, logged_from = source(POLLS, kept.get(POLLS)), kept.get("logged_from")
@@ -101,12 +104,30 @@ def fold(
         rows[STORMS].append({"source": name, "is_live": True})
     if states:
         rows[BEGINS] = polls.begins(states, next(iter(live.get(BEGINS, ())), None))
-    remembered: Row = {POLLS: of_polls.memory} if of_polls.memory else {}
+    remembered: Row = {"told_at": max(told_at, kept.get("told_at", 0))}
+    remembered |= {POLLS: of_polls.memory} if of_polls.memory else {}
     if of_logs:
         remembered |= {LOG: {str(partition): each.memory for partition, each in of_logs.items()}}
         remembered["logged_from"] = logged_from
     told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
     return remembered, {table.full_name: _changed(table, told, live) for table in groups.TABLES}
+
+
+def is_over(memory: Mapping[str, Any], before: datetime) -> bool:
+    """Whether a group is gone, by its memory, and nothing was told of it since `before`."""
+    if memory.get("told_at", math.inf) >= to_micros(before) or memory.get(POLLS, {}).get("life"):
+        return False
+    of_logs = (state.from_json(of_log["state"]) for of_log in memory.get(LOG, {}).values())
+    return all(of_log.now.group_type is None for of_log in of_logs)
+
+
+def settled(live: Live) -> dict[str, list[Row]]:
+    """Live rows of a group that is over, as rows that no round changes any more: its log may end with its own end."""
+    return {
+        table.full_name: [row | {"is_live": False} for row in live.get(table.full_name, ())]
+        for table in groups.TABLES
+        if table is not groups.REBALANCE_BEGINS  # open, or not live
+    }
 
 
 def partitions_of(memory: Mapping[str, Any]) -> set[int]:

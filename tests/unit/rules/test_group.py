@@ -1,5 +1,6 @@
 """All of one group, from the log and from polls: whatever rounds are cut into, they leave the same tables."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.common.config import Thresholds
+from jobs.rules.groups.group import is_over, settled
 from schemas import groups
 from tests.group_records import Log, at, classic, classic_member
 from tests.group_simulator import ClassicGroup, ConsumerGroup
@@ -163,3 +165,33 @@ def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
     assert [row["kind"] for row in storms] == ["storm"]
     rounds.take(states=states((0, described("Stable", member("a3", {"t": [0]})))))
     assert rounds.of(groups.REBALANCE_STORMS_TOLD) == storms
+
+
+@pytest.mark.parametrize("read_on", [0, 5])
+def test_a_group_is_over_once_it_is_gone_and_nothing_was_told_of_it_for_long(read_on) -> None:
+    """Its tombstone may be the last record of its log: nobody can tell then that its batch has no more."""
+    log, rounds = Log(), Rounds()
+    rounds.take(log.batch(10, classic(1, [classic_member("m1", has={"t": [0]})])).rows)
+    assert not is_over(json.loads(rounds.memory), at(10_000)), "it is there, however quiet"
+    rounds.take(log.batch(20, classic(2)).rows[-1:])
+    assert not is_over(json.loads(rounds.memory), at(10_000)), "it is empty, and its offsets are kept"
+    rounds.take(log.batch(30, (2, None, None)).rows[-1:], read_on=read_on)
+    assert not is_over(json.loads(rounds.memory), at(30))
+    assert is_over(json.loads(rounds.memory), at(31))
+    live = {table.full_name: [row for row in rounds.of(table) if row.get("is_live")] for table in groups.TABLES}
+    assert any(live.values()) == (read_on == 0)
+    for name, rows in settled(live).items():
+        assert [row | {"is_live": True} for row in rows] == live[name]
+        assert not any(row["is_live"] for row in rows)
+    rounds.take(log.batch(40, classic(0)).batch(41, classic(1, [classic_member("m2", has={"t": [0]})])).rows[-2:])
+    assert not is_over(json.loads(rounds.memory), at(10_000)), "it is there again"
+
+
+def test_a_group_that_polls_tell_of_is_over_once_they_do_not_show_it() -> None:
+    shown, second = states((0, described("Stable", member("a1", {"t": [0]}))), (50, None)), timedelta(seconds=1)
+    there, gone = Rounds(), Rounds()
+    there.take(states=[row | {"valid_to": None, "end_reason": None} for row in shown])
+    gone.take(states=shown)
+    assert not is_over(json.loads(there.memory), shown[0]["valid_to"] + timedelta(days=1))
+    assert not is_over(json.loads(gone.memory), shown[0]["valid_to"])
+    assert is_over(json.loads(gone.memory), shown[0]["valid_to"] + second)

@@ -1,0 +1,371 @@
+"""Whether anything grows in a year: a lake that lives through one by a test clock, with upkeep as the pipeline does it.
+
+``python -m benchmarks.year [--days N] [--rounds N] [--upkeeps N] [--commits N] [--period N] [--silver AGE] [--gold AGE]
+[--json FILE]``. Ten clusters of 1,000 partitions, six rounds a day, three polls a round. Each day brokers go and come
+back, leaders move, topics are deleted and made again, and groups come, rebalance and go. Upkeep is due four times a
+day. Then one day of commits, one after the other without waiting. Fewer rounds and upkeeps a day make a shorter run.
+A line for each period says what a round, an upkeep and a question take, how many files and log entries there are, and
+how much memory is in use; the last lines compare the last period with the first.
+
+Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
+each day the files of the lake are made a day older. When a file was replaced stands in Delta's log and cannot be made
+older: seven days, for which replaced files are kept, are WEEK_S seconds here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+
+from benchmarks.rounds import product
+from benchmarks.rounds.lakes import made_up
+from benchmarks.rounds.made_up import MadeUpPoller
+from benchmarks.rounds.processes import resident_mb
+from jobs.common.commit import append_rows
+from jobs.query import text_of
+from schemas import bronze, internal
+from schemas.lake import TABLES, attach
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from benchmarks.rounds.made_up import MadeUpCluster
+    from jobs.common.config import Config
+
+CLUSTERS: Final = 10
+TOPICS, PARTITIONS, BROKERS = 20, 50, 6
+ROUNDS_A_DAY: Final = 6
+POLLS_A_ROUND: Final = 3
+DAY: Final = timedelta(days=1)
+UPKEEPS_A_DAY: Final = 4
+WEEK_S: Final = 240
+A_DAY_OF_COMMITS: Final = 2_880
+MOST: Final = 1.3
+"""What the last period may have, at most, of what the first has."""
+
+QUESTIONS: Final = ("broker_incidents", "leader_churn", "time_at_level", "timeline", "rebalances", "health")
+"""Asked of the last day."""
+
+
+@dataclass
+class Period:
+    """What was measured in some days, or commits: medians of seconds, and counts and MB as they were in the end."""
+
+    until: float
+    round_s: float
+    groups_s: float
+    upkeep_s: float
+    question_s: dict[str, float]
+    files: int
+    log_entries: int
+    log_mb: float
+    internal_rows: int
+    memory_kb: float
+    heap_mb: float
+    python_mb: float
+    lake_mb: float
+
+
+@dataclass
+class Faults:
+    """What is done to the clusters, and the groups that they have; the same with the same seed."""
+
+    chance: random.Random
+    out: dict[str, int]
+    deleted: dict[str, int]
+    groups: dict[tuple[str, str], int]
+    offsets: dict[str, int]
+
+    def change(self, cluster: MadeUpCluster, number: int) -> None:
+        """Do the faults of one of six rounds to a cluster."""
+        place = number % 6
+        if place == 0 and self.chance.random() < 0.3:
+            self.out[cluster.alias] = self.chance.randrange(1, BROKERS)
+            cluster.stop(self.out[cluster.alias])
+        elif place in {1, 3} and cluster.alias in self.out and (place == 3 or self.chance.random() < 0.5):
+            cluster.start(self.out.pop(cluster.alias))
+        elif place == 2:
+            cluster.change(10)
+        elif place == 4 and self.chance.random() < 0.2:
+            self.deleted[cluster.alias] = self.chance.randrange(TOPICS)
+            cluster.delete(self.deleted[cluster.alias])
+        elif place == 5 and cluster.alias in self.deleted:
+            cluster.make_again(self.deleted.pop(cluster.alias))
+
+    def group_log(self, cluster: str, at: datetime, number: int) -> Iterator[dict[str, Any]]:
+        """Yield what the coordinators write in a round: two groups that last rebalance, one comes and goes."""
+        for group in ("orders", "billing"):
+            self.groups[cluster, group] = self.groups.get((cluster, group), 0) + 1
+            yield self._record(cluster, group, at, self.groups[cluster, group], members=2)
+        passing = f"console-consumer-{number:06d}"
+        yield self._record(cluster, passing, at, 1, members=1)
+        yield self._record(cluster, passing, at + timedelta(minutes=5), 2, members=0)
+        yield self._record(cluster, passing, at + timedelta(minutes=15), None, members=0)
+
+    def _record(self, cluster: str, group: str, at: datetime, generation: int | None, members: int) -> dict[str, Any]:
+        self.offsets[cluster] = offset = self.offsets.get(cluster, -1) + 1
+        read_at = at + timedelta(minutes=20)
+        row = dict.fromkeys(bronze.GROUP_LOG.column_names) | {
+            "cluster": cluster,
+            "cluster_id": f"id-{cluster}",
+            "record": "record",
+            "log_partition": 7,
+            "offset": offset,
+            "read_at": read_at,
+            "day": read_at.date(),
+            "timestamp": at,
+            "leader_epoch": 0,
+            "type": 2,
+            "version": 3,
+            "group_id": group,
+            "is_tombstone": generation is None,
+        }
+        if generation is not None:
+            row["classic"] = {
+                "protocol_type": "consumer",
+                "generation": generation,
+                "protocol": "range" if members else None,
+                "leader": "m0" if members else None,
+                "state_timestamp": at,
+                "members": [_member(number, generation) for number in range(members)],
+            }
+        return row
+
+
+def _member(number: int, generation: int) -> dict[str, Any]:
+    partitions = [n for n in range(6) if (n + generation) % 2 == number]
+    topics = [{"topic": "topic-00000", "partitions": partitions}]
+    return {
+        "member_id": f"m{number}",
+        "client_id": "app",
+        "client_host": "/10.0.0.1",
+        "subscription": {"version": 1, "topics": ["topic-00000"], "owned_partitions": [], "generation": generation},
+        "assignment": {"version": 1, "partitions": topics},
+    }
+
+
+class Life:
+    """A lake and its clusters, by a test clock."""
+
+    def __init__(self, spark: SparkSession, folder: Path, *, began_at: datetime, between: timedelta, polls: int,
+        retention: Mapping[str, str]) -> None:  # fmt: skip
+        clusters = made_up([f"cluster-{n}" for n in range(CLUSTERS)], TOPICS, PARTITIONS, BROKERS)
+        self.poller = MadeUpPoller(clusters, between, polls, began_at=began_at)
+        self.config: Config = product.configured(folder, [each.alias for each in clusters], retention=dict(retention))
+        self.spark, self.folder = spark, folder
+        spark.conf.set(
+            "spark.databricks.delta.properties.defaults.deletedFileRetentionDuration", f"interval {WEEK_S} seconds"
+        )
+        self.pipeline = product.Pipeline(spark, self.config)
+        self.faults = Faults(random.Random(7), {}, {}, {}, {})
+        self.number = 0
+        self.took = defaultdict[str, list[float]](list)
+
+    @property
+    def now(self) -> datetime:
+        """The time by the test clock: a moment after the last poll."""
+        return self.poller.began_at + self.poller.n * self.poller.interval
+
+    def round(self, change: Callable[[MadeUpCluster, int], object]) -> None:
+        """Poll all clusters, read their logs, and make history of it."""
+        at = self.now
+        product.append_polls(self.spark, self.config, self.poller.batch(change))
+        log = [row for each in self.poller.clusters for row in self.faults.group_log(each.alias, at, self.number)]
+        append_rows(self.spark, self.config.lake, bronze.GROUP_LOG, log)
+        polls, groups = self.pipeline.rounds(self.now)
+        self.took["round"].append(polls)
+        self.took["groups"].append(groups)
+        self.number += 1
+
+    def keep_up(self, at: datetime) -> None:
+        """Do the upkeep if it is due."""
+        start = time.perf_counter()
+        if self.pipeline.keep_up_when_due(at):
+            self.took["upkeep"].append(time.perf_counter() - start)
+
+    def day(self, rounds: int, upkeeps: int) -> None:
+        """Live through a day, of so many rounds and upkeeps."""
+        begin = self.now
+        for hour in range(24):
+            if hour % (24 // rounds) == 0:
+                self.round(lambda cluster, place: self.faults.change(cluster, self.number) if place == 1 else None)
+            if hour % (24 // upkeeps) == 0:
+                self.keep_up(begin + timedelta(hours=hour))
+        make_older(self.folder, DAY)
+
+    def measured(self, until: float) -> Period:
+        """Say how it is now, and what all took since this was asked last."""
+        took, self.took = self.took, defaultdict(list)
+        attach(self.spark, self.config.lake)
+        logs = [file for file in self.folder.glob("lake/*/*/_delta_log/*") if file.is_file()]
+        states = self.config.lake.read(self.spark, internal.STATE)
+        memory = states.selectExpr("sum(length(memory))").collect()[0][0]
+        tables = [table for table in TABLES if table.schema != "quality"]
+        live = [self.config.lake.read(self.spark, table).inputFiles() for table in tables]
+        rows = sum(self.config.lake.read(self.spark, table).count() for table in internal.TABLES)
+        questions = {name: self._asked(name) for name in QUESTIONS}
+        java = self.spark.sparkContext._jvm.java.lang  # type: ignore[union-attr]  # noqa: SLF001 - there is no other way
+        gc.collect()
+        java.System.gc()
+        runtime = java.Runtime.getRuntime()
+        return Period(
+            until,
+            *(statistics.median(took[what]) if took[what] else 0.0 for what in ("round", "groups", "upkeep")),
+            questions,
+            sum(map(len, live)),
+            len(logs),
+            sum(file.stat().st_size for file in logs) / 1e6,
+            rows,
+            memory / 1e3,
+            (runtime.totalMemory() - runtime.freeMemory()) / 1e6,
+            resident_mb([psutil.Process()]),
+            sum(file.stat().st_size for file in self.folder.rglob("*.parquet")) / 1e6,
+        )
+
+    def _asked(self, name: str) -> float:
+        window = {"since": (self.now - DAY).isoformat(), "until": self.now.isoformat()}
+        parameters = window | dict.fromkeys(("cluster", "topic", "broker", "group"))
+        times = []
+        for _ in range(2):
+            start = time.perf_counter()
+            self.spark.sql(text_of(name), parameters).write.format("noop").mode("overwrite").save()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+
+def make_older(folder: Path, by: timedelta) -> None:
+    """Make each file a while older, as if it had been written so much earlier."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            status = file.stat()
+            earlier = status.st_mtime_ns - by // timedelta(microseconds=1) * 1000
+            os.utime(file, ns=(earlier, earlier))
+
+
+def a_year(
+    spark: SparkSession, folder: Path, days: int, period: int, *, a_day: tuple[int, int], retention: Mapping[str, str]
+) -> Iterator[Period]:
+    """Live through so many days; yield what was measured in each period of days. `a_day`: rounds and upkeeps."""
+    began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
+    between = DAY / (a_day[0] * POLLS_A_ROUND)
+    life = Life(spark, folder, began_at=began_at, between=between, polls=POLLS_A_ROUND, retention=retention)
+    for day in range(1, days + 1):
+        life.day(*a_day)
+        if day % period == 0:
+            yield life.measured(day)
+
+
+def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Iterator[Period]:
+    """Make so many rounds with news, one after the other, by a clock on which a day has A_DAY_OF_COMMITS of them; yield
+    what was measured in each period of commits.
+    """
+    between = DAY / A_DAY_OF_COMMITS
+    began_at = datetime.now(UTC).replace(microsecond=0) - DAY
+    life = Life(spark, folder, began_at=began_at, between=between, polls=1, retention={})
+    for number in range(1, commits + 1):
+        moved = life.poller.clusters[number % CLUSTERS]
+        life.round(lambda cluster, _, moved=moved: cluster.change(2) if cluster is moved else None)
+        if number % 20 == 0:
+            life.keep_up(life.now)
+        if number % period == 0:
+            yield life.measured(number)
+
+
+# --- what is printed ---
+
+COLUMNS: Final = (
+    *("until", "round s", "groups s", "upkeep s", "files", "log", "log MB", "internal", "memory kB", "heap MB"),
+    *("python MB", "lake MB"),
+)
+
+
+def line(period: Period) -> str:
+    """Return a period as a line of the table."""
+    values = [value for name, value in asdict(period).items() if name != "question_s"]
+    asked = (f"{seconds:>7.2f}" for seconds in period.question_s.values())
+    return "".join([*(f"{value:>10.5g}" for value in values), *asked])
+
+
+def heading() -> str:
+    """Return the heading of the table."""
+    return "".join([*(f"{name:>10}" for name in COLUMNS), *(f"{name[:6]:>7}" for name in QUESTIONS)])
+
+
+def grown(first: Period, last: Period) -> dict[str, float]:
+    """Return what the last period has of the first, by name: what has to stay flat."""
+    one, other = (
+        {
+            "files": of.files,
+            "log entries": of.log_entries,
+            "rows of internal": of.internal_rows,
+            "memory of folds": of.memory_kb,
+            "round": of.round_s,
+            "round of groups": of.groups_s,
+            "upkeep": of.upkeep_s,
+            "questions": sum(of.question_s.values()),
+            "heap": of.heap_mb,
+            "python": of.python_mb,
+        }
+        for of in (first, last)
+    )
+    return {name: other[name] / one[name] if one[name] else 1.0 for name in one}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print what was measured; the exit status is 1 if something has grown too much."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--rounds", type=int, default=ROUNDS_A_DAY, help="a day (default %(default)s)")
+    parser.add_argument("--upkeeps", type=int, default=UPKEEPS_A_DAY, help="a day, at most (default %(default)s)")
+    parser.add_argument("--commits", type=int, default=A_DAY_OF_COMMITS, help="of the day of commits")
+    parser.add_argument("--period", type=int, default=30, help="days of which a line is printed (default 30)")
+    parser.add_argument("--silver", help="retention of silver (default: none)")
+    parser.add_argument("--gold", help="retention of gold (default: none)")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args(argv)
+    kept = {name: getattr(arguments, name) for name in ("silver", "gold") if getattr(arguments, name)}
+    spark, results, too_much = product.session(), {}, []
+    for what, count, period in (("days", arguments.days, arguments.period), ("commits", arguments.commits, 0)):
+        if not count:
+            continue
+        print(f"{what}\n{heading()}", flush=True)
+        periods = []
+        with tempfile.TemporaryDirectory(prefix="year-") as folder:
+            made = (
+                a_year(spark, Path(folder), count, period, a_day=(arguments.rounds, arguments.upkeeps), retention=kept)
+                if what == "days"
+                else a_day(spark, Path(folder), count, max(1, count // 12))
+            )
+            for each in made:
+                print(line(each), flush=True)
+                periods.append(each)
+        results[what] = [asdict(each) for each in periods]
+        if arguments.json:
+            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        if len(periods) > 1:
+            ratios = grown(periods[0], periods[-1])
+            print("last to first: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()), flush=True)
+            too_much += [f"{name} of {what}" for name, ratio in ratios.items() if ratio > MOST]
+    if too_much:
+        print(f"more than {MOST} x: {', '.join(too_much)}")
+    return int(bool(too_much))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
