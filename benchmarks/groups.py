@@ -75,7 +75,7 @@ def asked(given: dict[str, str]) -> list[Asked]:
         options.clusters[0],
         options.topic_filter,
         options.request_timeout_ms,
-        enrich_timeout_ms=options.enrich_timeout_ms,
+        enrich_timeout_ms=options.polling["default"].enrich_timeout_ms,
     ) as poller:
         for at_ms in range(1 + LATER):
             poll = poller.poll()

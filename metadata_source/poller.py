@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.questions import AnyQuestion, Question
+    from metadata_source.schedule import Turn
     from metadata_source.transport import Connection
 
 _METADATA: Final = 3
@@ -140,8 +141,8 @@ class _Memory:
     """The brokers, with their ids, in an order of this process's own: polls go round them."""
     known: Known | None = None
     """The last good poll."""
-    number: int | None = None
-    """The number of the last poll."""
+    turn: Turn | None = None
+    """The last poll's, if it was a planned one."""
     behind: dict[Address, Image] = field(default_factory=dict)
     """Brokers that were behind when they answered last, and with which image."""
     former: dict[Address, int] = field(default_factory=dict)
@@ -211,18 +212,18 @@ class Poller:
         self._place.close()
         self._holds_place = False
 
-    def poll(self, number: int | None = None) -> Poll:
-        """Ask for the metadata once, within the request timeout with all retries; `number`: of the poll in its stream.
+    def poll(self, turn: Turn | None = None, *, until: float = math.inf) -> Poll:
+        """Ask for the metadata once, within the request timeout with all retries, and by `until` (of `time.monotonic`).
 
-        What is new since the poll before is checked with other brokers.
+        `turn`: of a planned poll. What is new since the poll before is checked with other brokers.
         """
         self.let_go()
-        deadline = time.monotonic() + self._timeout_s
+        deadline = min(until, time.monotonic() + self._timeout_s)
         memory = self._memory
         # Another process may have polled in between.
-        is_next = self._has_polled or (number is not None and memory.number == number - 1)
+        is_next = self._has_polled or (turn is not None and turn.follows(memory.turn))
         known = memory.known if is_next else None
-        self._has_polled, memory.number = True, number
+        self._has_polled, memory.turn = True, turn
         failures: dict[Address, PollError] = {}
         last = Poll()
         attempts = 0

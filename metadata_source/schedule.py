@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Self
 
-OFFSET_VERSION: Final = 1
+OFFSET_VERSION: Final = 2
 _START: Final = "%Y%m%dT%H%M%SZ"
 _CLOCKS_APART_MS: Final = 1_000
 """How far a worker's clock may be behind the driver's before the beat is the worker's own."""
@@ -53,6 +53,12 @@ class Offset:
     """When poll `first` is to be sent."""
     due_ms: int | None = None
     """When poll `next` is to be sent."""
+    since_ms: int | None = None
+    """When all clusters were due together: with the first poll since the query was started. From there on each is due
+    after every interval of its own.
+    """
+    before_ms: int | None = None
+    """When the poll before `first` was due; None if all clusters are due with `first`."""
     options: dict[str, str] = field(default_factory=dict)
     """The options of the batch, as they were given: secrets are references there."""
 
@@ -94,18 +100,26 @@ def plan(
     polls: int,
     options: dict[str, str],
     *,
+    begins: bool = False,
     newest: str | None = None,
 ) -> Offset:
     """Return the batch of `polls` polls that follows `start`, its first poll at `scheduled_ms`.
 
     Mints the stream if `start` has none, to come after the stream `newest`: then its start is the first poll's time.
+    With that poll all clusters are due if the query `begins` with it, or if it is not on the beat of those before (the
+    clock was set back).
     """
+    since, before = start.since_ms, None if start.due_ms is None else start.due_ms - interval_ms
+    if begins or since is None or before is None or scheduled_ms <= before or (scheduled_ms - since) % interval_ms:
+        since, before = scheduled_ms, None
     return Offset(
         stream=start.stream or mint_stream(datetime.fromtimestamp(scheduled_ms / 1000, UTC), newest),
         first=start.next,
         next=start.next + polls,
         scheduled_ms=scheduled_ms,
         due_ms=scheduled_ms + interval_ms * polls,
+        since_ms=since,
+        before_ms=before,
         options=options,
     )
 
@@ -120,3 +134,38 @@ def ticks(scheduled_ms: int, now_ms: int, interval_ms: int, polls: int) -> list[
     """
     begin = scheduled_ms if -_CLOCKS_APART_MS < now_ms - scheduled_ms < interval_ms else now_ms
     return [begin + index * interval_ms for index in range(polls)]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A planned poll of one cluster: `number` in the stream, and `place` among the polls that were due since then."""
+
+    number: int
+    since_ms: int = 0
+    place: int = -1
+
+    def follows(self, before: Turn | None) -> bool:
+        """Whether the cluster was not to be polled between that turn and this one. False where that is not known."""
+        if before is None:
+            return False
+        is_next = self.place > 0 and (self.since_ms, self.place - 1) == (before.since_ms, before.place)
+        return is_next or self.number == before.number + 1
+
+
+def turns(planned: Offset, interval_ms: int, beat_ms: int) -> dict[int, Turn]:
+    """Return the polls of a planned batch that are of a cluster with this interval: place in the batch -> its turn.
+
+    A cluster is due with the first poll at or after its time: polls on the beat may have been missed, and get no
+    number.
+    """
+    since, scheduled = planned.since_ms, planned.scheduled_ms
+    if since is None or scheduled is None:
+        raise ValueError("a planned batch has a time")
+    last = -1 if planned.before_ms is None else (planned.before_ms - since) // interval_ms
+    found = {}
+    for index in range(planned.next - planned.first):
+        place = (scheduled + index * beat_ms - since) // interval_ms
+        if place > last:
+            found[index] = Turn(planned.first + index, since, place)
+            last = place
+    return found

@@ -26,6 +26,7 @@ from metadata_source.datasource import _DECODERS, _read_on_schedule, _read_once,
 from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
+from metadata_source.schedule import Offset, plan
 from tests.worker import SMALL_JVM, worker_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -407,7 +408,7 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cl
     monkeypatch.setattr(poller, "_memories", {})
     aliases = {f"c{n}": {"clusterId": cluster_id} if cluster_id else {} for n in range(16)}
     options = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers, "clusters": json.dumps(aliases)})
-    (task,) = _tasks(options, "stream", 0, 1, time.time_ns() // 1_000_000)
+    (task,) = _tasks(options, plan(Offset(), time.time_ns() // 1_000_000, options.beat_ms, 1, {}))
     gc.collect()
     gc.disable()  # nothing may wait for it
     try:

@@ -17,6 +17,7 @@ from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS
+from metadata_source.schedule import Offset, plan
 from metadata_source.threads import _QUEUED, in_threads
 from metadata_source.transport import Answer
 from tests.metadata_messages import cluster as usual_answer
@@ -110,7 +111,7 @@ def polled(monkeypatch):
         monkeypatch.setattr(connections, "Connection", lambda _, address, *__: Broker(answers[address[0]], address))
         servers = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in answers}
         options = parse({"clusters": json.dumps(servers), "pollInterval": "500ms", "requestTimeout": "2s"}, "stream")
-        (task,) = _tasks(options, "20261121T000000Z-00000000", 0, polls, int(at.timestamp() * 1000))
+        (task,) = _tasks(options, plan(Offset(), int(at.timestamp() * 1000), options.beat_ms, polls, {}))
         table = pa.Table.from_batches(_read_on_schedule(task), POLLS)
         assert set(table["day"].to_pylist()) == {at.astimezone(UTC).date()}
         headers = table.filter(pa.compute.equal(table["record"], "poll")).to_pylist()
@@ -158,7 +159,7 @@ def test_a_batch_that_is_run_again_polls_what_was_planned_and_reaches_it_as_is_s
     again = stream(clusters=json.dumps(now), clientHashKey="env:NEW", topics="b", pollsPerBatch="3")
     (task,) = again.partitions(start, end)
     assert task.client_hash_key == "env:NEW"
-    assert [(each.alias, each.bootstrap_servers) for each in task.clusters] == [
+    assert [(each.cluster.alias, each.cluster.bootstrap_servers) for each in task.due] == [
         ("stays", (("stays", 2),)),
         ("gone", (("gone", 1),)),
     ]

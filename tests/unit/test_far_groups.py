@@ -35,7 +35,7 @@ def poller_of(cluster: FarCluster) -> Poller:
         options.clusters[0],
         options.topic_filter,
         options.request_timeout_ms,
-        enrich_timeout_ms=options.enrich_timeout_ms,
+        enrich_timeout_ms=options.polling["default"].enrich_timeout_ms,
     )
 
 
