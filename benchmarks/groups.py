@@ -83,7 +83,7 @@ def asked(given: dict[str, str]) -> list[Asked]:
                 raise RuntimeError(poll.error)
             about = subject(("groups",), poll.metadata)
             begin, processor = time.monotonic(), time.process_time()
-            enrichment = poller.enrich(about, at_ms, float("inf"))
+            enrichment = poller.enrich(about, float("inf"))
             took, processed = time.monotonic() - begin, time.process_time() - processor
             listed = sum(map(len, enrichment.rows["groups"].values)) if enrichment.rows else 0
             is_whole = enrichment.outcomes["groups"] == "ok" and listed == BROKERS * GROUPS_A_BROKER

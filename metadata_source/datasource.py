@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import Options, parse
-from metadata_source.schedule import Offset, Turn, day_of, due_at, plan, ticks, turns
+from metadata_source.schedule import Offset, Turn, day_of, due_at, latest_end, plan, ticks, turns
 from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ _DECODERS: Final = 4
 """Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times the
 answer's bytes.
 """
-_LEAST_POLL_S: Final = 1.0
-"""The time that a poll gets, however soon the next batch is due."""
 
 
 class KafkaMetadataSource(DataSource):
@@ -297,15 +295,15 @@ def _poll_on_beat(
             is_idle = at >= idle_since
             if is_idle and stopped.wait(max(0.0, at - time.monotonic())):
                 return
-            # After the last poll of a batch Spark needs time to commit it.
-            until = math.inf if task.is_last else max(time.monotonic() + _LEAST_POLL_S, next_batch - beat_s / 2)
+            until = math.inf if task.is_last else latest_end(time.monotonic(), next_batch, beat_s)
             poll = poller.poll(turn, until=until) if is_idle else OVERLAPPED
             scheduled = task.scheduled_ms + index * task.beat_ms
             # Half of the time until the next poll is due, which must not wait, or the next batch.
             now = time.monotonic()
             until = now + (min(at + interval_ms / 1000, next_batch) - now) / 2
-            kinds = poller.due(due.polling.enrich, scheduled)
-            enrich = _enrichment(poller, poll, kinds, at_ms=scheduled, until=until)
+            beats = due.polling.enrich
+            kinds = poller.due(beats, [kind for kind, every in beats.items() if turn.is_due(every, interval_ms)])
+            enrich = _enrichment(poller, poll, kinds, until=until)
             day = day_of(task.scheduled_ms)
             planned = Planned(task.stream, turn.number, due.cluster.alias, day, interval_ms, scheduled)
             rows = records.rows(planned, poll, enrich)
@@ -337,7 +335,7 @@ def _pseudonyms(task: _Task) -> Pseudonyms | None:
 
 
 def _enrichment(
-    poller: Poller, poll: Poll, kinds: tuple[str, ...], *, at_ms: int = 0, until: float = math.inf
+    poller: Poller, poll: Poll, kinds: tuple[str, ...], *, until: float = math.inf
 ) -> Callable[[], Enrichment]:
     """Return what asks for those enrichments after a poll. It holds names of topics, not the poll's answer."""
     from metadata_source.enrichment import Enrichment, subject  # noqa: PLC0415
@@ -345,4 +343,4 @@ def _enrichment(
     if poll.metadata is None or not kinds:
         return Enrichment
     about = subject(kinds, poll.metadata)
-    return lambda: poller.enrich(about, at_ms, until)
+    return lambda: poller.enrich(about, until)

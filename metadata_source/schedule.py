@@ -16,6 +16,7 @@ OFFSET_VERSION: Final = 2
 _START: Final = "%Y%m%dT%H%M%SZ"
 _CLOCKS_APART_MS: Final = 1_000
 """How far a worker's clock may be behind the driver's before the beat is the worker's own."""
+_LEAST_POLL_S: Final = 1.0
 
 
 def mint_stream(now: datetime, newest: str | None = None) -> str:
@@ -138,18 +139,22 @@ def ticks(scheduled_ms: int, now_ms: int, interval_ms: int, polls: int) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A planned poll of one cluster: `number` in the stream, and `place` among the polls that were due since then."""
+    """A planned poll of one cluster: its `number` in the stream, the time since which intervals are counted, and how
+    many intervals of the cluster had passed by then, and by its poll before (-1 if there was none since).
+    """
 
     number: int
-    since_ms: int = 0
-    place: int = -1
+    since_ms: int
+    passed: int
+    passed_before: int
 
-    def follows(self, before: Turn | None) -> bool:
-        """Whether the cluster was not to be polled between that turn and this one. False where that is not known."""
-        if before is None:
-            return False
-        is_next = self.place > 0 and (self.since_ms, self.place - 1) == (before.since_ms, before.place)
-        return is_next or self.number == before.number + 1
+    def follows(self, other: Turn | None) -> bool:
+        """Whether `other` is the cluster's poll before. False where that is not known: the query was started since."""
+        return other is not None and (self.since_ms, self.passed_before) == (other.since_ms, other.passed)
+
+    def is_due(self, every_ms: int, interval_ms: int) -> bool:
+        """Whether what is to be asked so often is to be asked with this poll, the first at or after its time."""
+        return self.passed * interval_ms // every_ms > self.passed_before * interval_ms // every_ms
 
 
 def turns(planned: Offset, interval_ms: int, beat_ms: int) -> dict[int, Turn]:
@@ -161,11 +166,19 @@ def turns(planned: Offset, interval_ms: int, beat_ms: int) -> dict[int, Turn]:
     since, scheduled = planned.since_ms, planned.scheduled_ms
     if since is None or scheduled is None:
         raise ValueError("a planned batch has a time")
-    last = -1 if planned.before_ms is None else (planned.before_ms - since) // interval_ms
+    before = -1 if planned.before_ms is None else (planned.before_ms - since) // interval_ms
     found = {}
     for index in range(planned.next - planned.first):
-        place = (scheduled + index * beat_ms - since) // interval_ms
-        if place > last:
-            found[index] = Turn(planned.first + index, since, place)
-            last = place
+        passed = (scheduled + index * beat_ms - since) // interval_ms
+        if passed > before:
+            found[index] = Turn(planned.first + index, since, passed, before)
+            before = passed
     return found
+
+
+def latest_end(now_s: float, next_batch_s: float, beat_s: float) -> float:
+    """Return when a poll that begins now has to end, on the clock of these times.
+
+    Half of the beat before the next batch is due, which waits until this one is committed. A second is the least.
+    """
+    return max(now_s + _LEAST_POLL_S, next_batch_s - beat_s / 2)

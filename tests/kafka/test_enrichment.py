@@ -45,7 +45,7 @@ def ask(servers: str, *kinds: str, **more: str) -> Enrichment:
         poll = each.poll()
         assert poll.error_kind is None, poll.error
         about = subject(kinds or ENRICHMENTS, poll.metadata)
-        return each.enrich(about, 0, float("inf"))
+        return each.enrich(about, float("inf"))
 
 
 def by_topic(enrichment: Enrichment, kind: str) -> dict[str, object]:

@@ -59,7 +59,9 @@ class Recorded:
                 due = round(datetime.now(UTC).timestamp() * 1000)
                 planned = Planned("20261101T000000Z-00000000", n, "c", date(2026, 11, 1), 500, due)
                 self._rows += [
-                    row for batch in records.rows(planned, poller.poll(Turn(n))) for row in batch.to_pylist()
+                    row
+                    for batch in records.rows(planned, poller.poll(Turn(n, 0, n, n - 1)))
+                    for row in batch.to_pylist()
                 ]
                 n += 1
 

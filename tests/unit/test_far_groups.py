@@ -45,7 +45,7 @@ def ask(poller: Poller, seconds: float | None = None) -> Enrichment:
     assert poll.metadata is not None, poll.error
     if seconds is not None:
         poller._enrich_timeout_s = 2 * seconds
-    return poller.enrich(subject(("groups",), poll.metadata), 0, float("inf"))
+    return poller.enrich(subject(("groups",), poll.metadata), float("inf"))
 
 
 def told(enrichment: Enrichment) -> dict[str, dict]:

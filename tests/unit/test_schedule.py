@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata_source.schedule import Offset, Turn, due_at, mint_stream, plan, poll_id, ticks, turns
+from metadata_source.schedule import Offset, Turn, due_at, latest_end, mint_stream, plan, poll_id, ticks, turns
 
 NOW = 1_780_000_000_000
 OPTIONS = {"kafka.bootstrap.servers": "one:9092"}
@@ -133,7 +133,7 @@ def test_a_query_begins_with_a_poll_of_every_cluster():
     assert [each.first for each in planned] == list(range(3, 12)), "numbers have no holes"
     assert [each.first for each in planned if turns(each, 4 * BEAT, BEAT)] == [3, 7, 11]
     last = Run(again.offset, again.at).next()
-    assert turns(last, 4 * BEAT, BEAT) == {0: Turn(12, last.scheduled_ms, 0)}
+    assert turns(last, 4 * BEAT, BEAT) == {0: Turn(12, last.scheduled_ms, 0, -1)}
 
 
 def test_after_a_clock_was_set_back_every_cluster_is_due_at_once():
@@ -146,12 +146,32 @@ def test_after_a_clock_was_set_back_every_cluster_is_due_at_once():
 
 
 def test_a_turn_follows_another_if_the_cluster_was_not_polled_between():
-    first = Turn(7, NOW, 3)
-    assert Turn(11, NOW, 4).follows(first), "of each fourth poll"
-    assert Turn(8, NOW, 5).follows(first), "polls in between were missed"
-    assert not Turn(15, NOW, 5).follows(first), "another process polled number 11"
-    assert not Turn(11, NOW + 9, 4).follows(first), "of another run"
+    first = Turn(7, NOW, 3, 2)
+    assert Turn(11, NOW, 4, 3).follows(first), "of each fourth poll"
+    assert Turn(8, NOW, 5, 3).follows(first), "a whole interval was missed"
+    assert not Turn(15, NOW, 5, 4).follows(first), "another process polled number 11"
+    assert not Turn(11, NOW + 9, 4, 3).follows(first), "of another run"
     assert not first.follows(None)
+
+
+@given(st.lists(st.integers(0, 9_000), max_size=40), st.integers(1, 4), st.integers(100, 20_000))
+def test_what_is_asked_beside_is_due_with_the_first_poll_after_its_time(delays, beats, every):
+    """Of its own beat, which may be none of the cluster's interval. With the first poll of all everything is due."""
+    run, interval = Run(Offset(), NOW), beats * BEAT
+    planned = [run.next()] + [run.next(run.at + late) for late in delays]
+    found = [(each.scheduled_ms, turn) for each in planned for turn in turns(each, interval, BEAT).values()]
+    assert found[0][1].is_due(every, interval)
+    for (_, before), (_, turn) in itertools.pairwise(found):
+        times = [NOW + passed * interval for passed in (before.passed, turn.passed)]
+        is_due = (times[1] - NOW) // every > (times[0] - NOW) // every
+        assert turn.is_due(every, interval) == is_due
+        assert turn.follows(before)
+
+
+def test_a_poll_ends_in_time_for_the_next_batch():
+    assert latest_end(0.0, 30.0, 30.0) == 15.0
+    assert latest_end(0.0, 10.0, 2.0) == latest_end(8.0, 10.0, 2.0) == 9.0
+    assert latest_end(9.5, 10.0, 1.0) == 10.5, "a second, at least"
 
 
 def test_offsets_survive_the_checkpoint():
