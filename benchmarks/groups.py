@@ -77,7 +77,7 @@ def asked(given: dict[str, str]) -> list[Asked]:
         options.request_timeout_ms,
         enrich_timeout_ms=options.polling["default"].enrich_timeout_ms,
     ) as poller:
-        for at_ms in range(1 + LATER):
+        for _ in range(1 + LATER):
             poll = poller.poll()
             if poll.metadata is None:
                 raise RuntimeError(poll.error)

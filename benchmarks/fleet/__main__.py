@@ -48,26 +48,23 @@ def main() -> None:
 def show(what: str, members: list[Member], found: Polled) -> None:
     """Print one run."""
     print(f"\n{len(members)} clusters, {what}")
-    print(
-        f"{'':<12}{'clusters':>9}{'polls':>7}{'requests':>9}{'off beat':>9}   sent late, s: median  95 %   most   failed"
-    )
+    print(_line("", "clusters", "polls", "requests", "off beat", "late, s", "95 %", "most", "failed"))
     for manner, each in seen(found.headers, members).items():
-        late = [f"{value:7.2f}" for value in (percentile(each.late, 50), percentile(each.late, 95), max(each.late))]
+        values = [percentile(each.late, 50), percentile(each.late, 95), max(each.late)] if each.late else []
+        late = [f"{value:.2f}" for value in values] or ["", "", ""]
         failed = ", ".join(f"{kind} {times}" for kind, times in sorted(each.errors.items()))
-        print(
-            f"{manner:<12}{each.clusters:>9}{each.polls:>7}{each.requests:>9}{each.off_beat:>9}{'':>15}{''.join(late)}"
-            f"   {failed}"
-            if each.late
-            else f"{manner:<12}{each.clusters:>9}{each.polls:>7}{each.requests:>9}{each.off_beat:>9}{'':>39}{failed}"
-        )
+        print(_line(manner, each.clusters, each.polls, each.requests, each.off_beat, *late, failed))
     times = asked(found.headers).values()
-    print(
-        f"asked beside metadata: {len(times)} clusters, {sum(times)} times; numbers without a poll: {holes(found.headers)}"
-    )
+    print(f"asked beside metadata: {sum(times)} times, {len(times)} clusters")
+    print(f"numbers without a poll: {len(holes(found.headers))}")
+    print(f"{'memory, MB at most':<20}{'processes':>10}{'largest':>9}{'all':>7}")
     for role, memory in sorted(found.memory.items()):
-        print(
-            f"{role:<18} {memory.processes:>3} processes, MB at most: the largest {memory.one:,.0f}, all {memory.all:,.0f}"
-        )
+        print(f"{role:<20}{memory.processes:>10}{memory.one:>9,.0f}{memory.all:>7,.0f}", flush=True)
+
+
+def _line(manner: str, *columns: object) -> str:
+    *numbers, failed = columns
+    return f"{manner:<12}" + "".join(f"{number:>9}" for number in numbers) + f"  {failed}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Processes that answer for the brokers of many clusters, each cluster in its own way.
 
-One thread of a process answers for a hundred clusters. A cluster has three brokers, or one if it asks for throttling, each
-a port of this machine.
+One thread of a process answers for a hundred clusters. A cluster has three brokers, or one if it asks for throttling,
+each a port of this machine.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 Manner = Literal["good", "slow", "closed", "silent", "garbage", "throttling", "huge", "falling"]
 MANNERS: Final[tuple[Manner, ...]] = get_args(Manner)
-"""How a cluster behaves: answers at once, after `SLOW_S`, refuses connections, takes them and says nothing, answers with
-bytes that are wrong near their end, asks for a throttling of `THROTTLE_MS`, has 100,000 partitions, answers with leader
-epochs that fall.
+"""How a cluster behaves: it answers at once, after `SLOW_S`, refuses connections, takes them and says nothing, answers
+with bytes that are wrong near their end, asks for a throttling of `THROTTLE_MS`, has 100,000 partitions, answers with
+leader epochs that fall.
 """
 ERRORS: Final[dict[Manner, set[str]]] = {
     "closed": {"unreachable"},

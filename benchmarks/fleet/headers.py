@@ -39,7 +39,7 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of the clusters that behave in one manner. `late`: from due to sent, s, of the polls that were sent."""
+    """What became of the clusters that behave in one manner. `late`: from due to sent, s, of polls that were sent."""
 
     clusters: int
     polls: int
