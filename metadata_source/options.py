@@ -269,7 +269,7 @@ OPTIONS: Final = (
         "requestTimeout",
         "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another "
         "broker can be tried. A poll of a stream ends by half of the shortest `pollInterval` before the next batch is "
-        "due in any case, but gets 1 s: no cluster holds up the polls of the others.",
+        "due in any case, but gets 2.5 s: no cluster holds up the polls of the others.",
         default="the length of a batch, between 1 s and 10 s",
     ),
     Option(

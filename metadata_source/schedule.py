@@ -16,7 +16,8 @@ OFFSET_VERSION: Final = 2
 _START: Final = "%Y%m%dT%H%M%SZ"
 _CLOCKS_APART_MS: Final = 1_000
 """How far a worker's clock may be behind the driver's before the beat is the worker's own."""
-_LEAST_POLL_S: Final = 1.0
+_LEAST_POLL_S: Final = 2.5
+"""Of a poll, however soon the next batch is due: a worker that has just started needs a while."""
 
 
 def mint_stream(now: datetime, newest: str | None = None) -> str:
@@ -179,6 +180,6 @@ def turns(planned: Offset, interval_ms: int, beat_ms: int) -> dict[int, Turn]:
 def latest_end(now_s: float, next_batch_s: float, beat_s: float) -> float:
     """Return when a poll that begins now has to end, on the clock of these times.
 
-    Half of the beat before the next batch is due, which waits until this one is committed. A second is the least.
+    Half of the beat before the next batch is due, which waits until this one is committed. 2.5 s is the least.
     """
     return max(now_s + _LEAST_POLL_S, next_batch_s - beat_s / 2)

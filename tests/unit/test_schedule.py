@@ -170,8 +170,8 @@ def test_what_is_asked_beside_is_due_with_the_first_poll_after_its_time(delays, 
 
 def test_a_poll_ends_in_time_for_the_next_batch():
     assert latest_end(0.0, 30.0, 30.0) == 15.0
-    assert latest_end(0.0, 10.0, 2.0) == latest_end(8.0, 10.0, 2.0) == 9.0
-    assert latest_end(9.5, 10.0, 1.0) == 10.5, "a second, at least"
+    assert latest_end(0.0, 10.0, 2.0) == latest_end(6.0, 10.0, 2.0) == 9.0
+    assert latest_end(9.5, 10.0, 1.0) == 12.0, "2.5 s, at least"
 
 
 def test_offsets_survive_the_checkpoint():
