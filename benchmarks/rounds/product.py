@@ -111,10 +111,10 @@ def command(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()
     return [*SUBMIT, *settings, script, "--config", str(config_file(folder)), *flags]
 
 
-def run_once(folder: Path) -> float:
+def run_once(folder: Path, settings: Sequence[str] = ()) -> float:
     """Run `pipeline.py --once` and return its seconds. Raises ProductError when it fails."""
     start = time.perf_counter()
-    with running("jobs/pipeline.py", folder, "--once") as process:
+    with running("jobs/pipeline.py", folder, "--once", settings=settings) as process:
         while process.is_running:
             time.sleep(0.05)
     seconds = time.perf_counter() - start

@@ -1,10 +1,15 @@
 """Many clusters in one stream, some of them sick: each is polled on its beat, whatever the others do."""
 
 import json
+from pathlib import Path
+
+import pytest
 
 from benchmarks.fleet.answers import ERRORS, answering
-from benchmarks.fleet.headers import holes, seen
+from benchmarks.fleet.headers import holes, percentile, seen
 from benchmarks.fleet.made_up import Member, fleet, manners
+from benchmarks.fleet.run import MASTER, polled
+from benchmarks.rounds.product import run_once
 from metadata_source.datasource import CLUSTERS_PER_TASK
 from tests.support.streams import Stream
 
@@ -49,3 +54,61 @@ def test_seventy_clusters_of_which_some_are_sick(spark, tmp_path):
     for member in (each for each in everyone if each.alias in asked and each.manner == "good"):
         own = [header for header in headers if header["cluster"] == member.alias and header["n"] < again]
         assert [bool(header["enriched"]) for header in own[1:]] == [n % 2 == 0 for n in range(1, len(own))], member
+
+
+FLEET = 300
+CHANGED = 10
+SECONDS = 120.0
+SLACK_S = 2.5
+"""Sick clusters take processor time of the same machine."""
+WORKER_MB = 400.0
+"""Of a task that has one of the two clusters with 100,000 partitions: what is loaded takes 200 MB, an answer of 4.3 MB
+with its rows some ten times as much, and a few of them are on their way.
+"""
+
+
+@pytest.mark.soak
+def test_three_hundred_clusters_of_which_some_are_sick(tmp_path: Path) -> None:
+    """Beside a run in which nobody is sick. After a while some leave the configuration, and others come."""
+    with answering(manners(FLEET, {})) as servers:
+        well = polled(tmp_path / "well", fleet(manners(FLEET, {}), servers), SECONDS)
+    with answering(behaving := manners(FLEET + CHANGED)) as servers:
+        everyone = fleet(behaving, servers)
+        first, then = everyone[:FLEET], everyone[: FLEET - CHANGED] + everyone[FLEET:]
+        before = polled(tmp_path / "sick", first, SECONDS)
+        after = polled(tmp_path / "sick", then, SECONDS)
+        seconds = run_once(tmp_path / "sick", settings=("--master", MASTER))
+    print(f"a poll of {FLEET} clusters, and history of all: {seconds:.0f} s")
+
+    # One stream, whose ids sort as it was polled.
+    assert len({header["stream"] for header in after.headers}) == 1
+    assert holes(after.headers) == []
+    due = [header["scheduled_at"] for header in after.headers]
+    assert due == sorted(due)
+    began = before.headers[-1]["n"]
+    of_old, of_new = ({each.alias for each in group} for group in (first, everyone[FLEET:]))
+    assert {header["cluster"] for header in after.headers if header["n"] <= began} == of_old
+    assert {header["cluster"] for header in after.headers if header["n"] > began + 1} == {each.alias for each in then}
+    assert of_new.isdisjoint(header["cluster"] for header in before.headers)
+
+    # Each on its beat, and none held up by another.
+    usual = seen(well.headers, fleet(manners(FLEET, {}), servers[:FLEET]))["good"]
+    for members, headers in (
+        (first, before.headers),
+        (then, [each for each in after.headers if each["n"] > began + 1]),
+    ):
+        found = seen(headers, members)
+        for manner in ("good", "slow", "huge", "falling"):
+            assert not found[manner].errors, manner
+        good = found["good"]
+        assert good.off_beat / good.steps <= usual.off_beat / usual.steps + 0.02
+        assert percentile(good.late, 50) <= percentile(usual.late, 50) + SLACK_S
+        assert percentile(good.late, 95) <= percentile(usual.late, 95) + SLACK_S
+        for manner, words in ERRORS.items():
+            assert set(found[manner].errors) <= words
+            if manner != "throttling":  # each worker has to be told by the broker
+                assert found[manner].errors.total() == found[manner].polls
+        assert found["throttling"].errors.total() > 0
+
+    for run in (well, before, after):
+        assert run.memory["worker"].one <= WORKER_MB
