@@ -13,6 +13,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Self
 
 OFFSET_VERSION: Final = 2
+_ONE_INTERVAL: Final = 1
+"""The version of before clusters had intervals of their own."""
 _START: Final = "%Y%m%dT%H%M%SZ"
 _CLOCKS_APART_MS: Final = 1_000
 """How far a worker's clock may be behind the driver's before the beat is the worker's own."""
@@ -70,10 +72,12 @@ class Offset:
 
     @classmethod
     def from_json(cls, offset: dict[str, Any]) -> Self:
-        """Read what `to_json` wrote. Raises ValueError for an offset that this version did not write."""
+        """Read what `to_json` wrote, or wrote when clusters had one interval. Raises ValueError for any other offset."""
         fields = dict(offset)
         version = fields.pop("version", None)
-        if version != OFFSET_VERSION or fields.keys() != cls.__dataclass_fields__.keys():
+        if version == _ONE_INTERVAL:
+            fields |= {"since_ms": fields.get("scheduled_ms"), "before_ms": None}
+        if version not in {_ONE_INTERVAL, OFFSET_VERSION} or fields.keys() != cls.__dataclass_fields__.keys():
             raise ValueError(
                 f"the checkpoint holds an offset of version {version!r} and this kafka_metadata writes "
                 f"{OFFSET_VERSION}: "

@@ -180,6 +180,14 @@ def test_offsets_survive_the_checkpoint():
     assert Offset.from_json(Offset().to_json()) == Offset()
 
 
+def test_an_offset_of_before_clusters_had_intervals_of_their_own_is_taken_over():
+    offset = plan(Offset(), NOW, BEAT, 3, OPTIONS)
+    older = {name: value for name, value in offset.to_json().items() if name not in {"since_ms", "before_ms"}}
+    taken = Offset.from_json(older | {"version": 1})
+    assert taken == offset
+    assert list(turns(taken, BEAT, BEAT)) == [0, 1, 2], "the batch is run again whole"
+
+
 @pytest.mark.parametrize(
     "foreign", [{}, {"version": 2}, {"version": 1}, {"version": 2, "n": 3}, {**Offset().to_json(), "more": 1}]
 )
