@@ -1,5 +1,5 @@
-"""``python -m benchmarks [--quick]``: every benchmark, one after the other; of the rounds the first alone, and no fleet,
-if it is to be quick.
+"""``python -m benchmarks [--quick]``: every benchmark, one after the other; if it is to be quick, of the rounds
+the first alone, and no fleet.
 """
 
 import subprocess

@@ -72,7 +72,7 @@ class Offset:
 
     @classmethod
     def from_json(cls, offset: dict[str, Any]) -> Self:
-        """Read what `to_json` wrote, or wrote when clusters had one interval. Raises ValueError for any other offset."""
+        """Read what `to_json` writes, or wrote when clusters had one interval. Raises ValueError for any other."""
         fields = dict(offset)
         version = fields.pop("version", None)
         if version == _ONE_INTERVAL:
