@@ -4,11 +4,16 @@ moment.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BROKERS = 12
 REPLICATION = 3
@@ -21,12 +26,12 @@ def metadata_response(
     *,
     shrunk: float = 0.0,
     seed: int = 1,
-    address: tuple[str, int] | None = None,
+    addresses: Sequence[tuple[str, int]] = (),
 ) -> bytes:
     """Return the body of a response (versions 5 to 13) in which a `shrunk` share of all partitions has lost one replica
     of its ISR.
 
-    `address`: host and port of every broker, where they should be one that can be reached.
+    `addresses`: hosts and ports that brokers have in turn, where they should be reached.
     """
     random = np.random.default_rng(seed)
     rows, row_ends = _partitions(random, version, topics, partitions, shrunk)
@@ -47,8 +52,7 @@ def metadata_response(
             "throttle_time_ms": 0,
             "brokers": [
                 {"node_id": node, "host": host, "port": port, "rack": f"zone-{node % 3}"}
-                for node in range(BROKERS)
-                for host, port in [address or (f"broker-{node}.kafka.internal", 9092)]
+                for node, (host, port) in enumerate(_places(addresses))
             ],
             "cluster_id": "Gv3gTtrhRZeNjtLk9YJ3_w",
             "controller_id": 1,
@@ -60,6 +64,12 @@ def metadata_response(
     after = (4 if 8 <= version <= 10 else 0) + (2 if version >= 13 else 0) + len(_tags(version))
     head = empty[: len(empty) - after - len(_length(version, 0))]
     return b"".join([head, _length(version, topics), *parts, empty[len(empty) - after :]])
+
+
+def _places(addresses: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    if not addresses:
+        return [(f"broker-{node}.kafka.internal", 9092) for node in range(BROKERS)]
+    return [addresses[node % len(addresses)] for node in range(BROKERS)]
 
 
 def _partitions(

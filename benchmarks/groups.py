@@ -75,15 +75,15 @@ def asked(given: dict[str, str]) -> list[Asked]:
         options.clusters[0],
         options.topic_filter,
         options.request_timeout_ms,
-        enrich_timeout_ms=options.enrich_timeout_ms,
+        enrich_timeout_ms=options.polling["default"].enrich_timeout_ms,
     ) as poller:
-        for at_ms in range(1 + LATER):
+        for _ in range(1 + LATER):
             poll = poller.poll()
             if poll.metadata is None:
                 raise RuntimeError(poll.error)
             about = subject(("groups",), poll.metadata)
             begin, processor = time.monotonic(), time.process_time()
-            enrichment = poller.enrich(about, at_ms, float("inf"))
+            enrichment = poller.enrich(about, float("inf"))
             took, processed = time.monotonic() - begin, time.process_time() - processor
             listed = sum(map(len, enrichment.rows["groups"].values)) if enrichment.rows else 0
             is_whole = enrichment.outcomes["groups"] == "ok" and listed == BROKERS * GROUPS_A_BROKER

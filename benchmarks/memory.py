@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.replay import replayed
 from metadata_source import datasource
 from metadata_source.options import parse
+from metadata_source.schedule import Offset, plan
 
 if TYPE_CHECKING:
     from metadata_source.datasource import _Task
@@ -60,7 +61,7 @@ def task(address: tuple[str, int], clusters: int) -> _Task:
     host, port = address
     aliases = {f"cluster-{n}": {"kafka.bootstrap.servers": f"{host}:{port}"} for n in range(clusters)}
     options = parse({"clusters": json.dumps(aliases), "requestTimeout": "60s"})
-    (only,) = datasource._tasks(options, "stream", 0, 1, time.time_ns() // 1_000_000)  # noqa: SLF001
+    (only,) = datasource._tasks(options, plan(Offset(), time.time_ns() // 1_000_000, options.beat_ms, 1, {}))  # noqa: SLF001
     return only
 
 

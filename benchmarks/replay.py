@@ -43,7 +43,7 @@ def _serve(parent: Connection, topics: int, partitions: int) -> None:
     with Server(("127.0.0.1", 0), _Answers) as server:
         host, port = server.server_address[:2]
         server.bodies = {
-            METADATA: metadata_response(VERSION, topics, partitions, address=(str(host), int(port))),
+            METADATA: metadata_response(VERSION, topics, partitions, addresses=[(str(host), int(port))]),
             **{API_VERSIONS | version << 16: _api_versions(version) for version in range(5)},
         }
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -6,6 +6,7 @@ spark-submit jobs/read_group_log.py --config FILE [--once]
 import logging
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
@@ -88,15 +89,16 @@ class Reading:
         return bool(due)
 
     def _start(self) -> StreamingQuery:
-        clusters = {alias: own for alias, own in self._config.clusters.items() if alias not in self._until}
-        return start(self._spark, replace(self._config, clusters=clusters), once=self._once)
+        return start(self._spark, self._config, once=self._once, without=self._until.keys())
 
 
-def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
-    """Start the query that reads; with `once` it ends where the logs end now."""
-    # On the beat of the polls, which history joins them with: each batch is a commit and a small file.
-    every = f"{parse(config.source_options({}), 'stream').poll_interval_ms} milliseconds"
-    source, options = "kafka_group_log", config.group_log_options
+def start(spark: SparkSession, config: Config, *, once: bool, without: Collection[str] = ()) -> StreamingQuery:
+    """Start the query that reads all clusters but those `without`; with `once` it ends where the logs end now."""
+    # On the beat of the polls, which history joins them with: each batch is a commit and a small file. Of some clusters
+    # alone it might be none: all intervals are multiples of the shortest one.
+    every = f"{parse(config.source_options({}), 'stream').beat_ms} milliseconds"
+    of_them = replace(config, clusters={alias: own for alias, own in config.clusters.items() if alias not in without})
+    source, options = "kafka_group_log", of_them.group_log_options
     return append_stream(spark, config, bronze.GROUP_LOG, source, query=QUERY, options=options, once=once, every=every)
 
 

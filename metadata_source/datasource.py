@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -20,7 +19,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import Options, parse
-from metadata_source.schedule import Offset, day_of, due_at, mint_stream, plan, ticks
+from metadata_source.schedule import Offset, Turn, day_of, due_at, latest_end, plan, ticks, turns
 from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from metadata_source.enrichment import Enrichment
-    from metadata_source.options import Cluster, TopicFilter
+    from metadata_source.options import Cluster, Polling, TopicFilter
     from metadata_source.poller import Poll, Poller
     from metadata_source.pseudonyms import Pseudonyms
 
@@ -80,40 +79,60 @@ class KafkaMetadataSource(DataSource):
 
 
 @dataclass(frozen=True)
+class _Due:
+    """The polls of one cluster in one batch: place in the batch -> turn."""
+
+    cluster: Cluster
+    polling: Polling
+    turns: Mapping[int, Turn]
+
+
+@dataclass(frozen=True)
 class _Task(InputPartition):
-    """The polls of some clusters in one batch: polls `first` to `first + polls - 1` of each."""
+    """The polls of some clusters in one batch, which has `polls` of them from `first` on."""
 
     stream: str
     first: int
     polls: int
     scheduled_ms: int
-    interval_ms: int
-    clusters: tuple[Cluster, ...]
+    beat_ms: int
+    due: tuple[_Due, ...]
     topic_filter: TopicFilter
     entity: str
     request_timeout_ms: int
-    enrich_timeout_ms: int
-    enrich: Mapping[str, int]
     client_hash_key: str | None
+    is_last: bool
+    """Whether no batch follows, whose polls would have to wait for these."""
 
 
-def _tasks(options: Options, stream: str, first: int, polls: int, scheduled_ms: int) -> list[_Task]:
-    """Spread the clusters evenly over as few tasks as their limit allows."""
-    count = math.ceil(len(options.clusters) / CLUSTERS_PER_TASK)
+def _tasks(options: Options, planned: Offset, *, is_last: bool = False) -> list[_Task]:
+    """Spread the clusters that are due evenly over as few tasks as their limit allows."""
+    if planned.stream is None or planned.scheduled_ms is None:
+        raise ValueError("a planned batch has a stream and a time")
+    beat_ms = options.beat_ms
+    of_interval = {
+        interval_ms: turns(planned, interval_ms, beat_ms)
+        for interval_ms in {polling.interval_ms for polling in options.polling.values()}
+    }
+    due = [
+        _Due(cluster, polling, of_interval[polling.interval_ms])
+        for cluster, polling in ((cluster, options.polling[cluster.alias]) for cluster in options.clusters)
+        if of_interval[polling.interval_ms]
+    ]
+    count = math.ceil(len(due) / CLUSTERS_PER_TASK)
     return [
         _Task(
-            stream=stream,
-            first=first,
-            polls=polls,
-            scheduled_ms=scheduled_ms,
-            interval_ms=options.poll_interval_ms,
-            clusters=options.clusters[index::count],
+            stream=planned.stream,
+            first=planned.first,
+            polls=planned.next - planned.first,
+            scheduled_ms=planned.scheduled_ms,
+            beat_ms=beat_ms,
+            due=tuple(due[index::count]),
             topic_filter=options.topic_filter,
             entity=options.entity,
             request_timeout_ms=options.request_timeout_ms,
-            enrich_timeout_ms=options.enrich_timeout_ms,
-            enrich=options.enrich,
             client_hash_key=options.client_hash_key,
+            is_last=is_last,
         )
         for index in range(count)
     ]
@@ -140,7 +159,7 @@ class _BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[_Task]:
-        return _tasks(self._options, mint_stream(datetime.now(UTC)), 0, 1, _now_ms())
+        return _tasks(self._options, plan(Offset(), _now_ms(), self._options.beat_ms, 1, {}), is_last=True)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)  # noqa: S101 - made by `partitions`
@@ -175,16 +194,16 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "whose polls would be no history any more: remove the checkpoint of this query (of the jobs: "
                 "CHECKPOINTS/poll_metadata), and a new stream begins; two jobs must not poll into one lake"
             )
-        interval_ms, polls = self._options.poll_interval_ms, self._options.polls_per_batch
+        beat_ms, polls = self._options.beat_ms, self._options.polls_per_batch
         now = _now_ms()
-        due = due_at(offset, now, interval_ms, polls)
+        due = due_at(offset, now, beat_ms, polls)
         if self._available_now:
             due = min(due, now)
         else:
             # Returning "nothing new" instead would make Spark ask again 67 times a second.
             _sleep((due - now) / 1000)
-        self._planned = True
-        return plan(offset, due, interval_ms, polls, self._given, newest=newest).to_json()
+        begins, self._planned = not self._planned, True
+        return plan(offset, due, beat_ms, polls, self._given, begins=begins, newest=newest).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Task]:
         """Return the tasks of a batch as its offset planned it, whatever the options are now, but for how clusters are
@@ -193,10 +212,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         offset = Offset.from_json(end)
-        if offset.stream is None or offset.scheduled_ms is None:
-            raise ValueError("a planned batch has a stream and a time")
         options = _reached_as_now(parse(offset.options, "stream"), self._options)
-        return _tasks(options, offset.stream, offset.first, offset.next - offset.first, offset.scheduled_ms)
+        return _tasks(options, offset, is_last=self._available_now)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)  # noqa: S101 - made by `partitions`
@@ -226,14 +243,15 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
     failed: dict[str, Poll] = {}
     pseudonyms = _pseudonyms(task)
 
-    def poll_once(cluster: Cluster) -> Iterator[pa.RecordBatch]:
-        with _poller(task, cluster, decoders) as poller:
+    def poll_once(due: _Due) -> Iterator[pa.RecordBatch]:
+        cluster = due.cluster
+        with _poller(task, due, decoders) as poller:
             poll = poller.poll()
             if poll.error_kind is not None:
                 failed[cluster.alias] = poll
                 return
             if task.entity == "polls":
-                enrich = _enrichment(poller, poll, tuple(task.enrich))
+                enrich = _enrichment(poller, poll, tuple(due.polling.enrich))
                 planned = Planned(task.stream, task.first, cluster.alias, day_of(task.scheduled_ms))
                 rows = BatchRecords(task.topic_filter, pseudonyms).rows(planned, poll, enrich)
             else:
@@ -241,9 +259,9 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
             del poll  # only its rows are held, and its place among the decoders goes to another after them
             yield from rows
 
-    yield from in_threads(task.clusters, poll_once, threading.Event())
+    yield from in_threads(task.due, poll_once, threading.Event())
     if failed:
-        aliases = [cluster.alias for cluster in task.clusters if cluster.alias in failed]
+        aliases = [due.cluster.alias for due in task.due if due.cluster.alias in failed]
         raise PollError(
             failed[aliases[0]].error_kind or "",
             "; ".join(f"cluster {alias}: {failed[alias].error}" for alias in aliases),
@@ -252,39 +270,42 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
 
 def _read_on_schedule(task: _Task) -> Iterator[pa.RecordBatch]:
     """Poll each cluster on the batch's beat, and yield rows as they come."""
-    beat = ticks(task.scheduled_ms, _now_ms(), task.interval_ms, task.polls)
+    beat = ticks(task.scheduled_ms, _now_ms(), task.beat_ms, task.polls)
     decoders = threading.Semaphore(_DECODERS)
     stopped = threading.Event()
-    yield from in_threads(task.clusters, lambda cluster: _poll_on_beat(task, cluster, beat, decoders, stopped), stopped)
+    yield from in_threads(task.due, lambda due: _poll_on_beat(task, due, beat, decoders, stopped), stopped)
 
 
 def _poll_on_beat(
-    task: _Task, cluster: Cluster, beat: list[int], decoders: threading.Semaphore, stopped: threading.Event
+    task: _Task, due: _Due, beat: list[int], decoders: threading.Semaphore, stopped: threading.Event
 ) -> Iterator[pa.RecordBatch]:
-    """Poll one cluster at each tick. One that falls due while the poll before still runs is a failed poll, not sent."""
+    """Poll one cluster whenever it is due. If the poll before still runs then, it is a failed poll and not sent."""
     from metadata_source.poller import OVERLAPPED  # noqa: PLC0415
     from metadata_source.records import BatchRecords, Planned  # noqa: PLC0415
 
     # The beat is wall-clock time, waiting is not: a clock that is set while the batch runs must not stretch it.
     wall, monotonic = _now_ms(), time.monotonic()
+    interval_ms, beat_s = due.polling.interval_ms, task.beat_ms / 1000
     records = BatchRecords(task.topic_filter, _pseudonyms(task))
+    next_batch = monotonic + (beat[-1] - wall) / 1000 + beat_s
     idle_since = -math.inf
-    with _poller(task, cluster, decoders, interval_ms=task.interval_ms) as poller:
-        for index, tick in enumerate(beat):
-            due = monotonic + (tick - wall) / 1000
-            is_idle = due >= idle_since
-            if is_idle and stopped.wait(max(0.0, due - time.monotonic())):
+    with _poller(task, due, decoders, interval_ms=interval_ms) as poller:
+        for index, turn in due.turns.items():
+            at = monotonic + (beat[index] - wall) / 1000
+            is_idle = at >= idle_since
+            if is_idle and stopped.wait(max(0.0, at - time.monotonic())):
                 return
-            n = task.first + index
-            poll = poller.poll(n) if is_idle else OVERLAPPED
-            scheduled = task.scheduled_ms + index * task.interval_ms
-            # Half of the time until the next poll is due, which must not wait; after a batch's last one Spark needs
-            # some too.
+            until = math.inf if task.is_last else latest_end(time.monotonic(), next_batch, beat_s)
+            poll = poller.poll(turn, until=until) if is_idle else OVERLAPPED
+            scheduled = task.scheduled_ms + index * task.beat_ms
+            # Half of the time until the next poll is due, which must not wait, or the next batch.
             now = time.monotonic()
-            until = now + (due + task.interval_ms / 1000 - now) / 2
-            enrich = _enrichment(poller, poll, poller.due(task.enrich, scheduled), at_ms=scheduled, until=until)
+            until = now + (min(at + interval_ms / 1000, next_batch) - now) / 2
+            beats = due.polling.enrich
+            kinds = poller.due(beats, [kind for kind, every in beats.items() if turn.is_due(every, interval_ms)])
+            enrich = _enrichment(poller, poll, kinds, until=until)
             day = day_of(task.scheduled_ms)
-            planned = Planned(task.stream, n, cluster.alias, day, task.interval_ms, scheduled)
+            planned = Planned(task.stream, turn.number, due.cluster.alias, day, interval_ms, scheduled)
             rows = records.rows(planned, poll, enrich)
             del poll  # its tables would be kept until the next one
             yield from rows
@@ -293,16 +314,16 @@ def _poll_on_beat(
                 idle_since = time.monotonic()
 
 
-def _poller(task: _Task, cluster: Cluster, decoders: threading.Semaphore, *, interval_ms: int | None = None) -> Poller:
+def _poller(task: _Task, due: _Due, decoders: threading.Semaphore, *, interval_ms: int | None = None) -> Poller:
     from metadata_source.poller import Poller  # noqa: PLC0415
 
     return Poller(
-        cluster,
+        due.cluster,
         task.topic_filter,
         task.request_timeout_ms,
         decoders,
         interval_ms=interval_ms,
-        enrich_timeout_ms=task.enrich_timeout_ms,
+        enrich_timeout_ms=due.polling.enrich_timeout_ms,
     )
 
 
@@ -314,7 +335,7 @@ def _pseudonyms(task: _Task) -> Pseudonyms | None:
 
 
 def _enrichment(
-    poller: Poller, poll: Poll, kinds: tuple[str, ...], *, at_ms: int = 0, until: float = math.inf
+    poller: Poller, poll: Poll, kinds: tuple[str, ...], *, until: float = math.inf
 ) -> Callable[[], Enrichment]:
     """Return what asks for those enrichments after a poll. It holds names of topics, not the poll's answer."""
     from metadata_source.enrichment import Enrichment, subject  # noqa: PLC0415
@@ -322,4 +343,4 @@ def _enrichment(
     if poll.metadata is None or not kinds:
         return Enrichment
     about = subject(kinds, poll.metadata)
-    return lambda: poller.enrich(about, at_ms, until)
+    return lambda: poller.enrich(about, until)

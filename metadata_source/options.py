@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -235,11 +236,17 @@ OPTIONS: Final = (
         modes=("batch",),
     ),
     Option(
-        "pollInterval", "The time between two polls, such as `500ms`, `30s` or `5m`.", default="30s", modes=("stream",)
+        "pollInterval",
+        "The time between two polls, such as `500ms`, `30s` or `5m`; of each cluster a whole multiple of the shortest "
+        "one.",
+        default="30s",
+        modes=("stream",),
+        per_cluster=True,
     ),
     Option(
         "pollsPerBatch",
-        "Polls in one micro-batch, together at most 60 s: short intervals without as many commits.",
+        "Polls in one micro-batch, on the shortest `pollInterval`, together at most 60 s: short intervals without as "
+        "many commits.",
         default="1",
         modes=("stream",),
     ),
@@ -254,21 +261,23 @@ OPTIONS: Final = (
         "Questions to ask beside metadata, comma-separated, after a poll that is good, each on its own beat or one "
         "given (`configs=10m`), never more often than polls: "
         + ", ".join(f"`{kind}` ({beat})" for kind, beat in ENRICHMENTS.items())
-        + ".",
+        + ". A cluster for which nothing is to be asked has `none`.",
+        per_cluster=True,
     ),
     _CLIENT_HASH_KEY,
     Option(
         "requestTimeout",
         "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another "
-        "broker can "
-        "be tried.",
+        "broker can be tried. A poll of a stream ends by half of the shortest `pollInterval` before the next batch is "
+        "due in any case, but gets 2.5 s: no cluster holds up the polls of the others.",
         default="the length of a batch, between 1 s and 10 s",
     ),
     Option(
         "enrichTimeout",
         "Bounds all questions of `enrich` after one poll of one cluster; `groups` gets half of what is left. At most "
-        "half of `pollInterval`, so that no poll has to wait. Rows of the other clusters wait for the same commit.",
+        "half of the time until the cluster's next poll or the next batch, so that no poll has to wait.",
         default="5s, or `requestTimeout` where that is less",
+        per_cluster=True,
     ),
     Option(
         "metadataVersion",
@@ -416,18 +425,28 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Polling:
+    """How often one cluster is polled, and what is asked beside. Times are milliseconds."""
+
+    interval_ms: int
+    enrich: Mapping[str, int]
+    """Each question to ask beside metadata -> its beat."""
+    enrich_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """A read: its clusters, and what is one for all of them. Times are milliseconds."""
 
     clusters: tuple[Cluster, ...]
+    polling: Mapping[str, Polling]
+    """By alias."""
     topic_filter: TopicFilter
     entity: str
-    poll_interval_ms: int
+    beat_ms: int
+    """The shortest interval of a cluster. Each other one is a whole multiple of it."""
     polls_per_batch: int
     request_timeout_ms: int
-    enrich_timeout_ms: int
-    enrich: Mapping[str, int]
-    """Each question to ask beside metadata -> its beat."""
     client_hash_key: str | None
     """A reference; None where client ids and hosts are kept as they are."""
     newest_stream: str | None = None
@@ -440,37 +459,73 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
     `mode` is None while it is not known yet whether a batch or a stream is read. Raises OptionsError.
     """
     given = _by_name(options, BY_NAME)
-    for name in given:
-        modes = BY_NAME[name.lower()].modes
-        if mode is not None and mode not in modes and not (name == "entity" and given[name].lower() == "polls"):
-            raise OptionsError(_wrong_mode(name, mode))
+    _check_mode(given, mode)
     entity = given.get("entity", "polls").lower()
     if entity not in ENTITIES:
         raise OptionsError(f"entity: {given['entity']!r} is none of {', '.join(ENTITIES)}")
-    interval_ms = _duration_ms("pollInterval", given.get("pollInterval", "30s"), minimum=_MIN_INTERVAL_MS)
+    each = _each(given, BY_NAME)
+    for one in each:
+        _check_mode(one.given, mode, within=one.within)
+    intervals = {one.alias: _interval_ms(one) for one in each}
+    beat_ms = _beat_ms(each, intervals)
     polls = _integer("pollsPerBatch", given.get("pollsPerBatch", "1"), minimum=1)
-    if polls > 1 and interval_ms * polls > MAX_BATCH_MS:
+    if polls > 1 and beat_ms * polls > MAX_BATCH_MS:
         raise OptionsError(
-            f"pollsPerBatch: {polls} polls every {interval_ms} ms take longer than {MAX_BATCH_MS // 1000} s: "
-            f"at most {max(1, MAX_BATCH_MS // interval_ms)} fit into a batch"
+            f"pollsPerBatch: {polls} polls every {beat_ms} ms take longer than {MAX_BATCH_MS // 1000} s: "
+            f"at most {max(1, MAX_BATCH_MS // beat_ms)} fit into a batch"
         )
     timeout_ms = (
         _duration_ms("requestTimeout", given["requestTimeout"], minimum=1)
         if "requestTimeout" in given
-        else min(_DEFAULT_TIMEOUT_MS, max(1_000, interval_ms * polls))
+        else min(_DEFAULT_TIMEOUT_MS, max(1_000, beat_ms * polls))
     )
+    if any("enrichTimeout" in one.given for one in each) and not any("enrich" in one.given for one in each):
+        raise OptionsError("enrichTimeout: without enrich, nothing is asked beside metadata")
+
+    def polling(one: _Given) -> Polling:
+        interval_ms = intervals[one.alias]
+        # In a run the first poll of all clusters begins a batch: this is the least time from one of this cluster to
+        # its next one or to the next batch.
+        room_ms = math.gcd(interval_ms, beat_ms * polls) if mode == "stream" else None
+        return Polling(interval_ms, _enrich(one, entity, mode), _enrich_timeout_ms(one, room_ms, timeout_ms))
+
     return Options(
-        clusters=_clusters(given, BY_NAME),
+        clusters=tuple(map(_cluster, each)),
+        polling={one.alias: polling(one) for one in each},
         topic_filter=_topic_filter(given),
         entity=entity,
-        poll_interval_ms=interval_ms,
+        beat_ms=beat_ms,
         polls_per_batch=polls,
         request_timeout_ms=timeout_ms,
-        enrich_timeout_ms=_enrich_timeout_ms(given, interval_ms, timeout_ms, mode),
-        enrich=_enrich(given, entity, mode),
         client_hash_key=given.get("clientHashKey"),
         newest_stream=_stream(given),
     )
+
+
+def _check_mode(given: Mapping[str, str], mode: Mode | None, *, within: str = "") -> None:
+    for name in given:
+        modes = BY_NAME[name.lower()].modes
+        if mode is not None and mode not in modes and not (name == "entity" and given[name].lower() == "polls"):
+            raise OptionsError(within + _wrong_mode(name, mode))
+
+
+def _interval_ms(one: _Given) -> int:
+    default = BY_NAME["pollinterval"].default or ""
+    given = one.given.get("pollInterval", default)
+    return _duration_ms("pollInterval", given, minimum=_MIN_INTERVAL_MS, within=one.within)
+
+
+def _beat_ms(each: Iterable[_Given], intervals: Mapping[str, int]) -> int:
+    """Return the shortest interval, on whose beat all clusters are polled."""
+    shortest = min(intervals, key=intervals.__getitem__)
+    beat_ms = intervals[shortest]
+    for one in each:
+        if intervals[one.alias] % beat_ms:
+            raise OptionsError(
+                f"{one.within}pollInterval: {intervals[one.alias]} ms are not a whole multiple of {beat_ms} ms, the "
+                f"shortest pollInterval of all clusters (of {shortest}), on whose beat they are polled: change either"
+            )
+    return beat_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +549,7 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
             raise OptionsError(f"{name}: not in a {mode} read, which reads all there is")
     default = {option.name: option.default or "" for option in GROUP_LOG_OPTIONS}
     return GroupLogOptions(
-        clusters=_clusters(given, GROUP_LOG_BY_NAME),
+        clusters=tuple(map(_cluster, _each(given, GROUP_LOG_BY_NAME))),
         starting=_starting(given.get("startingOffsets", default["startingOffsets"])),
         max_records=_integer(
             "maxRecordsPerBatch",
@@ -587,24 +642,31 @@ def _hint(key: str, known: Mapping[str, Option]) -> str:
     return f": the options are {', '.join(option.name for option in known.values())}"
 
 
-def _clusters(given: Mapping[str, str], known: Mapping[str, Option]) -> tuple[Cluster, ...]:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The options of one cluster by their names; `within` is where an error is, for the beginning of its line."""
+
+    alias: str
+    given: Mapping[str, str]
+    within: str = ""
+
+
+def _each(given: Mapping[str, str], known: Mapping[str, Option]) -> list[_Given]:
+    """Return the options of each cluster: its own, and those that hold for all."""
     common = {name: value for name, value in given.items() if known[name.lower()].per_cluster}
     if "clusters" not in given:
-        return (_cluster(given.get("cluster", "default"), common, within=""),)
+        return [_Given(given.get("cluster", "default"), common)]
     for name in ("cluster", "clusterId"):
         if name in given:
             raise OptionsError(f"{name}: contradicts clusters, where each cluster has its own")
     clusters = _json_object(given["clusters"])
     if not clusters:
         raise OptionsError("clusters: no cluster in it")
-    return tuple(
-        _cluster(
-            alias,
-            {**common, **_by_name(_texts(alias, own), known, within=f"clusters[{alias!r}]: ")},
-            within=f"clusters[{alias!r}]: ",
-        )
+    withins = {alias: f"clusters[{alias!r}]: " for alias in clusters}
+    return [
+        _Given(alias, {**common, **_by_name(_texts(alias, own), known, within=withins[alias])}, withins[alias])
         for alias, own in clusters.items()
-    )
+    ]
 
 
 def _json_object(text: str) -> dict[str, Any]:
@@ -639,7 +701,8 @@ def _texts(alias: str, own: Any) -> dict[str, str]:
 _ALIAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def _cluster(alias: str, given: Mapping[str, str], *, within: str) -> Cluster:
+def _cluster(one: _Given) -> Cluster:
+    alias, given, within = one.alias, one.given, one.within
     if not _ALIAS.fullmatch(alias):
         raise OptionsError(f"{within}the alias {alias!r} is not 1 to 100 letters, digits, '.', '_' or '-'")
     if "kafka.bootstrap.servers" not in given:
@@ -832,7 +895,8 @@ def duration_ms(text: str) -> int:
     return round(float(match["number"]) * _UNITS_MS[match["unit"]])
 
 
-def _duration_ms(name: str, text: str, *, minimum: int) -> int:
+def _duration_ms(name: str, text: str, *, minimum: int, within: str = "") -> int:
+    name = within + name
     try:
         milliseconds = duration_ms(text)
     except ValueError as error:
@@ -843,40 +907,40 @@ def _duration_ms(name: str, text: str, *, minimum: int) -> int:
     return milliseconds
 
 
-def _enrich(given: Mapping[str, str], entity: str, mode: Mode | None) -> dict[str, int]:
+def _enrich(one: _Given, entity: str, mode: Mode | None) -> dict[str, int]:
     """Return what is asked beside metadata, and the least time between two askings."""
-    if "enrich" not in given:
+    text, within = one.given.get("enrich", "none"), one.within
+    if text.lower() == "none":
         return {}
     if entity != "polls":
-        raise OptionsError(f"enrich: contradicts entity {entity}; what it asks stands in rows of polls")
+        raise OptionsError(f"{within}enrich: contradicts entity {entity}; what it asks stands in rows of polls")
     beats: dict[str, int] = {}
-    for part in given["enrich"].split(","):
+    for part in text.split(","):
         name, with_beat, beat = (text.strip() for text in part.partition("="))
         kind = name.lower()
         if kind not in ENRICHMENTS:
             close = difflib.get_close_matches(kind, ENRICHMENTS, n=1)
             hint = f": did you mean {close[0]!r}?" if close else ""
-            raise OptionsError(f"enrich: {name!r} is none of {', '.join(ENRICHMENTS)}{hint}")
+            raise OptionsError(f"{within}enrich: {name!r} is none of {', '.join(ENRICHMENTS)}{hint}")
         if kind in beats:
-            raise OptionsError(f"enrich: {kind} is there twice")
+            raise OptionsError(f"{within}enrich: {kind} is there twice")
         if with_beat and mode == "batch":
-            raise OptionsError(f"enrich: {part.strip()!r}: a batch read asks once; leave the beat out")
+            raise OptionsError(f"{within}enrich: {part.strip()!r}: a batch read asks once; leave the beat out")
         beats[kind] = _duration_ms(
-            f"enrich: {kind}", beat if with_beat else ENRICHMENTS[kind], minimum=_MIN_INTERVAL_MS
+            f"enrich: {kind}", beat if with_beat else ENRICHMENTS[kind], minimum=_MIN_INTERVAL_MS, within=within
         )
     return beats
 
 
-def _enrich_timeout_ms(given: Mapping[str, str], interval_ms: int, request_timeout_ms: int, mode: Mode | None) -> int:
-    if "enrichTimeout" not in given:
+def _enrich_timeout_ms(one: _Given, room_ms: int | None, request_timeout_ms: int) -> int:
+    """Return the bound of all questions; `room_ms`: the least time until something waits for them."""
+    if "enrichTimeout" not in one.given:
         return min(ENRICH_TIMEOUT_MS, request_timeout_ms)
-    if "enrich" not in given:
-        raise OptionsError("enrichTimeout: without enrich, nothing is asked beside metadata")
-    timeout_ms = _duration_ms("enrichTimeout", given["enrichTimeout"], minimum=1)
-    if mode == "stream" and timeout_ms > interval_ms / 2:
+    timeout_ms = _duration_ms("enrichTimeout", one.given["enrichTimeout"], minimum=1, within=one.within)
+    if room_ms is not None and timeout_ms > room_ms / 2:
         raise OptionsError(
-            f"enrichTimeout: {timeout_ms} ms are more than half of pollInterval ({interval_ms} ms): the rest is kept "
-            "for the next poll"
+            f"{one.within}enrichTimeout: {timeout_ms} ms are more than half of {room_ms} ms, the time from a poll to "
+            "the next one or to the next batch (pollInterval, pollsPerBatch): the rest is kept for that"
         )
     return timeout_ms
 

@@ -39,7 +39,7 @@ from metadata_source.waiting import read_by
 from metadata_source.witnesses import Inquiry, Known, Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster, TopicFilter
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.questions import AnyQuestion, Question
+    from metadata_source.schedule import Turn
     from metadata_source.transport import Connection
 
 _METADATA: Final = 3
@@ -140,18 +141,18 @@ class _Memory:
     """The brokers, with their ids, in an order of this process's own: polls go round them."""
     known: Known | None = None
     """The last good poll."""
-    number: int | None = None
-    """The number of the last poll."""
+    turn: Turn | None = None
+    """The last poll's, if it was a planned one."""
     behind: dict[Address, Image] = field(default_factory=dict)
     """Brokers that were behind when they answered last, and with which image."""
     former: dict[Address, int] = field(default_factory=dict)
     """Brokers that are listed no more, though they may still answer clients."""
     avoided: dict[Address, _Avoided] = field(default_factory=dict)
     throttled_until: dict[Address, float] = field(default_factory=dict)
-    asked_at: dict[str, int] = field(default_factory=dict)
+    owed: set[str] = field(default_factory=set)
+    """Kinds of enrichment that were due and that nobody has been asked for since."""
     led: frozenset[tuple[int, int]] | None = None
     """Partitions of the offsets topic, with leader epochs, when groups were asked for last."""
-    """Kind of enrichment -> when the poll was due that it was last asked with, ms."""
 
 
 # One entry a cluster that this worker ever polled, and a filter: with it another image of the cluster is known. Each is
@@ -211,18 +212,18 @@ class Poller:
         self._place.close()
         self._holds_place = False
 
-    def poll(self, number: int | None = None) -> Poll:
-        """Ask for the metadata once, within the request timeout with all retries; `number`: of the poll in its stream.
+    def poll(self, turn: Turn | None = None, *, until: float = math.inf) -> Poll:
+        """Ask for the metadata once, within the request timeout with all retries, and by `until` (of `time.monotonic`).
 
-        What is new since the poll before is checked with other brokers.
+        `turn`: of a planned poll. What is new since the poll before is checked with other brokers.
         """
         self.let_go()
-        deadline = time.monotonic() + self._timeout_s
+        deadline = min(until, time.monotonic() + self._timeout_s)
         memory = self._memory
         # Another process may have polled in between.
-        is_next = self._has_polled or (number is not None and memory.number == number - 1)
+        is_next = self._has_polled or (turn is not None and turn.follows(memory.turn))
         known = memory.known if is_next else None
-        self._has_polled, memory.number = True, number
+        self._has_polled, memory.turn = True, turn
         failures: dict[Address, PollError] = {}
         last = Poll()
         attempts = 0
@@ -322,15 +323,14 @@ class Poller:
             return [Witness.of(other, found, answer.received_at if known is None else known.since(other, answer))]
         return [replace(told, is_behind=None) if found.age is Age.UNCLEAR else told]
 
-    def due(self, beats: Mapping[str, int], at_ms: int) -> tuple[str, ...]:
-        """Return the kinds of enrichment that are to be asked with the poll that was due at `at_ms`.
-
-        A poll that is done again asks again, and so does the first one after the clock was set back.
+    def due(self, kinds: Iterable[str], now: Iterable[str]) -> tuple[str, ...]:
+        """Return those kinds of enrichment that are to be asked with the poll before: those that are due `now`, and
+        those that were due and were not asked, since the poll had failed or no time was left.
         """
-        asked = self._memory.asked_at
-        return tuple(kind for kind, beat in beats.items() if not 0 < at_ms - asked.get(kind, at_ms) < beat)
+        self._memory.owed.update(now)
+        return tuple(kind for kind in kinds if kind in self._memory.owed)
 
-    def enrich(self, about: Subject, at_ms: int, until: float) -> Enrichment:
+    def enrich(self, about: Subject, until: float) -> Enrichment:
         """Ask over the connection of the good poll before, which is let go; never raises.
 
         It ends by `until` (of `time.monotonic`), and takes no more than `enrich_timeout_ms`. A kind for which no time
@@ -345,7 +345,7 @@ class Poller:
             if reason is not None:
                 enrichment.outcomes[kind] = failed(f"put off: {reason}")
                 continue
-            self._memory.asked_at[kind] = at_ms
+            self._memory.owed.discard(kind)
             enrichment.outcomes[kind], rows = answer(kind, about, asker)
             if rows is not None:
                 enrichment.rows[kind] = rows

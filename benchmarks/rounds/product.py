@@ -27,7 +27,7 @@ from schemas import bronze
 from schemas.lake import ensure_lake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -52,14 +52,14 @@ def session() -> SparkSession:
     return spark_session("benchmarks")
 
 
-def configured(folder: Path, clusters: Iterable[str], servers: str = "127.0.0.1:9", **more: Any) -> Config:
+def configured(folder: Path, aliases: Iterable[str], servers: str = "127.0.0.1:9", **more: Any) -> Config:
     """Write a configuration with these aliases and a lake within `folder`, and return it. `more`: its other keys."""
     folder.mkdir(parents=True, exist_ok=True)
     file = config_file(folder)
     content = {
         "lake": str(folder / "lake"),
         "checkpoints": str(folder / "checkpoints"),
-        "clusters": {alias: {"kafka.bootstrap.servers": servers} for alias in clusters},
+        "clusters": {alias: {"kafka.bootstrap.servers": servers} for alias in aliases},
         **more,
     }
     file.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -136,15 +136,15 @@ def polling(spark: SparkSession, config: Config) -> Iterator[None]:
 # --- processes ---
 
 
-def command(script: str, folder: Path, *flags: str) -> list[str]:
-    """Return the command line of a job, as the README has it."""
-    return [*SUBMIT, script, "--config", str(config_file(folder)), *flags]
+def command(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()) -> list[str]:
+    """Return the command line of a job, as the README has it; `settings`: more of Spark's."""
+    return [*SUBMIT, *settings, script, "--config", str(config_file(folder)), *flags]
 
 
-def run_once(folder: Path) -> float:
+def run_once(folder: Path, settings: Sequence[str] = ()) -> float:
     """Run `pipeline.py --once` and return its seconds. Raises ProductError when it fails."""
     start = time.perf_counter()
-    with running("jobs/pipeline.py", folder, "--once") as process:
+    with running("jobs/pipeline.py", folder, "--once", settings=settings) as process:
         while process.is_running:
             time.sleep(0.05)
     seconds = time.perf_counter() - start
@@ -170,11 +170,13 @@ class Process(NodeProcess):
 
 
 @contextmanager
-def running(script: str, folder: Path, *flags: str) -> Iterator[Process]:
+def running(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()) -> Iterator[Process]:
     """Run a job for a while, with a log within `folder`; it and all it started end with this block."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.chdir(ROOT)
-    process = Process.supervised(command(script, folder, *flags), folder / "log", remove=folder / "scratch")
+    process = Process.supervised(
+        command(script, folder, *flags, settings=settings), folder / "log", remove=folder / "scratch"
+    )
     try:
         yield process  # type: ignore[misc]
     finally:

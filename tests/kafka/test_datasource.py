@@ -4,7 +4,6 @@ import gc
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +25,8 @@ from metadata_source.datasource import _DECODERS, _read_on_schedule, _read_once,
 from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
+from metadata_source.schedule import Offset, plan
+from tests.support.streams import Stream
 from tests.worker import SMALL_JVM, worker_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,68 +46,6 @@ def read(spark, cluster, admin):
         return spark.read.format("kafka_metadata").options(**given).load()
 
     return load
-
-
-class Stream:
-    """A stream whose batches go, each whole or not at all, into a folder of its own: a batch that is redone replaces
-    it.
-    """
-
-    def __init__(self, spark, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
-
-    def start(self, *, available_now: bool = False, **options: str):
-        reader = self.spark.readStream.format("kafka_metadata")
-        for name, value in options.items():
-            reader = reader.option(name.replace("__", "."), value)
-        writer = reader.load().writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        rows = str(self.folder / "rows")
-        return writer.foreachBatch(
-            lambda batch, number: batch.write.mode("overwrite").parquet(f"{rows}/batch={number}")
-        ).start()
-
-    def run_once(self, **options: str) -> None:
-        query = self.start(available_now=True, **options)
-        assert query.awaitTermination(60)
-
-    def run_until(self, batches: int, **options: str) -> None:
-        query = self.start(**options)
-        try:
-            self.wait_for(batches, query)
-        finally:
-            query.stop()
-
-    def wait_for(self, batches: int, query) -> None:
-        self._wait(lambda: len(list(self.folder.glob("rows/*/_SUCCESS"))) >= batches, query)
-
-    def wait_for_plan(self, query) -> None:
-        """Until the first batch is planned, whose polls begin then."""
-        self._wait((self.folder / "checkpoint" / "offsets" / "0").exists, query)
-
-    def _wait(self, reached: Callable[[], bool], query) -> None:
-        deadline = time.monotonic() + 60
-        while not reached():
-            assert query.isActive, query.exception()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    def rows(self):
-        return self.spark.read.parquet(str(self.folder / "rows"))
-
-    def polls(self) -> list:
-        """The headers, in the order of their poll ids and clusters."""
-        return self.rows().where("record = 'poll'").orderBy("poll_id", "cluster").collect()
-
-    def cut_off(self) -> int:
-        """Make the last batch one that was planned and did not commit. Returns its number."""
-        commits = self.folder / "checkpoint" / "commits"
-        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
-        shutil.rmtree(self.folder / "rows" / f"batch={last}")
-        return last
 
 
 @pytest.fixture
@@ -407,7 +346,7 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cl
     monkeypatch.setattr(poller, "_memories", {})
     aliases = {f"c{n}": {"clusterId": cluster_id} if cluster_id else {} for n in range(16)}
     options = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers, "clusters": json.dumps(aliases)})
-    (task,) = _tasks(options, "stream", 0, 1, time.time_ns() // 1_000_000)
+    (task,) = _tasks(options, plan(Offset(), time.time_ns() // 1_000_000, options.beat_ms, 1, {}))
     gc.collect()
     gc.disable()  # nothing may wait for it
     try:

@@ -15,6 +15,7 @@ from metadata_source.datasource import _read_on_schedule, _tasks
 from metadata_source.enrichment import Enrichment, Rows, subject
 from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
+from metadata_source.schedule import Offset, plan
 from metadata_source.transport import Connection
 
 TOPIC = "enrichment-test"
@@ -44,7 +45,7 @@ def ask(servers: str, *kinds: str, **more: str) -> Enrichment:
         poll = each.poll()
         assert poll.error_kind is None, poll.error
         about = subject(kinds or ENRICHMENTS, poll.metadata)
-        return each.enrich(about, 0, float("inf"))
+        return each.enrich(about, float("inf"))
 
 
 def by_topic(enrichment: Enrichment, kind: str) -> dict[str, object]:
@@ -146,7 +147,7 @@ def test_a_lost_quorum_takes_no_poll_its_time(cluster, topics):
         }
     )
     with paused(cluster, *({1, 2, 3} - {asked})):
-        (task,) = _tasks(options, "stream", 0, 6, time.time_ns() // 1_000_000)
+        (task,) = _tasks(options, plan(Offset(), time.time_ns() // 1_000_000, options.beat_ms, 6, {}))
         rows = [row for batch in _read_on_schedule(task) for row in batch.to_pylist()]
     headers = [row for row in rows if row["record"] == "poll"]
     assert [row["error_kind"] for row in headers] == [None] * 6, json.dumps(headers, default=str)

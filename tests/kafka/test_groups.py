@@ -49,7 +49,7 @@ def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Enrichment:
         poll = each.poll()
         assert poll.metadata is not None, poll.error
         between()
-        return each.enrich(subject(("groups",), poll.metadata), 0, float("inf"))
+        return each.enrich(subject(("groups",), poll.metadata), float("inf"))
 
 
 def groups(enrichment: Enrichment) -> dict[str, dict[str, Any]]:

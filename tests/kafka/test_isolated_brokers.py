@@ -15,6 +15,7 @@ from metadata_source import poller as poller_module
 from metadata_source.options import TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.records import BatchRecords, Planned
+from metadata_source.schedule import Turn
 from tests.support.silver_rounds import PARTITIONS, STALE, Lake
 
 EVERY_S = 0.5
@@ -57,7 +58,11 @@ class Recorded:
             while not self._ended.wait(EVERY_S):
                 due = round(datetime.now(UTC).timestamp() * 1000)
                 planned = Planned("20261101T000000Z-00000000", n, "c", date(2026, 11, 1), 500, due)
-                self._rows += [row for batch in records.rows(planned, poller.poll(n)) for row in batch.to_pylist()]
+                self._rows += [
+                    row
+                    for batch in records.rows(planned, poller.poll(Turn(n, 0, n, n - 1)))
+                    for row in batch.to_pylist()
+                ]
                 n += 1
 
     def history(self) -> Lake:

@@ -299,7 +299,7 @@ def test_an_older_broker_is_asked_in_its_own_version():
         assert (result.error_kind, result.api_version, result.elr_version_level) == (None, 12, 0)
         with poller(older.bootstrap_servers) as each:
             about = subject(ENRICHMENTS, each.poll().metadata)
-            outcomes = each.enrich(about, 0, time.monotonic() + 5).outcomes
+            outcomes = each.enrich(about, time.monotonic() + 5).outcomes
         lacking = outcomes.pop("fenced")
         assert (lacking, set(outcomes.values())) == ("not_supported", {"ok"})
         pinned = poll(older.bootstrap_servers, metadataVersion="13")

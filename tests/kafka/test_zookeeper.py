@@ -20,7 +20,7 @@ def test_each_broker_leads_to_the_controller_with_zookeeper(capsys):
                 poll = poller.poll()
                 assert (poll.error, poll.cluster_id) == (None, cluster.cluster_id)
                 controllers.append(poll.metadata.controller_id)
-                answered = poller.enrich(subject(("reassignments",), poll.metadata), 0, float("inf"))
+                answered = poller.enrich(subject(("reassignments",), poll.metadata), float("inf"))
             assert (answered.outcomes, answered.rows) == ({"reassignments": "ok"}, {"reassignments": Rows([], [])})
         assert controllers in ([1, 1], [2, 2])
         assert look(cluster.bootstrap_servers, None) == 0

@@ -4,7 +4,7 @@ import itertools
 import json
 import threading
 import time
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS
+from metadata_source.schedule import Offset, plan
 from metadata_source.threads import _QUEUED, in_threads
 from metadata_source.transport import Answer
 from tests.metadata_messages import cluster as usual_answer
@@ -105,12 +106,12 @@ def polled(monkeypatch):
 
     pa.array(np.zeros(1))  # the first one of a process imports pandas, which takes longer than the beat
 
-    def poll(answers: dict[str, list[dict]], polls: int, at: datetime) -> dict[str, list[dict]]:
+    def poll(answers: dict[str, list[dict]], polls: int, at: datetime, **own: dict[str, str]) -> dict[str, list[dict]]:
         monkeypatch.setattr(poller, "_memories", {})
         monkeypatch.setattr(connections, "Connection", lambda _, address, *__: Broker(answers[address[0]], address))
-        servers = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in answers}
-        options = parse({"clusters": json.dumps(servers), "pollInterval": "500ms", "requestTimeout": "2s"}, "stream")
-        (task,) = _tasks(options, "20261121T000000Z-00000000", 0, polls, int(at.timestamp() * 1000))
+        clusters = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} | own.get(alias, {}) for alias in answers}
+        options = parse({"clusters": json.dumps(clusters), "pollInterval": "500ms", "requestTimeout": "2s"}, "stream")
+        (task,) = _tasks(options, plan(Offset(), int(at.timestamp() * 1000), options.beat_ms, polls, {}))
         table = pa.Table.from_batches(_read_on_schedule(task), POLLS)
         assert set(table["day"].to_pylist()) == {at.astimezone(UTC).date()}
         headers = table.filter(pa.compute.equal(table["record"], "poll")).to_pylist()
@@ -141,6 +142,32 @@ def test_all_rows_of_a_batch_have_the_day_of_its_first_poll(polled):
     assert [header["scheduled_at"].date() for header in headers["one"]] == [date(2026, 11, 20), date(2026, 11, 21)]
 
 
+def test_each_cluster_has_an_interval_and_questions_of_its_own(polled):
+    own = {
+        "quick": {"enrich": "fenced=1s"},
+        "usual": {"pollInterval": "1s", "enrich": "fenced"},
+        "seldom": {"pollInterval": "1500ms"},
+    }
+    headers = polled({alias: [usual_answer(2, 3)] for alias in own}, 4, datetime.now(UTC), **own)
+    assert {alias: [header["n"] for header in headers[alias]] for alias in own} == {
+        "quick": [0, 1, 2, 3],
+        "usual": [0, 2],
+        "seldom": [0, 3],
+    }
+    assert {(alias, header["interval_ms"]) for alias in own for header in headers[alias]} == {
+        ("quick", 500),
+        ("usual", 1_000),
+        ("seldom", 1_500),
+    }
+    begin = headers["quick"][0]["scheduled_at"]
+    for header in itertools.chain(*headers.values()):
+        assert header["scheduled_at"] - begin == header["n"] * timedelta(milliseconds=500)
+        assert header["is_key_frame"] == (header["n"] == 0), "bronze has what changed within a batch"
+        assert [told["is_behind"] for told in header["witnesses"] or ()] == [], "it is known what was there before"
+    asked = {alias: [header["n"] for header in headers[alias] if header["enriched"]] for alias in own}
+    assert asked == {"quick": [0, 2], "usual": [0], "seldom": []}
+
+
 def stream(**options: str) -> _StreamReader:
     given = {"kafka.bootstrap.servers": "one:1", "pollInterval": "1s", **options}
     return _StreamReader(parse(given, "stream"), given)
@@ -158,7 +185,7 @@ def test_a_batch_that_is_run_again_polls_what_was_planned_and_reaches_it_as_is_s
     again = stream(clusters=json.dumps(now), clientHashKey="env:NEW", topics="b", pollsPerBatch="3")
     (task,) = again.partitions(start, end)
     assert task.client_hash_key == "env:NEW"
-    assert [(each.alias, each.bootstrap_servers) for each in task.clusters] == [
+    assert [(each.cluster.alias, each.cluster.bootstrap_servers) for each in task.due] == [
         ("stays", (("stays", 2),)),
         ("gone", (("gone", 1),)),
     ]

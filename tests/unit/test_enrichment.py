@@ -467,40 +467,43 @@ class Connected:
         self.closed = True
 
 
-def enriched(poller: Poller, *kinds: str, seconds: float = 1.0, at_ms: int = 1_000):
-    return poller.enrich(Subject(kinds, [], []), at_ms, time.monotonic() + seconds).outcomes
+def enriched(poller: Poller, *kinds: str, seconds: float = 1.0):
+    return poller.enrich(Subject(kinds, [], []), time.monotonic() + seconds).outcomes
 
 
-def test_a_kind_is_due_on_its_own_beat(poller):
-    beats = {"quorum": 60_000, "fenced": 15_000}
-    assert poller.due(beats, 1_000) == ("quorum", "fenced")
+def test_a_kind_stays_due_until_it_is_asked(poller):
+    """A poll may fail with which it is due."""
+    kinds = ("quorum", "fenced")
+    assert poller.due(kinds, ["fenced"]) == ("fenced",)
+    assert poller.due(kinds, ["quorum"]) == kinds
     connect(poller, Connected(quorum()))
     assert enriched(poller, "quorum") == {"quorum": "ok"}
-    assert poller.due(beats, 1_000) == ("quorum", "fenced"), "a poll that is done again"
-    assert poller.due(beats, 60_999) == ("fenced",)
-    assert poller.due(beats, 61_000) == ("quorum", "fenced")
-    assert poller.due(beats, 999) == ("quorum", "fenced"), "the clock was set back"
+    assert poller.due(kinds, []) == ("fenced",)
     # Another poller of the same worker remembers.
     again = Poller(poller._cluster, poller._filter, 1_000)
-    assert again.due(beats, 31_000) == ("fenced",)
+    assert again.due(kinds, []) == ("fenced",)
+    assert again.due(("quorum",), []) == (), "the options have changed"
 
 
 def test_where_no_time_is_left_a_kind_stays_due(poller):
     connect(poller, Connected())
+    poller.due(("quorum",), ["quorum"])
     said = enriched(poller, "quorum", "fenced", seconds=0.01)
     assert said == dict.fromkeys(("quorum", "fenced"), "failed: put off: no time is left before the next poll")
-    assert poller.due({"quorum": 60_000}, 2_000) == ("quorum",)
+    assert poller.due(("quorum",), []) == ("quorum",)
     assert not poller._connection.closed
 
 
 def test_a_connection_that_is_lost_puts_the_rest_off(poller):
     connect(poller, connection := Connected(PollError("timeout", "one:9092: no answer in time")))
+    kinds = ("reassignments", "quorum")
+    assert poller.due(kinds, kinds) == kinds
     assert enriched(poller, "reassignments", "quorum") == {
         "reassignments": "failed: one:9092: no answer in time",
         "quorum": "failed: put off: the connection was lost",
     }
     assert connection.closed
-    assert poller.due({"reassignments": 60_000, "quorum": 60_000}, 2_000) == ("quorum",)
+    assert poller.due(kinds, []) == ("quorum",)
 
 
 def test_a_refusal_leaves_the_connection_to_the_next(poller):
@@ -529,6 +532,6 @@ def test_enrichments_take_no_longer_than_they_may(poller, monkeypatch):
     deadlines = []
     monkeypatch.setattr(questions, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace())
     begin = time.monotonic()
-    poller.enrich(Subject(("fenced",), [], []), 0, float("inf"))
+    poller.enrich(Subject(("fenced",), [], []), float("inf"))
     assert 1.9 < deadlines[0] - begin < 2.1
     assert not connection.closed

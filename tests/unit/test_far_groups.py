@@ -35,7 +35,7 @@ def poller_of(cluster: FarCluster) -> Poller:
         options.clusters[0],
         options.topic_filter,
         options.request_timeout_ms,
-        enrich_timeout_ms=options.enrich_timeout_ms,
+        enrich_timeout_ms=options.polling["default"].enrich_timeout_ms,
     )
 
 
@@ -45,7 +45,7 @@ def ask(poller: Poller, seconds: float | None = None) -> Enrichment:
     assert poll.metadata is not None, poll.error
     if seconds is not None:
         poller._enrich_timeout_s = 2 * seconds
-    return poller.enrich(subject(("groups",), poll.metadata), 0, float("inf"))
+    return poller.enrich(subject(("groups",), poll.metadata), float("inf"))
 
 
 def told(enrichment: Enrichment) -> dict[str, dict]:

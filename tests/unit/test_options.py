@@ -11,6 +11,7 @@ from metadata_source.credentials import credentials
 from metadata_source.errors import OptionsError
 from metadata_source.options import (
     OPTIONS,
+    Polling,
     TopicFilter,
     duration_ms,
     markdown_table,
@@ -48,7 +49,7 @@ def test_defaults():
         16777216,
         None,
     )
-    assert (options.entity, options.poll_interval_ms, options.polls_per_batch) == ("polls", 30_000, 1)
+    assert (options.entity, options.beat_ms, options.polls_per_batch) == ("polls", 30_000, 1)
     assert options.topic_filter.to_json() is None
 
 
@@ -65,7 +66,7 @@ def test_the_kind_of_each_cluster():
 def test_keys_are_case_insensitive_as_spark_lowers_them():
     given_keys = {"KAFKA.Bootstrap.Servers": "one:9092", "pollinterval": "5s", "POLLSPERBATCH": "12"}
     options = parse(given_keys, "stream")
-    assert (options.poll_interval_ms, options.polls_per_batch) == (5_000, 12)
+    assert (options.beat_ms, options.polls_per_batch) == (5_000, 12)
 
 
 @pytest.mark.parametrize(
@@ -93,12 +94,12 @@ def test_request_timeout_is_at_most_the_batch_unless_it_is_given(given_options, 
     ],
 )
 def test_enrichments_take_5_s_and_no_longer_than_a_poll_unless_it_is_given(given_options, timeout_ms):
-    assert parse(BOOTSTRAP | given_options, "stream").enrich_timeout_ms == timeout_ms
+    assert parse(BOOTSTRAP | given_options, "stream").polling["default"].enrich_timeout_ms == timeout_ms
 
 
 def test_a_batch_read_has_no_next_poll_to_leave_time_for():
     given_options = {"enrich": "groups", "enrichTimeout": "1m"}
-    assert parse(BOOTSTRAP | given_options, "batch").enrich_timeout_ms == 60_000
+    assert parse(BOOTSTRAP | given_options, "batch").polling["default"].enrich_timeout_ms == 60_000
 
 
 def test_clusters_differ_from_what_is_common():
@@ -114,6 +115,26 @@ def test_clusters_differ_from_what_is_common():
         "all",
     )
     assert (west.bootstrap_servers, west.metadata_version, west.client_id) == ((("::1", 3),), 9, "w")
+
+
+def test_a_cluster_has_an_interval_and_questions_of_its_own():
+    clusters = {
+        "usual": {},
+        "quick": {"pollInterval": "5s", "enrich": "groups=10s"},
+        "quiet": {"pollInterval": "10m", "enrich": "none", "enrichTimeout": "1s"},
+    }
+    common = {"clusters": json.dumps(clusters), "enrich": "configs", "pollsPerBatch": "6", "enrichTimeout": "2500ms"}
+    options = parse(BOOTSTRAP | common, "stream")
+    assert (options.beat_ms, options.request_timeout_ms) == (5_000, 10_000)
+    assert options.polling == {
+        "usual": Polling(30_000, {"configs": 300_000}, 2_500),
+        "quick": Polling(5_000, {"groups": 10_000}, 2_500),
+        "quiet": Polling(600_000, {}, 1_000),
+    }
+    longer = parse(
+        BOOTSTRAP | common | {"clusters": '{"a": {"pollInterval": "5s"}, "b": {"enrichTimeout": "15s"}}'}, "stream"
+    )
+    assert longer.polling["b"].enrich_timeout_ms == 15_000, "of a batch of 30 s it has the first poll"
 
 
 @pytest.mark.parametrize(
@@ -142,14 +163,39 @@ def test_clusters_differ_from_what_is_common():
         (None, BOOTSTRAP | {"enrichTimeout": "5s"}, "enrichTimeout: without enrich, nothing is asked beside metadata"),
         (None, BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "5"}, "enrichTimeout: '5' is not a duration such as"),
         (None, BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "0s"}, "enrichTimeout: '0s' is not between 1 ms and 24"),
-        (None, {"clusters": '{"a": {"enrichTimeout": "5s"}}'}, "enrichTimeout: one for the whole read"),
+        (None, {"clusters": '{"a": {"requestTimeout": "5s"}}'}, "requestTimeout: one for the whole read"),
         (
             "stream",
             BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "16s", "pollInterval": "30s"},
-            "enrichTimeout: 16000 ms are more than half of pollInterval (30000 ms): the rest is kept for the next poll",
+            "enrichTimeout: 16000 ms are more than half of 30000 ms, the time from a poll to the next one",
         ),
         ("batch", BOOTSTRAP | {"enrich": "elr", "entity": "topics"}, "enrich: contradicts entity topics"),
-        (None, {"clusters": '{"a": {"enrich": "elr"}}'}, "enrich: one for the whole read"),
+        (
+            "batch",
+            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "1s"}}'},
+            "clusters['a']: pollInterval: not in a batch",
+        ),
+        (None, BOOTSTRAP | {"clusters": '{"a": {"enrich": "elf"}}'}, "clusters['a']: enrich: 'elf' is none of configs"),
+        (
+            None,
+            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "5"}}'},
+            "clusters['a']: pollInterval: '5' is not a dura",
+        ),
+        (
+            None,
+            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "20s"}, "b": {}}'},
+            "['b']: pollInterval: 30000 ms are not a whole multiple of 20000 ms, the shortest pollInterval of all",
+        ),
+        (
+            None,
+            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "5s"}, "b": {}}', "pollsPerBatch": "13"},
+            "pollsPerBatch: 13 polls every 5000 ms take longer than 60 s: at most 12 fit into a batch",
+        ),
+        (
+            "stream",
+            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "5s"}, "b": {"enrich": "elr", "enrichTimeout": "3s"}}'},
+            "clusters['b']: enrichTimeout: 3000 ms are more than half of 5000 ms, the time from a poll to the next one",
+        ),
         (None, BOOTSTRAP | {"qqqqq": "1"}, "the options are kafka.bootstrap.servers, "),
         (None, BOOTSTRAP | {"topics": " "}, "topics: empty"),
         (None, BOOTSTRAP | {"topics": "a", "topicsPattern": "b"}, "topics: contradicts topicsPattern"),
@@ -291,13 +337,13 @@ def test_hosts_are_checked_unless_the_algorithm_is_none_or_empty(algorithm, chec
 
 
 def test_enrichments_have_beats():
-    assert parse(BOOTSTRAP).enrich == {}
-    assert parse(BOOTSTRAP | {"enrich": "configs=10m, ELR ,fenced = 2 s"}, "stream").enrich == {
+    assert parse(BOOTSTRAP).polling["default"].enrich == {}
+    assert parse(BOOTSTRAP | {"enrich": "configs=10m, ELR ,fenced = 2 s"}, "stream").polling["default"].enrich == {
         "configs": 600_000,
         "elr": 60_000,
         "fenced": 2_000,
     }
-    every = parse(BOOTSTRAP | {"enrich": "configs,reassignments,quorum,elr,fenced"}, "batch").enrich
+    every = parse(BOOTSTRAP | {"enrich": "configs,reassignments,quorum,elr,fenced"}, "batch").polling["default"].enrich
     assert every == {"configs": 300_000, "reassignments": 15_000, "quorum": 60_000, "elr": 60_000, "fenced": 60_000}
 
 

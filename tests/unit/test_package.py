@@ -58,8 +58,8 @@ def test_a_planned_batch_stays_as_it_was_planned():
     offset = stream.latestOffset(stream.initialOffset(), None)
     changed = KafkaMetadataSource({"kafka.bootstrap.servers": "two:9092", "pollInterval": "1s"})
     (task,) = changed.streamReader(changed.schema()).partitions(stream.initialOffset(), offset)
-    assert [cluster.alias for cluster in task.clusters] == ["a", "b"]
-    assert (task.polls, task.interval_ms, task.topic_filter.pattern) == (2, 30_000, "a.*")
+    assert [due.cluster.alias for due in task.due] == ["a", "b"]
+    assert (task.polls, task.beat_ms, task.topic_filter.pattern) == (2, 30_000, "a.*")
     following = changed.streamReader(changed.schema())
     following.prepareForTriggerAvailableNow()
     planned = following.latestOffset(offset, None)
@@ -73,8 +73,8 @@ def test_clusters_spread_evenly_over_tasks(count, sizes):
     clusters = ", ".join(f'"c{index}": {{}}' for index in range(count))
     source = KafkaMetadataSource({"kafka.bootstrap.servers": "one:9092", "clusters": f"{{{clusters}}}"})
     tasks = source.reader(source.schema()).partitions()
-    assert [len(task.clusters) for task in tasks] == sizes
-    assert len({cluster.alias for task in tasks for cluster in task.clusters}) == count
+    assert [len(task.due) for task in tasks] == sizes
+    assert len({due.cluster.alias for task in tasks for due in task.due}) == count
     assert len({task.stream for task in tasks}) == 1
 
 

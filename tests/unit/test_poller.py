@@ -19,6 +19,7 @@ from metadata_source.images import Image, with_topics
 from metadata_source.options import parse
 from metadata_source.poller import Poll, Poller
 from metadata_source.protocol.metadata import ClusterMetadata
+from metadata_source.schedule import Turn
 from metadata_source.witnesses import Known
 from tests.support.made_answers import PLACES, made
 
@@ -215,9 +216,14 @@ def brokers(monkeypatch, pauses) -> Brokers:
     return found
 
 
+def turn(number: int) -> Turn:
+    """The turns of a cluster that is polled with every poll."""
+    return Turn(number, 0, number, number - 1)
+
+
 def polls(each: Poller, count: int) -> list[tuple[int, list[tuple[int, bool]]]]:
     """Who answered, and which others did, with whether they were behind."""
-    answered = [each.poll(n) for n in range(count)]
+    answered = [each.poll(turn(n)) for n in range(count)]
     return [(poll.broker_id, [(told.broker_id, told.is_behind) for told in poll.witnesses]) for poll in answered]
 
 
@@ -471,7 +477,7 @@ def test_a_broker_that_hangs_is_left_out_for_longer_than_one_that_is_down():
 def test_the_only_bootstrap_server_is_cut_off(brokers):
     """A process that knows nothing yet."""
     brokers.set(FENCED, 0, 1)
-    poll = poller(f"{LEARNT[2][0]}:9092").poll(0)
+    poll = poller(f"{LEARNT[2][0]}:9092").poll(turn(0))
     assert poll.broker_id in {0, 1}
     assert poll.image == Image.of(FENCED)
     assert [(told.broker_id, told.is_behind) for told in poll.witnesses] == [(2, True)]
@@ -479,6 +485,6 @@ def test_the_only_bootstrap_server_is_cut_off(brokers):
 
 def test_who_polled_last_decides_whether_an_answer_is_known(brokers):
     """Spark may poll one batch in one process, and the next in another."""
-    of_cluster().poll(0)
-    assert of_cluster().poll(1).witnesses == ()
-    assert len(of_cluster().poll(3).witnesses) == 1, "another process polled in between"
+    of_cluster().poll(turn(0))
+    assert of_cluster().poll(turn(1)).witnesses == ()
+    assert len(of_cluster().poll(turn(3)).witnesses) == 1, "another process polled in between"

@@ -1,0 +1,1 @@
+"""Hundreds of clusters in one stream, some of them sick: ``python -m benchmarks.fleet``."""

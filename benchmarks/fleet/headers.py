@@ -1,0 +1,103 @@
+"""What the headers of polls in bronze say of a fleet: who was polled when, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from benchmarks.fleet.answers import Manner
+    from benchmarks.fleet.made_up import Member
+
+_COLUMNS = (
+    *("cluster", "stream", "n", "poll_id", "record", "scheduled_at", "sent_at", "interval_ms", "error_kind"),
+    *("witnesses", "enriched"),
+)
+
+
+def read_headers(table: Path) -> list[dict[str, Any]]:
+    """Return the headers that are committed to a table of bronze, in the order of polling."""
+    logs = sorted((table / "_delta_log").glob("[0-9]*.json"))
+    actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    files = [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
+    found = [pq.ParquetFile(file).read(list(_COLUMNS)) for file in files]
+    rows = pa.concat_tables(found).to_pylist() if found else []
+    return sorted((row for row in rows if row["record"] == "poll"), key=lambda row: (row["poll_id"], row["cluster"]))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What became of the clusters that behave in one manner. `late`: from due to sent, s, of polls that were sent."""
+
+    clusters: int
+    polls: int
+    errors: Counter[str]
+    late: tuple[float, ...]
+    steps: int
+    off_beat: int
+    """Of the steps from one poll of a cluster to its next one those that are not its interval."""
+    requests: int
+    """Answers and attempts at one: of the poll, and of brokers that were asked beside."""
+
+
+def seen(headers: Sequence[Mapping[str, Any]], members: Sequence[Member]) -> dict[Manner, Seen]:
+    """Return what became of the polls of these clusters, by how they behave."""
+    of_manner: dict[Manner, list[Member]] = defaultdict(list)
+    for member in members:
+        of_manner[member.manner].append(member)
+    of_cluster = defaultdict(list)
+    for header in headers:
+        of_cluster[header["cluster"]].append(header)
+    return {
+        manner: _seen([(each, of_cluster[each.alias]) for each in of_manner[manner]]) for manner in sorted(of_manner)
+    }
+
+
+def _seen(polled: Sequence[tuple[Member, Sequence[Mapping[str, Any]]]]) -> Seen:
+    headers = [header for _, own in polled for header in own]
+    steps = [
+        round(_seconds(one["scheduled_at"], other["scheduled_at"]) * 1000) == member.interval_ms
+        for member, own in polled
+        for one, other in pairwise(own)
+    ]
+    return Seen(
+        clusters=len(polled),
+        polls=len(headers),
+        errors=Counter(header["error_kind"] for header in headers if header["error_kind"] is not None),
+        late=tuple(_seconds(each["scheduled_at"], each["sent_at"]) for each in headers if each["sent_at"] is not None),
+        steps=len(steps),
+        off_beat=steps.count(False),
+        requests=len(headers) + sum(len(header["witnesses"] or ()) for header in headers),
+    )
+
+
+def _seconds(begin: datetime, end: datetime) -> float:
+    return (end - begin).total_seconds()
+
+
+def asked(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how often each cluster was asked something beside metadata; clusters that were not are left out."""
+    return dict(Counter(header["cluster"] for header in headers if header["enriched"]))
+
+
+def holes(headers: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the numbers that no poll has between the first and the last."""
+    numbers = {header["n"] for header in headers}
+    return sorted(set(range(min(numbers), max(numbers))) - numbers)
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return the value that so many of a hundred do not exceed."""
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

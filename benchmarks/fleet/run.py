@@ -1,0 +1,98 @@
+"""The product polls a fleet: its headers, and the memory of its processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+import psutil
+
+from benchmarks.fleet.headers import read_headers
+from benchmarks.rounds.product import await_that, configured, running, table_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from benchmarks.fleet.made_up import Member
+    from benchmarks.rounds.product import Process
+
+MASTER: Final = "local[8]"
+"""Five tasks poll 300 clusters."""
+HEAP: Final = "1g"
+FIRST_S: Final = 240.0
+_SAMPLE_S: Final = 1.0
+_ROLES: Final = (("java", "driver, Java"), ("streaming_source_runner", "driver, schedule"), ("daemon", "worker"))
+
+
+@dataclass
+class Memory:
+    """Resident memory, MB, of the processes of one role: of the largest, and of all together, each at its most."""
+
+    one: float = 0.0
+    all: float = 0.0
+    processes: int = 0
+
+
+@dataclass
+class Polled:
+    """What a run left."""
+
+    headers: list[dict[str, Any]] = field(default_factory=list)
+    memory: dict[str, Memory] = field(default_factory=lambda: defaultdict(Memory))
+
+
+def polled(folder: Path, members: Sequence[Member], seconds: float, *, job: str = "poll_metadata") -> Polled:
+    """Let a job poll these clusters for so long after its first batch, and return all polls that the lake has."""
+    clusters = {member.alias: member.options for member in members}
+    config = configured(folder, (), clusters=clusters)
+    table = table_folder(config, "bronze.metadata_polls")
+    before = len(read_headers(table))
+    found = Polled()
+    settings = ("--master", MASTER, "--driver-memory", HEAP)
+    with running(f"jobs/{job}.py", folder, settings=settings) as process, _Watch(process, found):
+        await_that("the first batch", process, folder, lambda: len(read_headers(table)) > before, FIRST_S)
+        time.sleep(seconds)
+    found.headers = read_headers(table)
+    return found
+
+
+class _Watch:
+    """Looks at the memory of a job's processes while it is open."""
+
+    def __init__(self, process: Process, found: Polled) -> None:
+        self._process, self._found = process, found
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="memory", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._stopped.wait(_SAMPLE_S):
+            sizes: dict[str, list[float]] = defaultdict(list)
+            for each in self._process.family:
+                try:
+                    sizes[_role(each.cmdline())].append(each.memory_info().rss / 1e6)
+                except psutil.NoSuchProcess:
+                    continue
+            for role, found in sizes.items():
+                memory = self._found.memory[role]
+                memory.one = max(memory.one, *found)
+                memory.all = max(memory.all, sum(found))
+                memory.processes = max(memory.processes, len(found))
+
+
+def _role(command: Sequence[str]) -> str:
+    line = " ".join(command)
+    is_java = bool(command) and command[0].endswith("java")
+    return next((role for sign, role in _ROLES if sign in line and (sign != "java" or is_java)), "driver, Python")

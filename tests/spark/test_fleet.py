@@ -1,0 +1,129 @@
+"""Many clusters in one stream, some of them sick: each is polled on its beat, whatever the others do."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.fleet.answers import ERRORS, answering
+from benchmarks.fleet.headers import holes, percentile, seen
+from benchmarks.fleet.made_up import Member, fleet, manners
+from benchmarks.fleet.report import show
+from benchmarks.fleet.run import MASTER, polled
+from benchmarks.rounds.product import run_once
+from metadata_source.datasource import CLUSTERS_PER_TASK
+from tests.support.streams import Stream
+
+BEAT_MS = 10_000
+CLUSTERS = CLUSTERS_PER_TASK + 6
+SICK = {"closed": 1, "silent": 1, "garbage": 1, "falling": 1}
+
+
+def options(members: list[Member]) -> dict[str, str]:
+    return {"clusters": json.dumps({member.alias: member.options for member in members})}
+
+
+def test_seventy_clusters_of_which_some_are_sick(spark, tmp_path):
+    """More than one task; after two batches on the beat others are in the configuration."""
+    stream = Stream(spark, tmp_path)
+    with answering(behaving := manners(CLUSTERS + 1, SICK)) as servers:
+        everyone = fleet(behaving, servers, beat_ms=BEAT_MS, usual_ms=2 * BEAT_MS)
+        gone, new = everyone[-2:]
+        stream.run_until(2, **options(everyone[:-1]))
+        stream.run_once(**options([*everyone[:-2], new]))
+    headers = [row.asDict(recursive=True) for row in stream.polls()]
+    assert len({header["stream"] for header in headers}) == 1
+    assert holes(headers) == []
+    again = min(header["n"] for header in headers if header["cluster"] == new.alias)
+    times = {header["n"]: header["scheduled_at"] for header in headers}
+    for member in everyone:
+        own = [header for header in headers if header["cluster"] == member.alias]
+        due = [*_due(times, 0, again, member), *_due(times, again, len(times), member)]
+        kept = [n for n in due if (member != gone or n < again) and (member != new or n >= again)]
+        assert [header["n"] for header in own] == kept, member
+        assert {header["interval_ms"] for header in own} == {member.interval_ms}
+    found = seen([header for header in headers if header["n"]], everyone)  # workers start with the first one
+    assert not found["good"].errors, "they are held up by nobody"
+    assert not found["falling"].errors, "history judges its answers"
+    for manner in ("closed", "silent", "garbage"):
+        assert set(found[manner].errors) <= ERRORS[manner]
+        assert found[manner].errors.total() == found[manner].polls
+    asked = {header["cluster"] for header in headers if header["enriched"]}
+    assert asked == {member.alias for member in everyone if member.is_asked and member.manner in {"good", "falling"}}
+    # With every second poll of a run. If no time was left, it stays due.
+    own = {alias: [header["enriched"] for header in headers if header["cluster"] == alias] for alias in asked}
+    quick = [own[member.alias] for member in everyone if member.alias in asked and member.interval_ms == BEAT_MS]
+    in_time = [outcomes for outcomes in quick if outcomes[0] == {"reassignments": "ok"}]
+    assert in_time
+    assert all(not second for _, second, *_ in in_time)
+
+
+def _due(times: dict[int, datetime], first: int, end: int, member: Member) -> list[int]:
+    """The first number at or after each of a cluster's times, which are counted from the first one."""
+    passed = {n: (times[n] - times[first]) // timedelta(milliseconds=member.interval_ms) for n in range(first, end)}
+    return [n for n in passed if n == first or passed[n] > passed[n - 1]]
+
+
+FLEET = 300
+CHANGED = 10
+SECONDS = 70.0
+SLACK_S = 2.5
+"""Sick clusters take processor time of the same machine."""
+WORKER_MB = 400.0
+"""Of a task that has one of the two clusters with 100,000 partitions: what is loaded takes 200 MB, an answer of 4.3 MB
+with its rows some ten times as much, and a few of them are on their way.
+"""
+
+
+@pytest.mark.soak
+def test_three_hundred_clusters_of_which_some_are_sick(tmp_path: Path) -> None:
+    """Beside a run in which nobody is sick. After a while some leave the configuration, and others come."""
+    with answering(manners(FLEET, {})) as servers:
+        nobody_sick = fleet(manners(FLEET, {}), servers)
+        well = polled(tmp_path / "well", nobody_sick, SECONDS)
+    with answering(behaving := manners(FLEET + CHANGED)) as servers:
+        everyone = fleet(behaving, servers)
+        first, then = everyone[:FLEET], everyone[: FLEET - CHANGED] + everyone[FLEET:]
+        before = polled(tmp_path / "sick", first, SECONDS)
+        after = polled(tmp_path / "sick", then, SECONDS)
+        seconds = run_once(tmp_path / "sick", settings=("--master", MASTER))
+    show("nobody is sick", nobody_sick, well)
+    show("some are sick", first, before)
+    show("some are sick, and others came", then, after)
+    print(f"a poll of {FLEET} clusters, and history of all: {seconds:.0f} s")
+
+    # One stream, whose ids sort as it was polled.
+    assert len({header["stream"] for header in after.headers}) == 1
+    assert holes(after.headers) == []
+    due = [header["scheduled_at"] for header in after.headers]
+    assert due == sorted(due)
+    began = before.headers[-1]["n"]
+    of_old, of_new = ({each.alias for each in group} for group in (first, everyone[FLEET:]))
+    assert {header["cluster"] for header in after.headers if header["n"] <= began} == of_old
+    assert {header["cluster"] for header in after.headers if header["n"] > began + 1} == {each.alias for each in then}
+    assert of_new.isdisjoint(header["cluster"] for header in before.headers)
+
+    # Each on its beat, and none held up by another. Workers start with the first poll of a run.
+    usual = seen(_since(well.headers, 1), nobody_sick)["good"]
+    for members, headers in ((first, _since(before.headers, 1)), (then, _since(after.headers, began + 3))):
+        found = seen(headers, members)
+        for manner in ("good", "slow", "huge", "falling"):
+            assert not found[manner].errors, manner
+        good = found["good"]
+        assert good.off_beat / good.steps <= usual.off_beat / usual.steps + 0.02
+        assert percentile(good.late, 50) <= percentile(usual.late, 50) + SLACK_S
+        assert percentile(good.late, 95) <= percentile(usual.late, 95) + SLACK_S
+        for manner, words in ERRORS.items():
+            assert set(found[manner].errors) <= words
+            if manner != "throttling":  # each worker has to be told by the broker
+                assert found[manner].errors.total() == found[manner].polls
+        assert found["throttling"].errors.total() > 0
+
+    for run in (well, before, after):
+        assert run.memory["worker"].one <= WORKER_MB
+
+
+def _since(headers: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
+    return [header for header in headers if header["n"] >= first]
