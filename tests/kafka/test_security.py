@@ -1,9 +1,12 @@
 """Who may connect: every security protocol and mechanism against one real broker, for polls and the group log alike."""
 
 import contextlib
+import json
 import logging
+import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +16,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+import yaml
+from confluent_kafka import Consumer, Producer
 
 from metadata_source import tokens
 from metadata_source.errors import GroupLogError, PollError
@@ -23,7 +27,18 @@ from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.transport import Connection
-from tests.support.secured import CLIENT_SECRET, KEY_PASSWORD, PASSWORD, SESSION_MS, USER, Secured, secured_broker
+from tests.support.marks import traces
+from tests.support.pipelines import ROOT, command_of, environment
+from tests.support.secured import (
+    CLIENT_SECRET,
+    KEY_PASSWORD,
+    PASSWORD,
+    SESSION_MS,
+    USER,
+    WRONG,
+    Secured,
+    secured_broker,
+)
 from tests.support.token_endpoint import Signer
 
 LOG = "group-log-raw"
@@ -33,7 +48,7 @@ SECRETS = {
     "ALICE_PASSWORD": PASSWORD,
     "CLIENT_SECRET": CLIENT_SECRET,
     "KEY_PASSWORD": KEY_PASSWORD,
-    "WRONG": "hunter2; not it",
+    "WRONG": WRONG,
 }
 
 Given = dict[str, str]
@@ -378,3 +393,96 @@ def test_a_hang_moves_on_to_the_next_address_of_the_name(secured, listener, answ
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         monkeypatch.setattr(socket, "create_connection", lambda address, _: by_number(ports[address[0]]))
         Connection(given, (host, port), time.monotonic() + 2).close()
+
+
+# --- no secret is anywhere ---
+
+HASH_KEY = "hashMk4Ns7Fd2-client-hash-key"
+CLIENT_ID = "clidMk6Yb4Gd3"
+HOSTILE = (
+    "env:ALICE_PASSWORD",  # a name is no reference
+    "${env:HASH_KEY} {batch} %(x)s $x_1$ =1+1 <script>alert(1)</script>\x1b[31m",
+)
+"""Groups."""
+
+
+@contextlib.contextmanager
+def members(servers: str) -> Iterator[None]:
+    """A group of each protocol, with a member that has something."""
+    with contextlib.ExitStack() as stack:
+        for group, protocol in zip(HOSTILE, ("classic", "consumer"), strict=True):
+            own = {"bootstrap.servers": servers, "group.id": group, "client.id": CLIENT_ID, "group.protocol": protocol}
+            consumer = stack.enter_context(closing(Consumer(own)))
+            consumer.subscribe([LOG])
+            end = time.monotonic() + 60
+            while not consumer.assignment():
+                assert time.monotonic() < end, f"{group} got nothing"
+                consumer.poll(0.2)
+        yield
+
+
+def clusters(secured: Secured, given: Path) -> dict[str, Given]:
+    """Aliases for the one cluster: the secrets of each kind as they should be, and wrong ones."""
+    (given / "secret").write_text(CLIENT_SECRET)
+    (given / "wrong").write_text(WRONG)
+    plain = jaas(password(secured, "PLAIN"), given / "jaas", "plain.PlainLoginModule", username=USER, password=PASSWORD)
+    wrong_plain = jaas(
+        password(secured, "PLAIN"), given / "wrong-jaas", "plain.PlainLoginModule", username=USER, password=WRONG
+    )
+    return {
+        "scram": password(secured, "SCRAM-SHA-512", "SASL_SSL"),
+        "bearer": bearer(secured, "SASL_SSL", sasl_oauthbearer_client_secret=f"file:{given}/secret"),
+        "jaas": plain,
+        "mutual": mutual(secured),
+        "wrong-password": password(secured, "SCRAM-SHA-512", "SASL_SSL", sasl_password="env:WRONG"),  # noqa: S106
+        "wrong-jaas": wrong_plain,
+        "wrong-secret": bearer(secured, sasl_oauthbearer_client_secret=f"file:{given}/wrong"),
+        "no-endpoint": bearer(secured, sasl_oauthbearer_token_endpoint_url="https://localhost:1/token"),  # noqa: S106
+        "wrong-key": mutual(secured, ssl_key_password="env:WRONG"),  # noqa: S106
+    }
+
+
+def test_no_secret_is_in_anything_that_is_kept_or_told(secured, tmp_path):
+    given, made = tmp_path / "given", tmp_path / "made"
+    for folder in (given, made, made / "events", made / "local"):
+        folder.mkdir()
+    reached = clusters(secured, given)
+    content = {
+        "lake": str(made / "lake"),
+        "clusters": reached,
+        "poll": {
+            "pollInterval": "10s",
+            "enrich": "configs, reassignments, elr, quorum, groups",
+            "clientHashKey": "env:HASH_KEY",
+        },
+        "groupLog": {"requestTimeout": "10s"},
+        "validation": {"docs": str(made / "docs")},
+    }
+    (made / "config.yaml").write_text(yaml.safe_dump(content))
+    reads = [(source, options) for source in ("kafka_metadata", "kafka_group_log") for options in reached.values()]
+    (made / "reads.json").write_text(json.dumps(reads))
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(made / "events"),
+        "spark.local.dir": str(made / "local"),
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.log.level": "INFO",
+        # As executors of a cluster are given secrets. Spark shows its settings.
+        "spark.executorEnv.HASH_KEY": HASH_KEY,
+        "spark.executorEnv.ALICE_PASSWORD": PASSWORD,
+    }
+    with members(secured.cluster.bootstrap_servers), (made / "out").open("w") as out, (made / "err").open("w") as err:
+        done = subprocess.run(
+            command_of("tests/support/every_job.py", str(made), settings=settings),
+            cwd=ROOT,
+            env=environment() | {"HASH_KEY": HASH_KEY, "TMPDIR": str(made / "local")},
+            stdout=out,
+            stderr=err,
+            check=False,
+        )
+    assert done.returncode == 0, (made / "err").read_text()[-3000:]
+    print((made / "statuses.json").read_text())
+    secrets = (PASSWORD, CLIENT_SECRET, KEY_PASSWORD, WRONG, HASH_KEY, CLIENT_ID)
+    found = traces(made, [re.split(r"\W", each)[0] for each in secrets])
+    assert found == []
