@@ -43,7 +43,7 @@ def read(spark: SparkSession, source: str, options: dict[str, str]) -> None:
     try:
         frame = spark.read.format(source).options(**options).load()
         frame.explain(extended=True)
-        frame.show(truncate=False)
+        print(f"{len(frame.collect())} rows")
     except Exception:  # noqa: BLE001 - whatever it is, it is printed
         traceback.print_exc()
 
