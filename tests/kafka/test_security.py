@@ -359,6 +359,23 @@ def test_no_secret_is_told(secured, caplog, capfd):
     assert not [secret for secret in (*SECRETS.values(), *secured.tokens.given) if secret in told]
 
 
+def read_unseen(given: Given) -> None:
+    """Read records without a look at the log before, so that librdkafka is refused and not our own transport."""
+    span, now = Span("c", None, None, 0, 0, 1), datetime.now(UTC)
+    list(read_spans(cluster_of(given), [span], read_at=now, timeout_ms=3_000, pseudonyms=None, topic=LOG))
+
+
+@pytest.mark.parametrize(
+    "case", ["wrong password, PLAIN", "wrong password, SCRAM", "wrong client secret", "wrong key password"]
+)
+def test_librdkafka_tells_no_secret(secured, case, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    given, _, _ = REFUSED[case]
+    refused(read_unseen, given(secured))
+    told = caplog.text + "".join(capfd.readouterr())
+    assert not [secret for secret in SECRETS.values() if secret in told]
+
+
 def by_number(port: int) -> socket.socket:
     """A connection to this machine, without a look-up."""
     made = socket.socket()
