@@ -26,7 +26,7 @@ CLUSTERS = {"prod": {"kafka.bootstrap.servers": "localhost:1"}}
 def written_by(who: str) -> list[str]:
     """The folders of the lake that somebody writes to, as the table says it."""
     (row,) = (line.strip("| ").split(" | ") for line in SECTION.splitlines() if who in line)
-    return re.findall(r"`LAKE/([\w/]+)`", row[2])
+    return [name.replace(".", "/") for name in re.findall(r"`([a-z]+\.[a-z]+)`", row[2])]
 
 
 def mount(*arguments: object) -> None:
@@ -48,7 +48,7 @@ def config_of(incident_lake: Lake, tmp_path: Path) -> Iterator[Readable]:
 
         def mounted(writable: list[str]) -> Path:
             for name in ("", *writable):
-                (kept / name).mkdir(exist_ok=True)
+                (kept / name).mkdir(parents=True, exist_ok=True)
                 mount("--bind", kept / name, seen / name)
                 stack.callback(subprocess.run, ["umount", str(seen / name)], check=True)
                 if not name:
