@@ -486,6 +486,7 @@ def kept(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": str(made / "events"),
+        "spark.eventLog.compress": "false",
         "spark.local.dir": str(made / "scratch"),
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
@@ -542,7 +543,7 @@ def test_everything_ran_that_might_have_told_a_secret(kept):
     clients = {(row["client_id"][:2], row["client_host"][:2]) for row in found}
     assert clients == {("h:", "h:")}
     (events,) = (kept / "events").iterdir()
-    assert "spark.executorEnv.HASH_KEY" in "".join(each.read_text() for each in _files(events))
+    assert b"spark.executorEnv.HASH_KEY" in b"".join(each.read_bytes() for each in _files(events))
     assert "spark.executorEnv.HASH_KEY" in (kept / "ui" / "environment.html").read_text()
 
 
