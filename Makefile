@@ -4,17 +4,30 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH :=
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command 'make lock'
 
-.PHONY: setup demo try test unit lint format bench soak truth compat clean
+.PHONY: setup lock demo try test unit lint format bench soak truth compat clean
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa
 
-# Python compiles what is imported, a small part of it, when it is.
-.venv/.ready: pyproject.toml constraints.txt tools/check_machine.py
+# Nothing is installed whose checksum is not in a file here. So nothing is built in an environment that pip fills itself. Python compiles what is
+# imported, a small part of it, when it is.
+.venv/.ready: pyproject.toml constraints.txt constraints-build.txt tools/check_machine.py
 	@$(PYTHON) tools/check_machine.py
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) install --require-hashes --only-binary :all: --requirement constraints-build.txt
+	$(PIP) install --require-hashes --no-build-isolation --no-compile --requirement constraints.txt
+	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@$(PIP) check
 	@touch $@
+
+# The versions of both files stay unless pyproject.toml asks for others, or UPGRADE names a package.
+lock: .venv/.ready
+	$(LOCK) --extra dev $(UPGRADE:%=--upgrade-package %) --output-file constraints.txt pyproject.toml
+	$(LOCK) --group build $(UPGRADE:%=--upgrade-package %) --output-file constraints-build.txt
+	$(MAKE) .venv/.ready
+	$(BIN)/python -m tools.licences
 
 .jars/delta: .venv/.ready tools/delta_jars.py
 	$(BIN)/python -m tools.delta_jars

@@ -1,12 +1,13 @@
-"""Jars from the package repository, fetched once with the Ivy that pyspark ships."""
+"""Jars from the package repository, fetched once with the Ivy that pyspark ships, if their bytes are known."""
 
 import fcntl
+import hashlib
 import importlib.util
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from local_cluster.errors import LocalClusterError
 from local_cluster.java import java_command
 
 JARS = Path(__file__).resolve().parents[2] / ".jars"
+
+CHECKSUMS = Path(__file__).with_name("sha256.txt")
+"""As `sha256sum` writes it: of every jar that may be fetched, by its name."""
 
 # Maven's packaging "bundle" (OSGi; snappy-java and others) is a plain jar too. Sources and javadoc have types of their
 # own.
@@ -25,18 +29,22 @@ _UNRESOLVED = re.compile(r"^\s*:: (?P<what>\S+#\S+;.+?)\s*(::)?$", re.MULTILINE)
 _NO_ACCESS = re.compile(r"Server access error at url \S+ \((?P<why>.+)\)")
 
 
-def fetch_jars(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool = True) -> list[Path]:
+def fetch_jars(
+    organisation: str, module: str, revision: str, folder: Path, *, transitive: bool = True, record: bool = False
+) -> list[Path]:
     """The jars of a module, and of all it depends on, in `folder`; fetched unless they are there.
 
     `folder` belongs to this module alone and is there whole or not at all; several processes may ask for it at once.
-    Raises LocalClusterError when there is no java, or the revision does not resolve completely.
+    `record`: write the checksums of jars that have none into the file, in place of refusing them.
+    Raises LocalClusterError when there is no java, the revision does not resolve completely, or a jar is not the one
+    whose checksum is in the file.
     """
     main_jar = folder / f"{module}-{revision}.jar"
     if not main_jar.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.with_name(f".{folder.name}.lock")):
             if not main_jar.exists():  # else another process has fetched it while we waited
-                _fetch(organisation, module, revision, folder, transitive=transitive)
+                _fetch(organisation, module, revision, folder, transitive=transitive, record=record)
     return sorted(folder.glob("*.jar"))
 
 
@@ -81,7 +89,30 @@ def failures(log: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _fetch(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool) -> None:
+def check(jars: Iterable[Path], asked: str, *, record: bool = False) -> None:
+    """Raise LocalClusterError for a jar that is not the one whose checksum is in the file, or that has none there.
+
+    `asked`: the arguments of `python -m local_cluster.ivy` that fetch them. `record` as with `fetch_jars`.
+    """
+    lines = CHECKSUMS.read_text("utf-8").splitlines()
+    known = {name: checksum for checksum, name in (line.split() for line in lines)}
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars}
+    for name in sorted(found.keys() & known.keys()):
+        if found[name] != known[name]:
+            raise LocalClusterError(f"{name}: its SHA-256 is {found[name]}, and {known[name]} in {CHECKSUMS}")
+    new = sorted(found.keys() - known.keys())
+    if new and not record:
+        more = f" and {len(new) - 1} more" if len(new) > 1 else ""
+        raise LocalClusterError(
+            f"{new[0]}{more}: not in {CHECKSUMS}. If these jars are to be trusted, write down what they are: "
+            f"`python -m local_cluster.ivy {asked} --record`"
+        )
+    if new:
+        by_name = sorted((known | found).items())
+        CHECKSUMS.write_text("".join(f"{checksum}  {name}\n" for name, checksum in by_name), "utf-8")
+
+
+def _fetch(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool, record: bool) -> None:
     unfinished = folder.with_name(f".{folder.name}.part")
     # What an interrupted fetch left.
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -105,6 +136,8 @@ def _fetch(organisation: str, module: str, revision: str, folder: Path, *, trans
                 f"cannot fetch {organisation}:{module}:{revision}: {'; '.join(reasons)}. "
                 "Check the version, and that the package repository can be reached."
             )
+        asked = [organisation, module, revision, str(folder), *([] if transitive else ["--no-transitive"])]
+        check(target.glob("*.jar"), " ".join(asked), record=record)
         # A folder of another revision.
         shutil.rmtree(folder, ignore_errors=True)
         target.rename(folder)

@@ -1,4 +1,4 @@
-"""`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive]`: fetch, and print the paths."""
+"""`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive] [--record]`: fetch, print them."""
 
 import argparse
 import sys
@@ -19,6 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("revision")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--no-transitive", dest="transitive", action="store_false", help="this one jar only")
+    parser.add_argument("--record", action="store_true", help="write down the checksums of jars that have none")
     try:
         jars = fetch_jars(**vars(parser.parse_args(argv)))
     except LocalClusterError as error:

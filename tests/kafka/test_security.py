@@ -1,9 +1,12 @@
 """Who may connect: every security protocol and mechanism against one real broker, for polls and the group log alike."""
 
 import contextlib
+import json
 import logging
+import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +16,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+import yaml
+from confluent_kafka import Consumer, Producer
 
 from metadata_source import tokens
 from metadata_source.errors import GroupLogError, PollError
@@ -23,7 +27,19 @@ from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.transport import Connection
-from tests.support.secured import CLIENT_SECRET, KEY_PASSWORD, PASSWORD, SESSION_MS, USER, Secured, secured_broker
+from tests.commands import run_in_new_shell
+from tests.support.marks import traces
+from tests.support.pipelines import ROOT, command_of, environment
+from tests.support.secured import (
+    CLIENT_SECRET,
+    KEY_PASSWORD,
+    PASSWORD,
+    SESSION_MS,
+    USER,
+    WRONG,
+    Secured,
+    secured_broker,
+)
 from tests.support.token_endpoint import Signer
 
 LOG = "group-log-raw"
@@ -33,7 +49,7 @@ SECRETS = {
     "ALICE_PASSWORD": PASSWORD,
     "CLIENT_SECRET": CLIENT_SECRET,
     "KEY_PASSWORD": KEY_PASSWORD,
-    "WRONG": "hunter2; not it",
+    "WRONG": WRONG,
 }
 
 Given = dict[str, str]
@@ -343,6 +359,23 @@ def test_no_secret_is_told(secured, caplog, capfd):
     assert not [secret for secret in (*SECRETS.values(), *secured.tokens.given) if secret in told]
 
 
+def read_unseen(given: Given) -> None:
+    """Read records without a look at the log before, so that librdkafka is refused and not our own transport."""
+    span, now = Span("c", None, None, 0, 0, 1), datetime.now(UTC)
+    list(read_spans(cluster_of(given), [span], read_at=now, timeout_ms=3_000, pseudonyms=None, topic=LOG))
+
+
+@pytest.mark.parametrize(
+    "case", ["wrong password, PLAIN", "wrong password, SCRAM", "wrong client secret", "wrong key password"]
+)
+def test_librdkafka_tells_no_secret(secured, case, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    given, _, _ = REFUSED[case]
+    refused(read_unseen, given(secured))
+    told = caplog.text + "".join(capfd.readouterr())
+    assert not [secret for secret in SECRETS.values() if secret in told]
+
+
 def by_number(port: int) -> socket.socket:
     """A connection to this machine, without a look-up."""
     made = socket.socket()
@@ -378,3 +411,160 @@ def test_a_hang_moves_on_to_the_next_address_of_the_name(secured, listener, answ
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         monkeypatch.setattr(socket, "create_connection", lambda address, _: by_number(ports[address[0]]))
         Connection(given, (host, port), time.monotonic() + 2).close()
+
+
+# --- no secret is anywhere ---
+
+HASH_KEY = "hashMk4Ns7Fd2-client-hash-key"
+CLIENT_ID = "clidMk6Yb4Gd3"
+REFERENCE = "refrMk2Aa3Bb4"
+"""The name of a variable that holds a secret: it may be seen, where the secret may not."""
+SEEN = "seenMk1Zz9Yy8"
+HOSTILE = (
+    f"env:ALICE_PASSWORD {SEEN}",  # a name is no reference
+    f"${{env:HASH_KEY}} {{batch}} %(x)s $x_1$ =1+1 <script>alert(1)</script>\x1b[31m {SEEN}",
+)
+"""Groups."""
+
+
+@contextlib.contextmanager
+def members(servers: str) -> Iterator[None]:
+    """A group of each protocol, with a member that has something."""
+    with contextlib.ExitStack() as stack:
+        for group, protocol in zip(HOSTILE, ("classic", "consumer"), strict=True):
+            own = {"bootstrap.servers": servers, "group.id": group, "client.id": CLIENT_ID, "group.protocol": protocol}
+            consumer = stack.enter_context(closing(Consumer(own)))
+            consumer.subscribe([LOG])
+            end = time.monotonic() + 60
+            while not consumer.assignment():
+                assert time.monotonic() < end, f"{group} got nothing"
+                consumer.poll(0.2)
+        yield
+
+
+def clusters(secured: Secured, given: Path) -> dict[str, Given]:
+    """Aliases for the one cluster: the secrets of each kind as they should be, and wrong ones. Files go to `given`."""
+    (given / "secret").write_text(CLIENT_SECRET)
+    (given / "wrong").write_text(WRONG)
+    plain, module = password(secured, "PLAIN"), "plain.PlainLoginModule"
+    return {
+        "scram": password(secured, "SCRAM-SHA-512", "SASL_SSL", sasl_password=f"env:{REFERENCE}"),
+        "bearer": bearer(secured, "SASL_SSL", sasl_oauthbearer_client_secret=f"file:{given}/secret"),
+        "jaas": jaas(plain, given / "jaas", module, username=USER, password=PASSWORD),
+        "mutual": mutual(secured),
+        "wrong-password": password(secured, "SCRAM-SHA-512", "SASL_SSL", sasl_password="env:WRONG"),  # noqa: S106
+        "wrong-jaas": jaas(plain, given / "wrong-jaas", module, username=USER, password=WRONG),
+        "wrong-secret": bearer(secured, sasl_oauthbearer_client_secret=f"file:{given}/wrong"),
+        "no-endpoint": bearer(secured, sasl_oauthbearer_token_endpoint_url="https://localhost:1/token"),  # noqa: S106
+        "wrong-key": mutual(secured, ssl_key_password="env:WRONG"),  # noqa: S106
+    }
+
+
+VARIABLES = SECRETS | {REFERENCE: PASSWORD, "HASH_KEY": HASH_KEY}
+
+
+@pytest.fixture(scope="module")
+def kept(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that comes of running everything: lake, checkpoints, data docs, Spark's event log and pages,
+    and what is printed and logged.
+    """
+    given, made = tmp_path_factory.mktemp("given"), tmp_path_factory.mktemp("made")
+    for folder in ("events", "scratch"):
+        (made / folder).mkdir()
+    reached = clusters(secured, given)
+    hidden = {"clientHashKey": "env:HASH_KEY"}
+    content = {
+        "lake": str(made / "lake"),
+        "clusters": reached,
+        "poll": {"pollInterval": "10s", "enrich": "configs, reassignments, elr, quorum, groups", **hidden},
+        "groupLog": {"requestTimeout": "10s"},
+        "validation": {"docs": str(made / "docs")},
+    }
+    (made / "config.yaml").write_text(yaml.safe_dump(content))
+    formats = ("kafka_metadata", "kafka_group_log")
+    (made / "reads.json").write_text(json.dumps([(each, it | hidden) for each in formats for it in reached.values()]))
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(made / "events"),
+        "spark.local.dir": str(made / "scratch"),
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.log.level": "INFO",
+        # As executors of a cluster are given secrets, beside a command line that shows them.
+        "spark.executorEnv.HASH_KEY": HASH_KEY,
+        "spark.executorEnv.ALICE_PASSWORD": PASSWORD,
+    }
+    own = {"TMPDIR": str(made / "scratch"), "SPARK_PUBLIC_DNS": "localhost"}
+    with members(secured.cluster.bootstrap_servers), (made / "out").open("w") as out, (made / "err").open("w") as err:
+        done = subprocess.run(
+            command_of("tests/support/every_job.py", str(made), settings=settings),
+            cwd=ROOT,
+            env=environment() | VARIABLES | own,
+            stdout=out,
+            stderr=err,
+            check=False,
+        )
+    assert done.returncode == 0, (made / "err").read_text()[-3000:]
+    return made
+
+
+def leaks(secured: Secured, folder: Path) -> list[str]:
+    """Where a secret is, or a token, or a client's name, which is to be hidden too."""
+    marks = [each[:13] for each in (PASSWORD, CLIENT_SECRET, KEY_PASSWORD, WRONG, HASH_KEY, CLIENT_ID)]
+    assert all("Mk" in mark for mark in marks)
+    assert secured.tokens.given
+    # Of a token its signature: nobody has any use for the rest.
+    signatures = [re.sub("[^A-Za-z0-9]", " ", token.split(".")[2]).split() for token in secured.tokens.given]
+    return traces(folder, [*marks, *(max(parts, key=len) for parts in signatures)])
+
+
+def parts_with(folder: Path, mark: str) -> set[str]:
+    """What of the folder has a mark."""
+    return {found.split(":")[0].split("/")[0] for found in traces(folder, [mark])}
+
+
+def test_no_secret_is_in_anything_that_is_kept_or_told(secured, kept):
+    assert leaks(secured, kept) == []
+
+
+def test_everything_ran_that_might_have_told_a_secret(kept):
+    """With as many clusters that cannot be reached, and names that mean something elsewhere."""
+    statuses = json.loads((kept / "statuses.json").read_text())
+    assert statuses == {"pipeline": 1, "validate": 2, "timeline": 0, "polls": 0, "members": 0}
+    assert parts_with(kept, REFERENCE) >= {"config.yaml", "lake"}
+    assert parts_with(kept, SEEN) >= {"lake", "out"}
+    out, err = (kept / "out").read_text(), (kept / "err").read_text()
+    # A log that cannot be reached is an error when its read is planned.
+    assert out.count("== Physical Plan ==") >= len(json.loads((kept / "reads.json").read_text())) / 2
+    for kind in ("authentication", "unreachable", "options"):
+        assert f"[KAFKA_METADATA_POLL] {kind}: " in err
+    found = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    clients = {(row["client_id"][:2], row["client_host"][:2]) for row in found if "client_host" in row}
+    assert clients == {("h:", "h:")}
+    (events,) = (kept / "events").iterdir()
+    assert "spark.executorEnv.HASH_KEY" in "".join(each.read_text() for each in _files(events))
+    assert "spark.executorEnv.HASH_KEY" in (kept / "ui" / "environment.html").read_text()
+
+
+def test_hostile_names_stay_names(kept):
+    assert "\x1b" not in (kept / "out").read_text()
+    pages = [*(kept / "docs").rglob("*.html"), *(kept / "ui").glob("*.html")]
+    assert len(pages) > 6
+    assert [page for page in pages if "<script>alert(1)" in page.read_text()] == []
+
+
+@pytest.mark.soak
+def test_no_secret_is_in_a_notebooks_page(secured, kept):
+    folder = kept / "pages"
+    printed = run_in_new_shell(
+        f"python -m notebooks incident rebalance_history --config {kept}/config.yaml --to {folder} 2>&1", **VARIABLES
+    )
+    (folder / "printed").write_text(printed)
+    assert leaks(secured, kept) == []
+    assert SEEN in (folder / "rebalance_history.html").read_text()
+    assert not [page for page in folder.glob("*.html") if "<script>alert(1)" in page.read_text()]
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of an event log, which is one or a folder of them."""
+    return [path] if path.is_file() else [each for each in sorted(path.rglob("*")) if each.is_file()]

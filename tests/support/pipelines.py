@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,10 +34,17 @@ def config_file(folder: Path, cluster: LocalCluster, *, poll: dict[str, object],
 
 def command(job: str, config: Path, *flags: str) -> list[str]:
     """As the README says, with a heap that suits the test machine."""
+    return command_of(f"jobs/{job}.py", "--config", str(config), *flags)
+
+
+def command_of(script: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[str]:
+    """The same for any script. `settings`: more of Spark's."""
     submit = Path(sys.executable).with_name("spark-submit")
-    settings = ["--properties-file", "conf/spark-defaults.conf", "--master", "local[3]", "--driver-memory", "1g"]
-    settings += ["--driver-java-options", SMALL_JVM]
-    return [str(submit), *settings, f"jobs/{job}.py", "--config", str(config), *flags]
+    given = ["--properties-file", "conf/spark-defaults.conf", "--master", "local[3]", "--driver-memory", "1g"]
+    given += ["--driver-java-options", SMALL_JVM]
+    for name, value in (settings or {}).items():
+        given += ["--conf", f"{name}={value}"]
+    return [str(submit), *given, script, *arguments]
 
 
 def environment() -> dict[str, str]:

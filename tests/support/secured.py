@@ -13,9 +13,12 @@ from local_cluster.listeners import LISTENER_HOST, Listener, scram_over_tls, ser
 from tests.support.token_endpoint import AUDIENCE, Signer, TokenEndpoint, token_endpoint
 
 USER = "alice"
-PASSWORD = 'pass word; "quoted" \\back'  # noqa: S105
-CLIENT_SECRET = "client; secret & 100%"  # noqa: S105
-KEY_PASSWORD = "key password"  # noqa: S105
+# Each has a mark, letters and digits that are the same however the rest is escaped (tests/support/marks.py).
+PASSWORD = 'passMk7Qz2Wn4 word; "quoted" \\back'  # noqa: S105
+CLIENT_SECRET = "clntMk8Rt5Xc1; secret & 100%"  # noqa: S105
+KEY_PASSWORD = "keypMk3Lp9Vb6 password"  # noqa: S105
+WRONG = "wrngMk5Hj2Tr8; not it"
+"""In the place of any of them."""
 SESSION_MS = 2_000
 """How long a session of SCRAM-SHA-256 lasts (KIP-368). One of OAUTHBEARER lasts as long as its token."""
 

@@ -28,6 +28,7 @@ def test_the_documents_are_there() -> None:
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "README.md",
+        "THIRD-PARTY.md",
     ]
 
 

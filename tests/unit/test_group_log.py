@@ -278,3 +278,31 @@ def test_rows_of_spans_have_the_columns_and_readers_pickle():
         assert vars(copied) == vars(reader)
     error = GroupLogError("timeout", "nothing came")
     assert vars(pickle.loads(pickle.dumps(error))) == vars(error)  # noqa: S301
+
+
+def test_a_reader_goes_to_its_workers_without_secrets_and_connections(monkeypatch):
+    """Spark pickles it with what it has looked at."""
+    monkeypatch.setenv("GROUP_LOG_PASSWORD", "passMk7Qz2Wn4")
+    monkeypatch.setenv("HASH_KEY", "hashMk4Ns7Fd2")
+    source = KafkaGroupLogSource(
+        {
+            "kafka.bootstrap.servers": "127.0.0.1:1",
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": "alice",
+            "kafka.sasl.password": "env:GROUP_LOG_PASSWORD",
+            "clientHashKey": "env:HASH_KEY",
+            "requestTimeout": "1s",
+        }
+    )
+    reader = source.streamReader(source.schema())
+    reader.prepareForTriggerAvailableNow()
+    try:
+        assert reader.latestOffset({}, None) == {}
+        assert reader._looks is not None
+        pickled = pickle.dumps(reader)
+    finally:
+        reader.stop()
+    assert b"env:GROUP_LOG_PASSWORD" in pickled
+    assert not [mark for mark in (b"passMk7Qz2Wn4", b"hashMk4Ns7Fd2") if mark in pickled]
+    assert pickle.loads(pickled)._looks is None  # noqa: S301 - our own bytes

@@ -1,7 +1,9 @@
 """The silver fold against plain rules, over random histories, however they are cut into rounds."""
 
+import hashlib
 import random
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -112,6 +114,47 @@ def test_long_histories_cut_anywhere_make_the_rows_of_the_plain_rules(*, narrowe
     lake = folded(answers, cuts, narrowed=narrowed, repeats=chance.randint(0, 2))
     check_rows(lake, answers)
     check_state(lake, answers)
+
+
+def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, Any]]:
+    """The rows as a program with another algorithm would have written those of polls from one on. For the first state
+    of each topic that algorithm has the digest that the one before had for the last: versions have nothing in common.
+    """
+    last = {row["topic"]: row["digest"] for row in bronze if row["record"] == "topic" and row["poll_id"] < since}
+    places: dict[bytes, bytes] = {}
+
+    def anew(old: bytes | None, topic: str | None = None) -> bytes | None:
+        if old is None:
+            return None
+        mistaken = last.pop(topic, None)
+        return places.setdefault(old, mistaken or hashlib.blake2b(old, digest_size=16).digest())
+
+    def row_of(row: dict[str, Any]) -> dict[str, Any]:
+        if row["poll_id"] < since:
+            return row
+        own = {"digest": anew(row["digest"], row["topic"]), "digest_version": row["digest_version"] and 2}
+        of_kinds = row["enrichment_digests"]
+        return row | own | {"enrichment_digests": of_kinds and {kind: anew(each) for kind, each in of_kinds.items()}}
+
+    return [row_of(row) for row in bronze]
+
+
+@pytest.mark.parametrize("narrowed", [False, True], ids=["whole", "narrowed"])
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=examples(10), phases=[Phase.generate])
+def test_digests_of_another_version_change_nothing_and_hide_nothing(*, narrowed: bool, seed: int) -> None:
+    """A program whose digests are others takes over at a batch."""
+    chance = random.Random(seed)
+    answers = RandomCluster(ALIAS, seed).answers(chance.randint(10, 30))
+    begins = [b.poll_id for a, b in pairwise(answers) if (a.stream, a.batch) != (b.stream, b.batch)]
+    since = chance.choice(begins or [answers[0].poll_id])
+    ids = [a.poll_id for a in answers]
+    cuts = sorted({0, ids.index(since), len(ids), *chance.sample(range(len(ids)), 2)})
+    bronze = digested_anew(bronze_rows(ALIAS, answers), since)
+    lake = Lake(ALIAS, narrowed)
+    for begin, end in pairwise(cuts):
+        lake.take(bronze, ids[begin:end], claimed(answers[:end]))
+    check_rows(lake, answers)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != KAFKA])

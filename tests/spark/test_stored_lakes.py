@@ -1,0 +1,59 @@
+"""A lake that an older commit made, in the middle of an incident, is taken on by this one; one of another version is
+refused.
+"""
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import query
+from jobs.common.commit import append_rows
+from schemas import bronze, gold, internal, silver
+from schemas.lake import Lake
+from schemas.table import LAKE_VERSION
+from tests.lakes import make_history, rows_of
+from tests.spark.incident import answers
+from tests.spark.store_lake import FOLDER, POLLS, stored
+from tests.support.bronze_rows import bronze_rows
+
+COMPARED = (
+    *(silver.BROKER_SNAPSHOTS, silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS),
+    *(silver.TOPIC_CONFIGS, silver.POLL_GAPS, gold.STALE_BROKERS, *gold.ISR_TABLES, *gold.LEADER_TABLES),
+)
+OLDER = sorted(path.name for path in FOLDER.glob("lake-*.tar.xz") if path != stored(LAKE_VERSION))
+
+
+def unpacked(file: Path, folder: Path) -> Lake:
+    with tarfile.open(file) as archive:
+        archive.extractall(folder, filter="data")
+    return Lake(root=str(folder / "lake"))
+
+
+def test_the_history_of_a_stored_lake_is_taken_on(spark: SparkSession, incident_lake: Lake, tmp_path: Path) -> None:
+    file = stored(LAKE_VERSION)
+    assert file.exists(), "run `python -m tests.spark.store_lake`, once for this LAKE_VERSION"
+    lake = unpacked(file, tmp_path)
+    before = {table: rows_of(lake, table) for table in COMPARED}
+    rows = bronze_rows("prod", answers())
+    append_rows(spark, lake, bronze.METADATA_POLLS, [row for row in rows if row["n"] >= POLLS])
+    make_history(spark, lake)
+    for table in COMPARED:
+        assert rows_of(lake, table) == rows_of(incident_lake, table), table.full_name
+    assert before[gold.BROKER_INCIDENTS] != rows_of(lake, gold.BROKER_INCIDENTS)
+    rounds = lake.read(spark, internal.ROUNDS).where("step = 'planned'").count()
+    assert rounds > 1, "history was made afresh, not taken on"
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_a_stored_lake_of_another_version_is_refused(
+    spark: SparkSession, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = unpacked(FOLDER / name, tmp_path)
+    config = tmp_path / "config.yaml"
+    config.write_text(f"lake: {lake.root}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
+    assert query.main(["timeline", "--config", str(config)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(rf"has version \d+, (older|newer) than this program's {LAKE_VERSION}: ", line)

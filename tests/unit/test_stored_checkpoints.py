@@ -1,0 +1,50 @@
+"""Offsets as older commits wrote them to checkpoints: a batch that was planned then is run now, and the
+next one follows it. A lake of then is taken on by tests/spark/test_stored_lakes.py.
+"""
+
+import json
+
+from metadata_source.datasource import KafkaMetadataSource
+from metadata_source.group_log.datasource import KafkaGroupLogSource
+from metadata_source.group_log.places import Span
+
+POLLS = """
+{
+  "version": 1, "stream": "20261124T131500Z-0a1b2c3d", "first": 40, "next": 50,
+  "scheduled_ms": 1795526100000, "due_ms": 1795526120000,
+  "options": {
+    "clusters": "{\\"orders\\": {\\"kafka.bootstrap.servers\\": \\"old:9092\\"}}", "enrich": "configs=5m,groups",
+    "pollInterval": "2s", "pollsPerBatch": "10", "requestTimeout": "3s", "clientHashKey": "env:KEY",
+    "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "alice",
+    "kafka.sasl.password": "env:OLD", "newestStream": "20261124T131500Z-0a1b2c3d"
+  }
+}
+"""
+
+LOG = """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": %d},
+"epochs": {"0": [[0, 3], [2, 7]], "1": [[1, %d]]}}}"""
+LOG_WITHOUT_EPOCHS = """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": 0}}}"""
+
+NOW = {"clusters": '{"orders": {"kafka.bootstrap.servers": "new:9092"}}'}
+
+
+def test_a_batch_of_polls_that_an_older_commit_planned() -> None:
+    source, planned = KafkaMetadataSource(NOW | {"pollInterval": "5s"}), json.loads(POLLS)
+    stream = source.streamReader(source.schema())
+    (task,) = stream.partitions(stream.initialOffset(), planned)
+    assert (task.stream, task.first, task.polls, task.interval_ms) == (planned["stream"], 40, 10, 2_000)
+    assert (task.scheduled_ms, dict(task.enrich)) == (1_795_526_100_000, {"configs": 300_000, "groups": 30_000})
+    assert [cluster.bootstrap_servers for cluster in task.clusters] == [(("new", 9092),)]
+    stream.prepareForTriggerAvailableNow()
+    following = stream.latestOffset(planned, None)
+    assert (following["stream"], following["first"], following["next"]) == (planned["stream"], 50, 51)
+
+
+def test_a_batch_of_the_log_that_an_older_commit_planned() -> None:
+    source = KafkaGroupLogSource(NOW)
+    stream = source.streamReader(source.schema())
+    end = json.loads(LOG % (5, 5))
+    for start in (json.loads(LOG % (2, 2)), json.loads(LOG_WITHOUT_EPOCHS)):
+        (task,) = stream.partitions(start, end)
+        begin = start["orders"]["next"]["1"]
+        assert task.spans == {"orders": [Span("orders", "c-1", "t-1", 1, begin, 5)]}

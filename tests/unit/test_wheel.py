@@ -1,0 +1,75 @@
+"""What is installed on a cluster: the wheel has all that runs, and nothing else, and its jobs are commands."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from jobs.common import validity
+from schemas.lake import VIEWS
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("metadata_source", "schemas", "jobs")
+JOBS = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if '__name__ == "__main__"' in file.read_text())
+SHOW = """
+import contextlib, io, json, runpy, sys
+site, *jobs = sys.argv[1:]
+sys.path.insert(0, site)
+from jobs.common import validity
+from jobs.query import names
+from schemas.lake import VIEWS
+shown = {"from": validity.__file__, "queries": names(), "views": len(VIEWS), "subjects": [*validity.SUBJECTS]}
+shown["jobs"] = {}
+for job in jobs:
+    sys.argv = [job, "--help"]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            runpy.run_path(f"{site}/jobs/{job}.py", run_name="__main__")
+        except SystemExit as end:
+            shown["jobs"][job] = [end.code, out.getvalue()]
+print(json.dumps(shown))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+def test_the_wheel_has_the_packages_whole_and_no_more(wheel: Path) -> None:
+    own = {
+        str(file.relative_to(ROOT))
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == own | {"pyspark_kafka_metadata.py", "pyspark_kafka_group_log.py"}
+
+
+def test_its_jobs_are_commands_with_all_that_they_read(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    command = [sys.executable, "-I", "-W", "ignore", "-c", SHOW, str(site), *JOBS]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["from"] == str(site / "jobs" / "common" / "validity.py")
+    assert shown["queries"] == sorted(file.stem for file in (ROOT / "schemas" / "queries").glob("*.sql"))
+    assert (shown["views"], shown["subjects"]) == (len(VIEWS), list(validity.SUBJECTS))
+    assert sorted(shown["jobs"]) == JOBS
+    assert len(JOBS) > 8
+    for job, (status, said) in shown["jobs"].items():
+        assert status == 0, job
+        assert said.startswith(f"usage: {job}"), said
+        assert "--config FILE" in said

@@ -1,0 +1,93 @@
+"""Write THIRD-PARTY.md: the licence of each package that comes with this one, as the package itself says.
+
+python -m tools.licences
+"""
+
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools.delta_jars import JARS, LICENCE
+
+PACKAGE = "kafka-metadata-history"
+EXTRAS = ("msk", "notebooks", "validation")
+FILE = Path(__file__).resolve().parent.parent / "THIRD-PARTY.md"
+HEAD = """\
+# Licences of what runs
+
+`make lock` writes this list from what the packages say of themselves, on Linux with Python 3.11. The versions are
+those of [constraints.txt](constraints.txt). Each package brings the text of its licence. PySpark brings Spark's jars,
+with their licences in its folder `licenses`. Packages that only the tests, the benchmarks and the local cluster need
+are left out.
+"""
+
+
+class LicenceError(RuntimeError):
+    """Raised for a package that does not say what its licence is. One line."""
+
+
+def main() -> None:
+    """Write the file. Raises LicenceError."""
+    FILE.write_text(listed(), "utf-8")
+
+
+def listed() -> str:
+    """Return the file as it has to be, from what is installed. Raises LicenceError."""
+    base = needed(frozenset())
+    extras = {extra: needed(frozenset({extra})) - base for extra in EXTRAS}
+    lines = [
+        HEAD,
+        *_table("Python package", ((name, *_of(name, extras)) for name in sorted(base.union(*extras.values())))),
+    ]
+    jars = ((f"{organisation}:{module}", revision, LICENCE, "") for organisation, module, revision in JARS)
+    return "\n".join([*lines, "", *_table("jar", jars), ""])
+
+
+def needed(extras: frozenset[str]) -> set[str]:
+    """Return the names of all packages that are installed with this one and these of its extras."""
+    found: set[tuple[str, frozenset[str]]] = set()
+    left = [(PACKAGE, extras)]
+    while left:
+        name, asked = left.pop()
+        for text in distribution(name).requires or ():
+            wanted = Requirement(text)
+            each = (canonicalize_name(wanted.name), frozenset(wanted.extras))
+            if each not in found and any(
+                not wanted.marker or wanted.marker.evaluate({"extra": it}) for it in asked | {""}
+            ):
+                found.add(each)
+                left.append(each)
+    return {name for name, _ in found}
+
+
+def licence(package: Distribution) -> str:
+    """Return a package's licence: its expression (PEP 639), or its classifiers, or the first line that it says.
+
+    Raises LicenceError.
+    """
+    said = package.metadata
+    classifiers = [each.split(" :: ")[-1] for each in said.get_all("Classifier", []) if each.startswith("License :: ")]
+    found = said["License-Expression"] or " / ".join(classifiers) or (said["License"] or "").strip().split("\n")[0]
+    if not found or found == "UNKNOWN":
+        raise LicenceError(f"{said['Name']} {said['Version']} does not say what its licence is")
+    return found
+
+
+def _of(name: str, extras: dict[str, set[str]]) -> tuple[str, str, str]:
+    package = distribution(name)
+    by = [extra for extra, names in extras.items() if name in names]
+    return package.version, licence(package), ", ".join(f"`{extra}`" for extra in by)
+
+
+def _table(what: str, rows: Iterator[tuple[str, ...]]) -> list[str]:
+    return [
+        "| " + " | ".join(row) + " |"
+        for row in ((what, "version", "licence", "only with the extra"), ("---",) * 4, *rows)
+    ]
+
+
+if __name__ == "__main__":
+    main()
