@@ -4,8 +4,10 @@ checkout.
 """
 
 import json
+import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,7 +20,7 @@ from jobs.poll_metadata import QUERY
 from local_cluster import LocalCluster
 from schemas import bronze
 from tests.support.pipelines import config_file, stopped, wait_for
-from tests.support.standalone import ROOT, Packed, connect_server, packed, running, standalone, submit
+from tests.support.standalone import ROOT, Packed, connect_server, packed, running, standalone
 from tests.support.stored import rows_of
 
 pytestmark = pytest.mark.soak
@@ -82,7 +84,8 @@ for row in spark.range(8, numPartitions=8).mapInArrow(seen, "row string").collec
 def test_workers_have_the_packed_environment_alone(given: Packed, master: str, tmp_path: Path) -> None:
     script = tmp_path / "seen.py"
     script.write_text(SEEN)
-    rows = [json.loads(line) for line in run(given, [*submit(given, master), str(script)]).splitlines()]
+    command = ["environment/bin/spark-submit", "--master", master, "--properties-file", given.settings.name]
+    rows = [json.loads(line) for line in run(given, [*command, str(script)]).splitlines()]
     assert len(rows) == 8
     # Each executor has its own folder, in that of its worker.
     assert {Path(row["cwd"]).parents[1].name for row in rows} == {"worker-0", "worker-1"}
@@ -96,7 +99,7 @@ def test_workers_have_the_packed_environment_alone(given: Packed, master: str, t
 
 def test_every_job_on_a_standalone_cluster(given: Packed, master: str, cluster: LocalCluster, config: Path) -> None:
     def submitted(job: str, *arguments: str) -> list[str]:
-        return [*submit(given, master), given.job(job), *arguments]
+        return given.submit(master, job, *arguments)
 
     every_job(given, submitted, cluster, config)
 
@@ -113,6 +116,17 @@ def test_every_job_over_spark_connect(
 
     with connect_server(given, master, tmp_path / "server.log") as remote:
         every_job(given, connected, cluster, config, SPARK_REMOTE=remote)
+        # Killed, it leaves a query behind; the next run takes over.
+        killed_at = batches(config)
+        with running(
+            connected("pipeline", "--config", str(config)), given, tmp_path / "killed.log", SPARK_REMOTE=remote
+        ) as job:
+            wait_for(lambda: batches(config) > killed_at + 1, 300, "polls")
+            job.kill()
+        run(given, connected("pipeline", "--once", "--config", str(config)), SPARK_REMOTE=remote)
+        ended_at = batches(config)
+        time.sleep(10)
+        assert batches(config) == ended_at
 
 
 def every_job(given: Packed, of_job: Submit, cluster: LocalCluster, config: Path, **variables: str) -> None:
@@ -152,19 +166,21 @@ def every_job(given: Packed, of_job: Submit, cluster: LocalCluster, config: Path
     assert answer(changes) == before
     assert "3" in job("query", "timeline", "--since", "1 hour", "--broker", "3", "--cluster", "local")
 
-    # On and on, until SIGTERM; the next run has no other one in its way.
-    def batches() -> int:
-        done = Path(load(str(config)).checkpoint(QUERY), "commits").glob("[0-9]*")
-        return max((int(file.name) + 1 for file in done), default=0)
-
-    until = batches() + 3
+    # On and on, until SIGTERM: nothing polls on.
+    until = batches(config) + 3
     log = config.with_name("pipeline.log")
     with running(of_job("pipeline", "--config", str(config)), given, log, **variables) as pipeline:
-        wait_for(lambda: batches() >= until or pipeline.poll() is not None, 300, "polls")
+        wait_for(lambda: batches(config) >= until or pipeline.poll() is not None, 300, "polls")
         assert pipeline.poll() is None, log.read_text()[-3000:]
-        pipeline.send_signal(signal.SIGTERM)
+        os.killpg(pipeline.pid, signal.SIGTERM)
         pipeline.wait(90)
-    ended_at = batches()
-    job("pipeline", "--once")
-    assert batches() <= ended_at + 2
-    assert job("query", "health")
+    ended_at = batches(config)
+    time.sleep(10)
+    assert batches(config) == ended_at
+    assert "local" in job("query", "health")
+
+
+def batches(config: Path) -> int:
+    """How many batches of polls are committed."""
+    done = Path(load(str(config)).checkpoint(QUERY), "commits").glob("[0-9]*")
+    return max((int(file.name) + 1 for file in done), default=0)

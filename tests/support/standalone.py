@@ -1,12 +1,13 @@
 """A Spark cluster of processes on this machine, and what users give it: the wheel in a packed environment."""
 
 import os
+import re
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tarfile
 import time
 import venv
 from collections.abc import Iterator, Sequence
@@ -41,9 +42,19 @@ class Packed:
         (found,) = self.environment.glob("lib/python3.*/site-packages")
         return found
 
-    def job(self, name: str) -> str:
-        """The file that spark-submit takes."""
-        return str((self.packages / "jobs" / f"{name}.py").relative_to(self.folder))
+    def command(self, told: str, master: str) -> list[str]:
+        """A command of the README, on this cluster with these settings, as the shell runs it."""
+        for of_readme, here in (("spark://HOST:7077", master), ("conf/spark-cluster.conf", self.settings.name)):
+            assert of_readme in told
+            told = told.replace(of_readme, here)
+        return ["bash", "-c", told]
+
+    def submit(self, master: str, job: str, *arguments: str) -> list[str]:
+        """The README's command that runs the pipeline, of another job."""
+        command, arguments_told = "environment/bin/spark-submit --master", "jobs/pipeline.py --config clusters.yaml"
+        of_readme = told(command)
+        assert arguments_told in of_readme
+        return self.command(of_readme.replace(arguments_told, f"jobs/{job}.py {shlex.join(arguments)}"), master)
 
     def variables(self) -> dict[str, str]:
         """Of the processes: nothing that leads to the checkout."""
@@ -51,6 +62,13 @@ class Packed:
         plain = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         return plain | {"PATH": path, "SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(self.packages / "pyspark")}
+
+
+def told(begin: str) -> str:
+    """The one command of the README's section that begins so."""
+    section = (ROOT / "README.md").read_text().split("\n## On a Spark cluster\n")[1].split("\n## ")[0]
+    (command,) = re.findall(rf"^\$ ({re.escape(begin)}.*)$", section, re.MULTILINE)
+    return str(command)
 
 
 def packed(folder: Path) -> Packed:
@@ -67,11 +85,7 @@ def packed(folder: Path) -> Packed:
     (packages,) = environment.glob("lib/python3.*/site-packages")
     for name in required(of_wheel(packages), {"validation", "connect"}) - {NAME}:
         _copy(name, environment)
-    # Workers have a Spark.
-    command = ["tar", "--exclude=*/pyspark/jars", "-czf", "environment.tar.gz", "-C", "environment", "."]
-    subprocess.run(command, cwd=folder, check=True)
-    with tarfile.open(folder / "environment.tar.gz") as archive:
-        assert "./bin/python" in archive.getnames()
+    subprocess.run(["bash", "-c", told("tar ")], cwd=folder, check=True)
     settings = settings_of("spark-cluster.conf")
     # As the file says to do where nothing may be fetched.
     del settings["spark.jars.packages"]
@@ -184,21 +198,11 @@ def connect_server(packed: Packed, master: str, log: Path) -> Iterator[str]:
     """A server of Spark Connect on a cluster, with all of its slots; yields its address, as SPARK_REMOTE has it."""
     with ReservedPorts(1) as ports:
         (port,) = ports.numbers
-    binding = [
-        "--conf",
-        f"spark.connect.grpc.binding.port={port}",
-        "--conf",
-        f"spark.connect.grpc.binding.address={HOST}",
-    ]
-    command = [*submit(packed, master), *binding, "--class", SERVER, "spark-internal"]
-    with running(command, packed, log, PYSPARK_PYTHON="environment/bin/python"):
+    more = f"--conf spark.connect.grpc.binding.address={HOST} --conf spark.connect.grpc.binding.port={port} --class"
+    command = told("PYSPARK_PYTHON=").replace("--class", more)
+    with running(packed.command(command, master), packed, log):
         wait_for_port(port, log)
         yield f"sc://{HOST}:{port}"
-
-
-def submit(packed: Packed, master: str) -> list[str]:
-    """The beginning of a command line, run in the packed folder."""
-    return ["environment/bin/spark-submit", "--master", master, "--properties-file", packed.settings.name]
 
 
 def wait_for_port(port: int, log: Path, seconds: float = 180) -> None:
