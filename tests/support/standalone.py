@@ -51,7 +51,7 @@ class Packed:
 
     def submit(self, master: str, job: str, *arguments: str) -> list[str]:
         """The README's command that runs the pipeline, of another job."""
-        command, arguments_told = "environment/bin/spark-submit --master", "jobs/pipeline.py --config clusters.yaml"
+        command, arguments_told = "spark-submit --master", "jobs/pipeline.py --config clusters.yaml"
         of_readme = told(command)
         assert arguments_told in of_readme
         return self.command(of_readme.replace(arguments_told, f"jobs/{job}.py {shlex.join(arguments)}"), master)
@@ -61,7 +61,7 @@ class Packed:
         own = ("PYTHON", "PYSPARK_", "SPARK_", "JDK_JAVA_", "VIRTUAL_ENV")
         plain = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        return plain | {"PATH": path, "SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(self.packages / "pyspark")}
+        return plain | {"PATH": path, "SPARK_LOCAL_IP": HOST}
 
 
 def told(begin: str) -> str:
