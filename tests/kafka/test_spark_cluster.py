@@ -55,7 +55,7 @@ def run(given: Packed, command: list[str], *, status: int = 0, **variables: str)
     """What a command prints, with the environment of a shell that knows nothing of the checkout."""
     environment = given.variables() | variables
     done = subprocess.run(
-        command, cwd=given.folder, env=environment, capture_output=True, text=True, timeout=600, check=False
+        command, cwd=given.folder, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == status, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
     return done.stdout
