@@ -158,7 +158,7 @@ class History(Maker):
         cluster = step.takes["again"]
         for history in sorted(step.histories):
             for table in HISTORIES[history]:
-                delete_rows(self._spark, self._lake, table, F.col("cluster") == cluster)
+                delete_rows(self._spark, self._lake, table, f"cluster = '{cluster}'")
         keys = [(history, cluster) for history in step.histories]
         gone = {key: {"history": key[0], "cluster": cluster, "round": step.round} for key in keys}
         self._rounds.done(step, (self._states | gone).values())

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs import poll_metadata, read_group_log
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
+from jobs.common.driver import take_pool
 from jobs.common.rounds import OvertakenError
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
@@ -54,7 +55,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
         _run_once(spark, config)
         return
     stop = Event()
-    with_pool(spark, "polls")
+    take_pool(spark, "polls")
     queries = {poll_metadata.QUERY: poll_metadata.start(spark, config, once=False)}
     reading = read_group_log.Reading(spark, config) if config.group_log is not None else None
     if reading is not None:
@@ -109,7 +110,7 @@ class Lasting:
 
     def run(self, spark: SparkSession, stop: Event) -> None:
         """Do it until `stop`: whenever it is woken, or after a minute; then wake what takes its results."""
-        with_pool(spark, self.name)
+        take_pool(spark, self.name)
         work: Callable[[], None] | None = None
         while True:
             self.wake.clear()
@@ -133,13 +134,6 @@ class Lasting:
                 if self._then is not None:
                     self._then.set()
                 self.wake.wait(PAUSE_S)
-
-
-def with_pool(spark: SparkSession, pool: str) -> None:
-    """Let jobs of this thread share the slots with those of others, rather than wait behind them."""
-    # A session of Spark Connect has no context: there the server decides.
-    if hasattr(spark, "_jsc"):
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 def _keep_up_when_due(spark: SparkSession, config: Config) -> None:

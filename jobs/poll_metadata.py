@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.common.cli import run_job
 from jobs.common.config import Config
-from jobs.common.session import SessionError
+from jobs.common.session import SessionError, setting
 from jobs.common.streams import append_stream
 from metadata_source.datasource import CLUSTERS_PER_TASK
 from schemas import bronze
@@ -59,7 +59,7 @@ def newest_stream(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> s
 
 def check_slots(spark: SparkSession, clusters: int) -> None:
     """Refuse `local[n]` with too few slots: polling holds tasks, and one slot must stay free for the rest."""
-    local = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", spark.conf.get("spark.master", "") or "")
+    local = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", setting(spark, "spark.master") or "")
     if not local:
         return
     slots = (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)

@@ -23,6 +23,7 @@ from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import duration, load
 from jobs.common.expiry import kept_since
 from jobs.common.rounds import states_of
+from jobs.common.markers import with_values
 from jobs.common.session import spark_session
 from metadata_source.text import printable, text_table
 from schemas import table
@@ -100,7 +101,7 @@ def answer(spark: SparkSession, lake: Lake, sql: str, parameters: dict[str, obje
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
     check_is_query(spark, sql, parameters)
-    return spark.sql(sql, parameters)
+    return spark.sql(with_values(sql, parameters))
 
 
 def dropped(spark: SparkSession, lake: Lake, since: datetime) -> list[str]:
@@ -119,7 +120,8 @@ def dropped(spark: SparkSession, lake: Lake, since: datetime) -> list[str]:
 def check_is_query(spark: SparkSession, sql: str, parameters: dict[str, object]) -> None:
     """Refuse what is no query. Between brackets Spark's grammar has queries alone: asked of it, no JVM is needed."""
     try:
-        spark.sql(f"SELECT * FROM (\n{sql.strip().removesuffix(';')}\n)", parameters).schema  # noqa: B018 - analyzed
+        asked = with_values(sql.strip().removesuffix(";"), parameters)
+        spark.sql(f"SELECT * FROM (\n{asked}\n)").schema  # noqa: B018 - analyzed
     except ParseException as error:
         raise QueryError(
             f"neither a name nor a query (SELECT), which is all that is asked here: {one_line(error)}"

@@ -15,7 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
-from jobs.common.streams import append_stream, forget_planned
+from jobs.common.driver import forget_planned
+from jobs.common.streams import append_stream
 from metadata_source.options import parse
 from schemas import bronze
 

@@ -17,6 +17,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from jobs.common.config import load
+from jobs.common.markers import with_values
 from jobs.common.session import spark_session
 from jobs.query import moment, text_of
 from notebooks import colours
@@ -165,7 +166,7 @@ def _session() -> SparkSession:
 
 
 def _frame(spark: SparkSession, query: str, parameters: Mapping[str, object]) -> pd.DataFrame:
-    rows = spark.sql(text_of(query), dict(parameters)).limit(MOST_ROWS + 1).toPandas()
+    rows = spark.sql(with_values(text_of(query), parameters)).limit(MOST_ROWS + 1).toPandas()
     if len(rows) > MOST_ROWS:
         print(f"More than {MOST_ROWS} rows: the rest is left out. Take a shorter window, or one topic or broker.")
     return rows.head(MOST_ROWS)

@@ -13,7 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def default_settings() -> dict[str, str]:
     """The settings of conf/spark-defaults.conf, by name. Paths in them are relative to the repository."""
-    lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
+    return settings_of("spark-defaults.conf")
+
+
+def settings_of(file: str) -> dict[str, str]:
+    """The settings of a file in conf/, by name."""
+    lines = (ROOT / "conf" / file).read_text().splitlines()
     return dict(line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#"))
 
 

@@ -5,15 +5,18 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.common.config import Config, load
+from jobs.common.driver import JAVA_ERRORS, end_with_process, java_text
 from jobs.common.session import spark_session
 from metadata_source.text import printable
 
 log = logging.getLogger("kafka_metadata_history")
+
+_REPORTED: tuple[type[Exception], ...] = (ValueError, RuntimeError, PySparkException, *JAVA_ERRORS)
+"""Errors whose message says what is wrong."""
 
 Job = Callable[[SparkSession, Config, bool], None]
 """Runs a job with a session and a checked configuration; the last argument says whether for one round only."""
@@ -40,6 +43,7 @@ def run_job(
     def run() -> None:
         config = load(arguments.config)
         spark = spark_session(name)
+        end_with_process(spark)
         if again is not None and arguments.again is not None:
             again(spark, config, arguments.again)
         else:
@@ -63,7 +67,7 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
         return action() or 0
     except KeyboardInterrupt:
         return 130
-    except (ValueError, RuntimeError, PySparkException, Py4JJavaError) as error:
+    except _REPORTED as error:
         print(f"{name}: {one_line(error)}", file=sys.stderr)
         log.debug("traceback", exc_info=True)
         return 1
@@ -71,9 +75,7 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
 
 def one_line(error: BaseException) -> str:
     """The message of an error, printable, without the stack traces that Spark wraps around it."""
-    # Errors that PySpark has no exception for arrive as Java's.
-    text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
     line = printable((ours or lines or [type(error).__name__])[0])

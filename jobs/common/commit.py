@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from delta import DeltaTable
 from delta import exceptions as delta
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.stage import ddl
@@ -136,11 +135,9 @@ def replace_rows(
     _retried(_save, frame(spark, table, rows), lake, table, where, _of_round(table, number, where))
 
 
-def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: Column) -> None:
+def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: str) -> None:
     """Delete the rows that fulfil `where`; done twice, it changes nothing."""
-    rows = DeltaTable.forName if lake.root is None else DeltaTable.forPath
-    of = lake.identifier(table) if lake.root is None else lake.path(table)
-    _retried(rows(spark, of).delete, where)
+    _retried(spark.sql, f"DELETE FROM {lake.identifier(table)} WHERE {where}")
 
 
 def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:

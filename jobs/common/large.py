@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from jobs.common.live import PARTS, in_parts, part_of
 from jobs.common.stage import (
     arrow_schema,
+    as_frame,
     column_of,
     ddl,
     packed,
@@ -94,7 +95,7 @@ def narrowed(
     large = {each.cluster: each for each in clusters if each.is_large}
     is_large = F.col("cluster").isin(list(large))
     looks = _looks(said.where(is_large), live.where(is_large), large, states)
-    topics = F.broadcast(said.sparkSession.createDataFrame(_topics_of(looks)))
+    topics = F.broadcast(as_frame(said.sparkSession, _topics_of(looks)))
     firsts = {alias: look for alias, look in looks.items() if look.take.first_poll}
     first = [_first(said, look) for look in firsts.values()]
     signs = {alias: _first_signs(said, look) for alias, look in firsts.items()}

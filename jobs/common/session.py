@@ -1,11 +1,15 @@
 """The Spark session of a job, with Delta, in UTC."""
 
+import logging
 import os
 import sys
-from weakref import WeakKeyDictionary
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+
+from jobs.common import driver
+
+log = logging.getLogger("kafka_metadata_history")
 
 
 class SessionError(RuntimeError):
@@ -16,6 +20,7 @@ def spark_session(name: str) -> SparkSession:
     """The active session, or a new one with the settings that the jobs need. Raises SessionError without Delta."""
     # Workers run the driver's interpreter: the first python3 on the PATH need not have the package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault(driver.RELEASED_ON_EXIT, "true")
     spark = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC").getOrCreate()
     found = "nothing"
     try:
@@ -27,6 +32,9 @@ def spark_session(name: str) -> SparkSession:
             "this Spark session has no Delta: start it with --properties-file conf/spark-defaults.conf, or see there "
             "what to set"
         )
+    if not driver.has_jvm(spark):
+        log.info(driver.LOST)
+    driver.know_conflicts(spark)
     return spark
 
 
@@ -35,21 +43,23 @@ COMPILED_FROM = 20_000
 takes a third longer.
 """
 _COMPILER = "spark.sql.codegen.factoryMode"
-_COMPILING: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+_COMPILING = {_COMPILER: "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
 
 
 def session_for(spark: SparkSession, rows: int) -> SparkSession:
-    """The session in which to work on so many rows: `spark`, or one beside it that compiles (conf/spark-defaults.conf
-    says not to). That one is kept as long as `spark` is.
+    """The session in which to work on so many rows: `spark`, or one beside it that compiles, where the settings say not
+    to (conf/spark-defaults.conf).
     """
-    if rows < COMPILED_FROM or spark.conf.get(_COMPILER) != "NO_CODEGEN":
+    if rows < COMPILED_FROM or setting(spark, _COMPILER) != "NO_CODEGEN":
         return spark
-    if spark not in _COMPILING:
-        beside = spark.newSession()
-        for name, value in spark.conf.getAll.items():
-            if beside.conf.isModifiable(name):
-                beside.conf.set(name, value)
-        beside.conf.set(_COMPILER, "FALLBACK")
-        beside.conf.set("spark.sql.codegen.wholeStage", "true")
-        _COMPILING[spark] = beside
-    return _COMPILING[spark]
+    return driver.session_beside(spark, _COMPILING)
+
+
+def setting(spark: SparkSession, name: str) -> str | None:
+    """A setting of Spark; None where it is not set, or where the session does not tell: serverless runtimes keep most
+    of theirs to themselves.
+    """
+    try:
+        return spark.conf.get(name, None)
+    except PySparkException:
+        return None

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from jobs.common.session import session_for
@@ -84,12 +84,18 @@ def unpacked(rows: DataFrame, table: Table, *key: str) -> DataFrame:
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows that are here, in one task; many reach the task by a shuffle.
-
-    PySpark loses what follows an empty chunk (tried with 4.2.0).
-    """
-    frame = session_for(spark, len(rows)).createDataFrame(rows.combine_chunks())
+    """Rows that are here, in one task; many reach the task by a shuffle."""
+    frame = as_frame(session_for(spark, len(rows)), rows)
     return frame.coalesce(1) if rows.nbytes <= SENT_BYTES else frame.repartition(1)
+
+
+def as_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows that are here. PySpark loses what follows an empty chunk (tried with 4.2.0), and over Spark Connect it asks
+    for a schema where there are no rows.
+    """
+    if not len(rows):
+        return spark.createDataFrame([], from_arrow_schema(rows.schema))
+    return spark.createDataFrame(rows.combine_chunks())
 
 
 def as_stored(rows: DataFrame, table: Table) -> pa.Table:

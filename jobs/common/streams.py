@@ -1,7 +1,6 @@
 """The streams that fill bronze: what a data source reads is appended to a table, in the order in which it was read."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -38,28 +37,3 @@ def append_stream(
     writer = read.writeStream.format("delta").queryName(query).option("checkpointLocation", config.checkpoint(query))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)
     return writer.start(lake.path(table)) if lake.root is not None else writer.toTable(lake.identifier(table))
-
-
-def forget_planned(spark: SparkSession, checkpoint: str) -> bool:
-    """Let the next query of a checkpoint plan the batch again that the one before planned last and did not commit;
-    return whether it will.
-
-    Only after that batch has failed while its source was read: then the sink has nothing of it. Spark keeps the plan
-    of batch n in `offsets/n`, and writes `commits/n` when it is done. A session of Spark Connect cannot reach these
-    files.
-    """
-    if not hasattr(spark, "_jvm"):
-        return False
-    # By Spark's own way to files: a checkpoint is where that reaches it.
-    path = cast("Any", spark)._jvm.org.apache.hadoop.fs.Path  # noqa: SLF001
-    files = path(checkpoint).getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-
-    def batches(folder: str) -> set[int]:
-        place = path(f"{checkpoint}/{folder}")
-        names = [each.getPath().getName() for each in files.listStatus(place)] if files.exists(place) else []
-        return {int(name) for name in names if name.isdigit()}
-
-    for batch in batches("offsets"):
-        if batch > max(batches("commits"), default=-1):
-            files.delete(path(f"{checkpoint}/offsets/{batch}"), False)
-    return True

@@ -23,6 +23,8 @@ class Settings(dict[str, str]):
 
 
 class Session:
+    _jvm = object()
+
     def __init__(self, **settings: str) -> None:
         self.conf = Settings({name.replace("_", "."): value for name, value in settings.items()})
 

@@ -1,0 +1,214 @@
+"""A Spark cluster of processes on this machine, and what users give it: the wheel in a packed environment."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from local_cluster.ports import HOST, ReservedPorts
+from truth.session import settings_of
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "kafka-metadata-history"
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+# Java that shares two cores with others.
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A folder as the README has one made: the environment unpacked, packed beside it, and Spark's settings."""
+
+    folder: Path
+    environment: Path
+    settings: Path
+
+    @property
+    def packages(self) -> Path:
+        (found,) = self.environment.glob("lib/python3.*/site-packages")
+        return found
+
+    def command(self, told: str, master: str) -> list[str]:
+        """A command of the README, on this cluster with these settings, as the shell runs it."""
+        for of_readme, here in (("spark://HOST:7077", master), ("conf/spark-cluster.conf", self.settings.name)):
+            assert of_readme in told
+            told = told.replace(of_readme, here)
+        return ["bash", "-c", told]
+
+    def submit(self, master: str, job: str, *arguments: str) -> list[str]:
+        """The README's command that runs the pipeline, of another job."""
+        command, arguments_told = "spark-submit --master", "jobs/pipeline.py --config clusters.yaml"
+        of_readme = told(command)
+        assert arguments_told in of_readme
+        return self.command(of_readme.replace(arguments_told, f"jobs/{job}.py {shlex.join(arguments)}"), master)
+
+    def variables(self) -> dict[str, str]:
+        """Of the processes: nothing that leads to the checkout."""
+        own = ("PYTHON", "PYSPARK_", "SPARK_", "JDK_JAVA_", "VIRTUAL_ENV")
+        plain = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        return plain | {"PATH": path, "SPARK_LOCAL_IP": HOST}
+
+
+def told(begin: str) -> str:
+    """The one command of the README's section that begins so."""
+    section = (ROOT / "README.md").read_text().split("\n## On a Spark cluster\n")[1].split("\n## ")[0]
+    (command,) = re.findall(rf"^\$ ({re.escape(begin)}.*)$", section, re.MULTILINE)
+    return str(command)
+
+
+def packed(folder: Path) -> Packed:
+    """Build the wheel, install it in an environment, and pack that. Nothing is fetched: what the wheel requires is
+    taken from the environment of the tests, file by file.
+    """
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", str(folder), str(ROOT)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    environment = folder / "environment"
+    venv.create(environment, symlinks=True)
+    install = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--quiet"]
+    subprocess.run([*install, "--no-index", "--no-deps", str(wheel)], check=True)
+    (packages,) = environment.glob("lib/python3.*/site-packages")
+    for name in required(of_wheel(packages), {"validation", "connect"}) - {NAME}:
+        _copy(name, environment)
+    subprocess.run(["bash", "-c", told("tar ")], cwd=folder, check=True)
+    settings = settings_of("spark-cluster.conf")
+    # As the file says to do where nothing may be fetched.
+    del settings["spark.jars.packages"]
+    settings["spark.jars"] = ",".join(map(str, sorted((ROOT / ".jars" / "delta").resolve().glob("*.jar"))))
+    for of in ("driver", "executor"):
+        settings[f"spark.{of}.extraJavaOptions"] += f" {_SMALL_JVM}"
+    # Two executors, one to a worker, and both are there before anything runs.
+    settings |= {
+        "spark.driver.memory": "1g",
+        "spark.executor.memory": "640m",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.cores.max": "4",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+    }
+    file = folder / "spark-cluster.conf"
+    file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    return Packed(folder, environment, file)
+
+
+def of_wheel(packages: Path) -> Distribution:
+    """What was installed of the wheel: its requirements are those of this checkout."""
+    (found,) = distributions(path=[str(packages)], name=NAME)
+    return found
+
+
+def required(by: Distribution, extras: set[str]) -> set[str]:
+    """The names of the distributions that one needs, itself among them, as they are installed here."""
+    found: set[tuple[str, str]] = set()
+
+    def add(of: Distribution, extras: set[str]) -> None:
+        name = of.metadata["Name"]
+        for extra in extras | {""}:
+            if (name, extra) in found:
+                continue
+            found.add((name, extra))
+            for line in of.requires or ():
+                each = Requirement(line)
+                if each.marker is None or each.marker.evaluate({"extra": extra}):
+                    # Some need what is part of Python by now.
+                    with suppress(PackageNotFoundError):
+                        add(distribution(each.name), each.extras)
+
+    add(by, extras)
+    return {name for name, _ in found}
+
+
+def _copy(name: str, environment: Path) -> None:
+    """Put the files of a distribution where they belong in another environment, without a second copy on the disk."""
+    (packages,) = environment.glob("lib/python3.*/site-packages")
+    for file in distribution(name).files or ():
+        source, place = Path(str(file.locate())), Path(os.path.normpath(packages / file))
+        if source.is_file() and source.suffix != ".pyc" and not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(source, place)
+            except OSError:
+                shutil.copy2(source, place)
+
+
+@contextmanager
+def running(command: Sequence[str], packed: Packed, log: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process beside the test, ended with all that it started."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=packed.folder,
+            env=packed.variables() | variables,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        for by, seconds in ((signal.SIGTERM, 30), (signal.SIGKILL, 30)):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, by)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+                break
+
+
+@contextmanager
+def standalone(packed: Packed, folder: Path) -> Iterator[str]:
+    """A master and two workers, each a process of its own, with working folders of their own; yields its URL."""
+    with ReservedPorts(1) as ports:
+        (port,) = ports.numbers
+    master = f"spark://{HOST}:{port}"
+    spark_class = [str(packed.packages / "pyspark" / "bin" / "spark-class")]
+    variables = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _SMALL_JVM}
+    of_master = ["org.apache.spark.deploy.master.Master", "--host", HOST, "--port", str(port), "--webui-port", "0"]
+    with running(spark_class + of_master, packed, folder / "master.log", **variables):
+        wait_for_port(port, folder / "master.log")
+        of_workers = []
+        for number in range(2):
+            own = folder / f"worker-{number}"
+            own.mkdir()
+            room = ["--cores", "2", "--memory", "1g", "--work-dir", str(own), "--webui-port", "0", "--host", HOST]
+            of_workers.append(["org.apache.spark.deploy.worker.Worker", *room, master])
+        with (
+            running(spark_class + of_workers[0], packed, folder / "worker-0.log", **variables),
+            running(spark_class + of_workers[1], packed, folder / "worker-1.log", **variables),
+        ):
+            yield master
+
+
+@contextmanager
+def connect_server(packed: Packed, master: str, log: Path) -> Iterator[str]:
+    """A server of Spark Connect on a cluster, with all of its slots; yields its address, as SPARK_REMOTE has it."""
+    with ReservedPorts(1) as ports:
+        (port,) = ports.numbers
+    more = f"--conf spark.connect.grpc.binding.address={HOST} --conf spark.connect.grpc.binding.port={port} --class"
+    command = told("PYSPARK_PYTHON=").replace("--class", more)
+    with running(packed.command(command, master), packed, log):
+        wait_for_port(port, log)
+        yield f"sc://{HOST}:{port}"
+
+
+def wait_for_port(port: int, log: Path, seconds: float = 180) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        with suppress(OSError), socket.create_connection((HOST, port), 1):
+            return
+        assert time.monotonic() < end, log.read_text()[-3000:]
+        time.sleep(0.5)
