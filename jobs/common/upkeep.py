@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.commit import replace_rows
+from jobs.common.group_log import NOT_TAKEN
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
 from schemas.internal import STATE, STATE_NOW
@@ -114,16 +115,12 @@ _NEEDED = {
           -- Polls of an older stream that come after those of the newest are never taken.
           AND NOT coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false)
     """,
-    bronze.GROUP_LOG: """
-        SELECT min(day) FROM {rows} LEFT JOIN (
+    bronze.GROUP_LOG: f"""
+        SELECT min(day) FROM {{rows}} LEFT JOIN (
           SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
-          FROM {states} WHERE history = 'rebalance_history'
+          FROM {{states}} WHERE history = 'rebalance_history'
         ) USING (cluster)
-        WHERE places[string(log_partition)][1] IS NULL
-          OR coalesce(next_offset, offset + 1) > places[string(log_partition)][1]
-          -- Before a log was truncated it had offsets that it may not reach again for long.
-          AND (places[string(log_partition)][0] <= 0
-            OR read_at >= timestamp_micros(places[string(log_partition)][0]))
+        WHERE {NOT_TAKEN}
     """,
 }
 """Table of bronze -> the day of the oldest of its rows that some history still needs, by what that remembers."""
