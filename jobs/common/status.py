@@ -297,8 +297,7 @@ def _of_now(each: Cluster, at: datetime, limits: Limits) -> Iterator[tuple[str, 
 def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str, str]]:
     polls, failed = each.polls, sum(each.polls.failed.values())
     if failed * 100 > limits.failed_percent * polls.polls:
-        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(polls.failed.items()))
-        yield "failedPercent", f"{failed} of {polls.polls} polls within {window} failed: {kinds}"
+        yield "failedPercent", f"{failed} of {polls.polls} polls within {window} failed: {kinds(polls)}"
     if polls.late * 100 > limits.late_percent * polls.polls:
         yield (
             "latePercent",
@@ -327,6 +326,11 @@ def waits(each: Cluster) -> dict[str, datetime | None]:
     """History -> since when something waits for it, None where nothing does."""
     found = {"silver": each.polls.waits_since, "gold": each.gold_waits_since}
     return found if each.log is None else found | {"group log": each.log.waits_since}
+
+
+def kinds(polls: Polls) -> str:
+    """How many polls failed of each kind."""
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(polls.failed.items()))
 
 
 def why(polls: Polls) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, Crossed, Facts, Size, span, waits, why
+from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, Crossed, Facts, Size, kinds, span, waits, why
 from metadata_source.text import printable, text_table
 
 PREFIX = "kafka_metadata_history"
@@ -29,7 +29,7 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         "",
         *text_table(
             ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps", "silver behind",
-             "gold behind", "log behind", "failing because"),
+             "gold behind", "log behind", "failed because"),
             [_line(each, facts.at, is_hurt=each.cluster in hurt) for each in facts.clusters],
         ),
         "",
@@ -62,7 +62,7 @@ def _line(each: Cluster, at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
         polls.late,
         each.gaps,
         *(span(_behind(waiting[name], at)) if name in waiting else None for name in ("silver", "gold", "group log")),
-        why(polls) if polls.failing else None,
+        why(polls) if polls.failing else kinds(polls),
     )
 
 
@@ -132,8 +132,11 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
         waiting = [(each, waits(each)) for each in facts.clusters]
         return [({"cluster": each.cluster}, _behind(of[history], facts.at)) for each, of in waiting if history in of]
 
-    kinds = [(each, kind, count) for each in facts.clusters for kind, count in sorted(each.polls.failed.items())]
-    failed = [({"cluster": each.cluster, "kind": kind}, count) for each, kind, count in kinds]
+    failed = [
+        ({"cluster": each.cluster, "kind": kind}, count)
+        for each in facts.clusters
+        for kind, count in sorted(each.polls.failed.items())
+    ]
     logs = [({"cluster": each.cluster}, each.log) for each in facts.clusters if each.log is not None]
     read = [(labels, log.read_at) for labels, log in logs]
     lost = [(labels, log.lost) for labels, log in logs]

@@ -150,6 +150,7 @@ def test_what_silver_knows_of_before_the_window() -> None:
         ((gold("isr_shrink", 4), gold("leader_churn", 9)), 9, NOW - 49 * S),
         ((gold("isr_shrink", 4), gold("leader_churn", 3)), 4, NOW - 59 * S),
         ((gold("isr_shrink", 4), gold("leader_churn", 4)), 4, None),
+        ((gold("isr_shrink", 4), gold("leader_churn", 3)), 5, NOW - 59 * S),
         ((gold("isr_shrink", 9),), 4, datetime(2026, 11, 1, 11, tzinfo=UTC)),
         ((), None, None),
     ],
@@ -211,6 +212,11 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
             "behind: gold is 5 min behind: the pipeline's log says why",
         ),
         (replace(WELL, gold_waits_since=NOW - 300 * S), {}, None),
+        (
+            replace(WELL, gold_waits_since=NOW - 301 * S, stale_polls=5),
+            {},
+            "behind: gold is 5 min behind: the pipeline's log says why",
+        ),
         (
             replace(WELL, log=Log(NOW, NOW - 301 * S)),
             {},
@@ -295,6 +301,11 @@ def test_the_table_is_for_people() -> None:
     assert table.splitlines()[-1].startswith("  lake: upkeep: the tables were never kept up")
 
 
+def test_the_table_says_why_polls_failed_that_are_good_again() -> None:
+    table = as_table(facts(replace(WELL, polls=Polls(10, {"tls": 1, "timeout": 2}))), [])
+    assert [line for line in table.splitlines() if line.startswith("prod ") and line.endswith(" timeout 2, tls 1")]
+
+
 def test_nothing_is_said_to_be_crossed_where_nothing_is() -> None:
     assert "crossed" not in as_table(facts(WELL), [])
 
@@ -321,7 +332,7 @@ def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     for family in text_string_to_metric_families(text):
         assert family.name.startswith("kafka_metadata_history_")
         assert family.documentation
-        assert family.type == ("counter" if family.name.endswith("rounds") else "gauge")
+        assert family.type == ("counter" if "rounds" in family.name else "gauge")
         for sample in family.samples:
             key = sample.name.removeprefix("kafka_metadata_history_"), frozenset(sample.labels.items())
             assert key not in found, "a sample stands there twice"
