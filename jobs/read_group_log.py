@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from dataclasses import replace
+from datetime import timedelta
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -15,7 +16,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
 from jobs.common.streams import append_stream, forget_planned
-from metadata_source.options import parse
 from schemas import bronze
 
 QUERY = "read_group_log"
@@ -95,7 +95,7 @@ class Reading:
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
     """Start the query that reads; with `once` it ends where the logs end now."""
     # On the beat of the polls, which history joins them with: each batch is a commit and a small file.
-    every = f"{parse(config.source_options({}), 'stream').poll_interval_ms} milliseconds"
+    every = f"{config.poll_interval // timedelta(milliseconds=1)} milliseconds"
     source, options = "kafka_group_log", config.group_log_options
     return append_stream(spark, config, bronze.GROUP_LOG, source, query=QUERY, options=options, once=once, every=every)
 

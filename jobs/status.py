@@ -33,16 +33,8 @@ JOB = "status"
 CROSSED = 3
 
 _POLLS = (
-    "cluster",
-    "poll_id",
-    "stream",
-    "n",
-    "scheduled_at",
-    "sent_at",
-    "received_at",
-    "outcome",
-    "error_kind",
-    "error",
+    *("cluster", "poll_id", "stream", "n", "scheduled_at", "sent_at", "received_at", "outcome"),
+    *("error_kind", "error"),
 )
 _STATES = """
 SELECT history, cluster, round, done_poll, done_at, changed_poll, last_seen_at, refused_polls, stale_polls,

@@ -61,7 +61,7 @@ class Polls:
     """The polls of one cluster that were due within the window.
 
     `failed`: kind of error -> polls. `late`: answered, and sent more than half an interval after they were due.
-    `good_at`: when the last good one was answered. `failing`: failed ones since then, the first of which was due at
+    `good_at`: when the last good one was answered. `failing`: the last ones, that failed, the first of which was due at
     `failing_since`, the last of which failed for `error_kind` and `error`. `waits_since`: when the first one was due
     that is not in silver yet. `ignored`: of an older stream than silver has, so that silver never takes them.
     """
@@ -291,7 +291,7 @@ def _of_now(each: Cluster, at: datetime, limits: Limits) -> Iterator[tuple[str, 
     elif each.good_at - at > oldest:
         yield "lastGoodPoll", f"the last good poll is {span(each.good_at - at)} ahead: a clock is wrong"
     if polls.failing >= limits.failures or (polls.failing and polls.error_kind in TO_DO):
-        yield "failures", f"{polls.failing} poll(s) failed since the last good one: {why(polls)}"
+        yield "failures", f"the last {polls.failing} poll(s) failed: {why(polls)}"
 
 
 def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str, str]]:

@@ -148,7 +148,11 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
         ("poll_interval_seconds", "Time between two polls, as configured.", of_each(lambda c: c.interval)),
         ("recent_polls", "Polls that were due within the window.", of_each(lambda c: c.polls.polls)),
         ("recent_failed_polls", "Polls within the window that failed, by error_kind.", failed),
-        ("failing_polls", "Failed polls since the last good one.", of_each(lambda c: c.polls.failing)),
+        (
+            "failing_polls",
+            "Polls within the window that failed, after the last good one.",
+            of_each(lambda c: c.polls.failing),
+        ),
         ("recent_late_polls", late, of_each(lambda c: c.polls.late)),
         ("recent_gaps", "Rows of silver.poll_gaps that ended within the window.", of_each(lambda c: c.gaps)),
         ("recent_gap_seconds", "Length of these gaps together.", of_each(lambda c: c.gap_time)),

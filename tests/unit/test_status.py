@@ -181,7 +181,7 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
         (replace(WELL, good_at=NOW + 141 * S), {}, "lastGoodPoll: the last good poll is 2 min ahead: a clock is wrong"),
         (replace(WELL, interval=600 * S, good_at=NOW - 1320 * S), {}, None),
         (replace(WELL, polls=TWO_FAIL), {}, None),
-        (replace(WELL, polls=THREE_FAIL), {}, "failures: 3 poll(s) failed since the last good one: timeout: x"),
+        (replace(WELL, polls=THREE_FAIL), {}, "failures: the last 3 poll(s) failed: timeout: x"),
         (replace(WELL, polls=Polls(10, {"timeout": 2})), {}, None),
         (
             replace(WELL, polls=Polls(10, {"timeout": 2, "tls": 1})),
@@ -237,7 +237,7 @@ def test_thresholds(each: Cluster, limits: dict[str, Any], found: str | None) ->
 @pytest.mark.parametrize("kind", TO_DO)
 def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
     polls = Polls(100, {kind: 1}, failing=1, error_kind=kind, error="b:9092: no \x1b[31m")
-    said = f"1 poll(s) failed since the last good one: {kind}: b:9092: no \\x1b[31m; {TO_DO[kind]}"
+    said = f"the last 1 poll(s) failed: {kind}: b:9092: no \\x1b[31m; {TO_DO[kind]}"
     assert crossed(replace(WELL, polls=polls)) == [("failures", said)]
 
 
