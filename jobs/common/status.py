@@ -18,7 +18,7 @@ POLLS_AT_LEAST = 10
 """The window has room for so many polls, whatever the configuration says."""
 
 TO_DO = {
-    "authentication": "set the user and password, or the token, of this cluster in the configuration",
+    "authentication": "correct the credentials that the configuration names; the next poll reads them again",
     "authorization": "grant the user DESCRIBE on the topics (README.md, Permissions)",
     "options": "correct the options of this cluster in the configuration",
     "tls": "check kafka.ssl.* of this cluster, and its brokers' certificates",

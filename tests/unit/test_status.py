@@ -335,7 +335,7 @@ def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         assert family.type == ("counter" if "rounds" in family.name else "gauge")
         for sample in family.samples:
             key = sample.name.removeprefix("kafka_metadata_history_"), frozenset(sample.labels.items())
-            assert key not in found, "a sample stands there twice"
+            assert key not in found, "each sample is there once"
             found[key] = sample.value
     return found
 
