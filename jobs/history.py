@@ -23,6 +23,7 @@ from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import kept_since
 from jobs.common.live import PARTS, LiveRows, in_parts, part_of
 from jobs.common.maker import Maker, job_of, log
+from jobs.common.outages import Outages
 from jobs.common.rounds import Step, states_of
 from jobs.common.session import COMPILED_FROM, session_for
 from jobs.common.stage import (
@@ -63,9 +64,9 @@ HISTORIES = {
 HEADER = (
     *("cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id", "scheduled_at", "received_at"),
     *("digest", "enriched", "enrichment_digests", "partition_count", "broker_id", "broker", "sent_at", "witnesses"),
-    "is_key_frame",
+    *("is_key_frame", "error"),
 )
-"""The columns of a header that tell whether a poll has news."""
+"""The columns of a header that tell whether a poll has news, and why one failed."""
 
 _PARTITIONS = silver.PARTITION_SNAPSHOTS
 _TOPICS = (silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.BROKER_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS)
@@ -77,8 +78,15 @@ class History(Maker):
 
     by = "cluster_id"
 
-    def __init__(self, spark: SparkSession, config: Config, histories: Iterable[str] = HISTORIES) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: Config,
+        histories: Iterable[str] = HISTORIES,
+        outages: Outages | None = None,
+    ) -> None:
         wanted = set(histories)
+        self._outages = outages or Outages()
         self._histories = [history for history in HISTORIES if history in wanted]
         self._headers: dict[str, dict[str, Row]] = {}
         self._looked: dict[str, int] = {}
@@ -216,6 +224,8 @@ class History(Maker):
         places = [(stream, n) for _, stream, n in taken] + [(header["stream"], header["n"]) for header in found]
         for stream, n in places:
             self._looked[stream] = max(n, self._looked.get(stream, -1))
+        for level, line in self._outages.see(found):
+            log.log(level, "%s", line)
         return [header for header in found if not self._is_past(header)]
 
     def _taken_so_far(self, cluster: str) -> list[tuple[str, int]]:
@@ -296,7 +306,8 @@ class History(Maker):
         states = [row | {"round": step.round} for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()]
         now = self._states | {(row["history"], row["cluster"]): row for row in states}
         clusters = made.get(silver.CLUSTER_SNAPSHOTS)
-        self._write(step, made, live, now, others)
+        of = str(self._outages) if SILVER in self._histories else f"{len(takes)} cluster(s)"
+        self._write(step, made, live, now, others, of=of)
         for line in () if clusters is None else contradicted(clusters):
             log.warning("%s", line)
 

@@ -19,6 +19,7 @@ from jobs import poll_metadata, read_group_log
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
 from jobs.common.driver import take_pool
+from jobs.common.outages import Outages
 from jobs.common.rounds import OvertakenError
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
@@ -37,7 +38,7 @@ AGAIN_AFTER_S = 1.0
 """How long after a failure it is tried again."""
 
 LOGGED_EVERY_S = 60.0
-"""How often the reason is logged for which history, or upkeep, fails."""
+"""How often the reason is logged for which history, or upkeep, fails. From the second time on a person has to act."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,7 +62,8 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     if reading is not None:
         queries[read_group_log.QUERY] = reading.query
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
-    history = Lasting("history", lambda: History(spark, config).catch_up, then=groups.wake)
+    outages = Outages()
+    history = Lasting("history", lambda: History(spark, config, outages=outages).catch_up, then=groups.wake)
     works = (history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
@@ -106,7 +108,8 @@ class Lasting:
         self.name, self._prepare, self._then = name, prepare, then
         self.wake = Event()
         self.overtaken: OvertakenError | None = None
-        self._logged_at = float("-inf")
+        self._failed, self._failed_at = 0, 0.0
+        self._is_logged, self._logged_at = False, float("-inf")
 
     def run(self, spark: SparkSession, stop: Event) -> None:
         """Do it until `stop`: whenever it is woken, or after a minute; then wake what takes its results."""
@@ -126,14 +129,36 @@ class Lasting:
                 if stop.is_set():
                     return
                 work = None  # Made again, from the tables.
-                if time.monotonic() - self._logged_at > LOGGED_EVERY_S:
-                    self._logged_at = time.monotonic()
-                    log.warning("%s failed and is tried again: %s", self.name, one_line(error))
+                self._log_failure(error)
                 stop.wait(AGAIN_AFTER_S)
             else:
+                self._log_recovery()
                 if self._then is not None:
                     self._then.set()
                 self.wake.wait(PAUSE_S)
+
+    def _log_failure(self, error: Exception) -> None:
+        now = time.monotonic()
+        self._failed_at = self._failed_at if self._failed else now
+        self._failed += 1
+        if now - self._logged_at <= LOGGED_EVERY_S:
+            return
+        self._is_logged, self._logged_at = True, now
+        if now - self._failed_at < LOGGED_EVERY_S:
+            log.warning("%s failed and is tried again: %s", self.name, one_line(error))
+        else:
+            log.error(
+                "%s has failed for %.0f s: %s; correct what the error names, it is tried again. Polling continues, and "
+                "bronze keeps what history has not had",
+                self.name,
+                now - self._failed_at,
+                one_line(error),
+            )
+
+    def _log_recovery(self) -> None:
+        if self._is_logged:
+            log.warning("%s works again, after it failed %d time(s)", self.name, self._failed)
+        self._failed, self._is_logged = 0, False
 
 
 def _keep_up_when_due(spark: SparkSession, config: Config) -> None:

@@ -22,8 +22,8 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType, Times
 from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import duration, load
 from jobs.common.expiry import kept_since
-from jobs.common.rounds import states_of
 from jobs.common.markers import with_values
+from jobs.common.rounds import states_of
 from jobs.common.session import spark_session
 from metadata_source.text import printable, text_table
 from schemas import table

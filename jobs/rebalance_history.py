@@ -240,7 +240,7 @@ class RebalanceHistory(Maker):
             fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at, kept_since=since)
             made = folded(side_by_side(news.rows), packed_live, TABLES, fold, _KEY)
         step = planned()
-        self._write(step, made, live, self._after(step.round, news))
+        self._write(step, made, live, self._after(step.round, news), of=f"groups of {len(news.takes)} cluster(s)")
 
     def _after(self, number: int | None, news: News) -> dict[tuple[str, str], Row]:
         """The rows of internal.states after what is new. `number`: of the round; None where what is new is quiet, and

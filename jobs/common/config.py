@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jobs.common.status import Limits
 from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, Cluster, duration_ms, parse, parse_group_log
 from metadata_source.yaml_file import kind_of, read_yaml
 from schemas.lake import Lake
@@ -62,6 +63,7 @@ class Config:
     source that reads the coordinators' log; None where it is not read. `polls_per_round`: how many polls of each
     cluster a round of history takes at most. `migrating`: aliases of the clusters that are on their way from ZooKeeper
     to KRaft, which no answer to a client tells. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
+    `limits`: when jobs/status.py says that something is wrong.
     """
 
     lake: Lake
@@ -77,6 +79,13 @@ class Config:
     polls_per_round: int = 60
     migrating: frozenset[str] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def poll_intervals(self) -> dict[str, timedelta]:
+        """The time between two polls of each cluster, by alias."""
+        polling = parse(self.source_options({}), "stream").polling
+        return {alias: polling[alias].interval_ms * _MILLISECOND for alias in self.clusters}
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
@@ -140,7 +149,10 @@ def _config(given: dict[str, Any]) -> Config:
             raise ValueError(f"clusters.{alias}.{MIGRATING}: {value!r} is neither true nor false")
     given["migrating"] = frozenset(alias for alias, value in own.items() if value == "true")
     limits = {limit.name: given.pop(limit.name) for limit in fields(Thresholds) if limit.name in given}
-    return Config(**given, thresholds=Thresholds(**limits))
+    of_status = {
+        limit.name: given.pop(_OF_STATUS + limit.name) for limit in fields(Limits) if _OF_STATUS + limit.name in given
+    }
+    return Config(**given, thresholds=Thresholds(**limits), limits=Limits(**of_status))
 
 
 def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
@@ -247,11 +259,20 @@ def _duration(name: str, value: Any) -> timedelta:
         raise ValueError(f"{name}: {error}") from error
 
 
+def _percent(name: str, value: Any) -> int:
+    percent = _count(0, name, value)
+    if percent > 100:
+        raise ValueError(f"{name}: {value!r} is more than 100 percent")
+    return percent
+
+
 def _count(least: int, name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}: {value!r} is not a whole number from {least} on")
     return value
 
+
+_OF_STATUS = "status_"
 
 _FILE: Mapping[str, Any] = {
     "lake": ("lake", _lake),
@@ -270,5 +291,17 @@ _FILE: Mapping[str, Any] = {
     },
     "history": {"pollsPerRound": ("polls_per_round", partial(_count, 1))},
     "validation": {"docs": ("docs", _docs)},
+    "status": {
+        "window": (f"{_OF_STATUS}window", _duration),
+        "lastGoodPoll": (f"{_OF_STATUS}last_good_poll", _duration),
+        "failures": (f"{_OF_STATUS}failures", partial(_count, 1)),
+        "failedPercent": (f"{_OF_STATUS}failed_percent", _percent),
+        "latePercent": (f"{_OF_STATUS}late_percent", _percent),
+        "gaps": (f"{_OF_STATUS}gaps", partial(_count, 0)),
+        "lostOffsets": (f"{_OF_STATUS}lost_offsets", partial(_count, 0)),
+        "behind": (f"{_OF_STATUS}behind", _duration),
+        "upkeep": (f"{_OF_STATUS}upkeep", _duration),
+        "lakeBytes": (f"{_OF_STATUS}lake_bytes", partial(_count, 1)),
+    },
 }
 """Each key of the file -> the field of Config, and its reader; or the keys in it."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from jobs.common.commit import delete_rows, replace_rows
 from jobs.common.rounds import State, states_of
@@ -122,7 +121,7 @@ def _expire(spark: SparkSession, lake: Lake, table: Table, cutoff: datetime, hel
         began = lake.read(spark, groups.REBALANCES_TOLD).where(f"began_before < {_literal(cutoff)}").select("id")
         ids = ", ".join(sql_string(row.id) for row in began.collect())
         condition += f" AND rebalance_id NOT IN ({ids})" if ids else ""
-    delete_rows(spark, lake, table, F.expr(condition))
+    delete_rows(spark, lake, table, condition)
 
 
 def _expire_coordinators(spark: SparkSession, lake: Lake, cutoff: datetime) -> None:

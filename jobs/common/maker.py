@@ -3,7 +3,7 @@
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -44,6 +44,7 @@ class Maker(ABC):
         self._rounds = Rounds(spark, config.lake, histories)
         self._states: dict[tuple[str, str], State]
         """By history and alias."""
+        self._began_at = time.monotonic()
         for step in self._rounds.to_finish:
             log.info("round %d was planned and not done: it is made again", step.round)
             self._states = states_of(spark, self._lake, step.round)
@@ -60,10 +61,14 @@ class Maker(ABC):
 
     def catch_up(self, *, whole: bool = False) -> None:
         """Make rounds until nothing is new. `whole`: news that say nothing are noted too."""
-        while self.round(datetime.now(UTC)):
+        while self._timed_round(datetime.now(UTC)):
             pass
         if whole:
-            self.round(datetime.now(UTC) + NOTED_AFTER)
+            self._timed_round(datetime.now(UTC) + NOTED_AFTER)
+
+    def _timed_round(self, now: datetime) -> bool:
+        self._began_at = time.monotonic()
+        return self.round(now)
 
     def _write(
         self,
@@ -71,11 +76,14 @@ class Maker(ABC):
         made: Mapping[Table, pa.Table],
         live: LiveRows,
         states: dict[tuple[str, str], State],
-        others: Iterable[Commit] = (),
+        others: Collection[Commit] = (),
+        *,
+        of: str,
     ) -> None:
         """Commit changed rows of tables, and `others`, side by side, and say that the round is done.
 
-        Each changed row takes the place of the live row with its key, or is appended. `states`: after the round.
+        Each changed row takes the place of the live row with its key, or is appended. `states`: after the round. `of`:
+        what the log says that the round is of.
         """
         commits, kept = list(others), []
         for table, changed in made.items():
@@ -95,6 +103,10 @@ class Maker(ABC):
         self._states = states
         for table, parts, rows in kept:
             live.put(table, parts, rows)
+        # Nobody has counted the rows of other commits: they never were on the driver.
+        more = f", and those of {len(others)} large table(s)" if others else ""
+        count, seconds = sum(map(len, made.values())), time.monotonic() - self._began_at
+        log.info("round %d: %s; %d row(s)%s in %.1f s", step.round, of, count, more, seconds)
 
 
 def job_of(maker: Callable[[SparkSession, Config], Maker]) -> Job:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from jobs.common.commit import delete_rows, replace_rows
 from jobs.common.expiry import expire_history
+from jobs.common.group_log import NOT_TAKEN
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
 from schemas.internal import ROUNDS, STATE, STATE_NOW
@@ -125,12 +126,10 @@ def expire_rounds(spark: SparkSession, lake: Lake, retention: timedelta, now: da
     needed = [row[1] for row in started.groupBy("history").agg(F.max("round")).collect()]
     needed.append(rows.agg(F.max("round")).collect()[0][0])
     done = lake.read(spark, STATE).groupBy("history").agg(F.max("round")).collect()
-    so_far = F.create_map(*(F.lit(value) for row in done for value in row)) if done else F.lit(None)
-    is_done = F.forall(
-        "histories", lambda history: F.coalesce(F.element_at(so_far, history), F.lit(0)) >= F.col("round")
-    )
-    is_over = (F.col("step") == "started") | (is_done if done else F.lit(False))
-    old = (F.col("day") < F.lit(cutoff)) & ~F.col("round").isin(needed) & is_over
+    so_far = ", ".join(f"'{row[0]}', {row[1]}" for row in done)
+    is_done = f"forall(histories, history -> coalesce(element_at(map({so_far}), history), 0) >= round)"
+    is_over = f"(step = 'started' OR {is_done})" if done else "step = 'started'"
+    old = f"day < DATE'{cutoff}' AND round NOT IN ({', '.join(map(str, needed))}) AND {is_over}"
     if not rows.where(old).isEmpty():
         delete_rows(spark, lake, ROUNDS, old)
         log.info("%s: rounds before %s are gone", ROUNDS.full_name, cutoff)
@@ -149,16 +148,12 @@ _NEEDED = {
           -- Polls of an older stream that come after those of the newest are never taken.
           AND NOT coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false)
     """,
-    bronze.GROUP_LOG: """
-        SELECT min(day) FROM {rows} LEFT JOIN (
+    bronze.GROUP_LOG: f"""
+        SELECT min(day) FROM {{rows}} LEFT JOIN (
           SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
-          FROM {states} WHERE history = 'rebalance_history'
+          FROM {{states}} WHERE history = 'rebalance_history'
         ) USING (cluster)
-        WHERE places[string(log_partition)][1] IS NULL
-          OR coalesce(next_offset, offset + 1) > places[string(log_partition)][1]
-          -- Before a log was truncated it had offsets that it may not reach again for long.
-          AND (places[string(log_partition)][0] <= 0
-            OR read_at >= timestamp_micros(places[string(log_partition)][0]))
+        WHERE {NOT_TAKEN}
     """,
 }
 """Table of bronze -> the day of the oldest of its rows that some history still needs, by what that remembers."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from local_cluster import LocalCluster
 from schemas.lake import Lake, attach
@@ -86,6 +87,22 @@ def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, ca
 def test_a_question_of_an_incident_review(lake: Lake, run: Callable[[str, Path], str]) -> None:
     printed = run(r"spark-submit .* jobs/query.py timeline .*", Path(str(lake)).parent)
     assert re.search(r"Z +orders +broker_listed ", printed)
+
+
+@pytest.mark.soak
+def test_the_status_as_a_textfile_says_that_all_is_well(lake: Lake, tmp_path: Path) -> None:
+    (example,) = (block for block in blocks("sh") if "jobs/status.py" in block)
+    made = tmp_path / "kafka_metadata_history.prom"
+    example = re.sub(r"(?m)^FILE=.*", f"FILE={made}", example)
+    (plain,) = re.findall(r"^\$ (spark-submit .* jobs/status\.py .*)$", README, re.MULTILINE)
+    assert f"\n{plain} --format prometheus" in example
+    example = example.replace("clusters.yaml", str(Path(str(lake)).parent / "clusters.yaml"))
+    run_in_new_shell(f"{{ {example}}}", JDK_JAVA_OPTIONS=SMALL_JVM)
+    metrics = {each.name: each.samples for each in text_string_to_metric_families(made.read_text())}
+    good, crossed = (metrics[f"kafka_metadata_history_{name}"] for name in ("recent_polls", "threshold_crossed"))
+    assert [(each.labels, each.value) for each in good] == [({"cluster": "orders"}, 1)]
+    assert [each.labels for each in crossed if each.value] == []
+    assert [each.name for each in tmp_path.iterdir()] == [made.name]
 
 
 def test_validation_finds_nothing_critical(lake: Lake, run: Callable[[str, Path], str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import ConfigError, Thresholds, load
+from jobs.common.status import Limits
 from metadata_source.options import parse, parse_group_log
 
 GOOD = """
@@ -50,6 +51,19 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert options["topics"] == "orders,payments"
     assert '"clusterId": "abc"' in options["clusters"]
     assert "gone" not in options["clusters"]
+
+
+def test_thresholds_of_the_status(tmp_path: Path) -> None:
+    assert load(str(config(tmp_path, GOOD))).limits == Limits()
+    given = "status:\n  lastGoodPoll: 7m\n  failedPercent: 0\n  lakeBytes: 5\n  window: 2 days\n"
+    read = load(str(config(tmp_path, GOOD + given)))
+    changed = Limits(timedelta(days=2), timedelta(minutes=7), failed_percent=0, lake_bytes=5)
+    assert (read.limits, read.poll_intervals) == (changed, {"prod": timedelta(seconds=15)})
+
+
+def test_the_example_shows_the_defaults_of_the_status() -> None:
+    example = load(str(Path(__file__).resolve().parents[2] / "conf" / "example.yaml"))
+    assert example.limits == Limits(last_good_poll=2 * min(example.poll_intervals.values()) + timedelta(minutes=2))
 
 
 @pytest.mark.parametrize(("said", "migrating"), [("true", {"prod"}), ("'true'", {"prod"}), ("false", set())])
@@ -180,6 +194,17 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("  prod:\n", "  prod:\n    migrates: true\n", "migrates"),
         ("  prod:\n", "  prod:\n    kind: redpnda\n", "kind: 'redpnda' is no kind of cluster; did you mean redpanda?"),
         ("  prod:\n", "  prod:\n    kinds: redpanda\n", "did you mean 'kind'?"),
+        *(
+            ("retention:\n", f"status: {{{given}}}\nretention:\n", says)
+            for given, says in (
+                ("lastGood: 3m", "unknown key status.lastGood; did you mean status.lastGoodPoll?"),
+                ("lastGoodPoll: soon", "status.lastGoodPoll: 'soon' is not a duration"),
+                ("failures: 0", "status.failures: 0 is not a whole number from 1 on"),
+                ("latePercent: 101", "status.latePercent: 101 is more than 100 percent"),
+                ("gaps: none", "status.gaps: 'none' is not a whole number from 0 on"),
+                ("lakeBytes: 1 GB", "status.lakeBytes: '1 GB' is not a whole number from 1 on"),
+            )
+        ),
     ],
 )
 def test_mistakes(tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -252,3 +252,31 @@ def test_work_that_another_run_does_now_ends() -> None:
 def quick(wait: Callable[..., bool]) -> Callable[..., bool]:
     """Waits of a second as waits of a hundredth."""
     return lambda event, timeout=None: wait(event, timeout if timeout is None or timeout > 1 else timeout / 100)
+
+
+def test_work_that_keeps_failing_says_what_to_do_and_when_it_is_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It fails six times, half a minute apart, then it works; much later it fails once."""
+    clock = iter([100.0, 130.0, 160.5, 190.0, 221.0, 250.0, 1_000.0])
+    monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(Event, "wait", lambda *_: True)
+    stop, outcomes = Event(), iter([*"ffffff", "", "", "f", "end"])
+
+    def work() -> None:
+        outcome = next(outcomes)
+        if outcome == "end":
+            stop.set()
+        if outcome == "f":
+            raise RuntimeError("no space left\non device")
+
+    Lasting("history", lambda: work).run(None, stop)  # type: ignore[arg-type]
+    mend = "no space left; correct what the error names, it is tried again. Polling continues, and bronze keeps"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "history failed and is tried again: no space left"),
+        ("ERROR", f"history has failed for 60 s: {mend} what history has not had"),
+        ("ERROR", f"history has failed for 121 s: {mend} what history has not had"),
+        ("WARNING", "history works again, after it failed 6 time(s)"),
+        ("WARNING", "history failed and is tried again: no space left"),
+        ("WARNING", "history works again, after it failed 1 time(s)"),
+    ]

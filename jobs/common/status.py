@@ -1,0 +1,352 @@
+"""How recording fares: facts about each cluster and about the lake, and the thresholds that they cross.
+
+Knows no Spark: rows of bronze, silver and internal.state go in, as whoever reads a lake has them.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import chain, takewhile
+from typing import Any
+
+from metadata_source.text import printable
+
+Row = Mapping[str, Any]
+"""One row of a table, by column names; times are aware."""
+
+POLLS_AT_LEAST = 10
+"""The window has room for so many polls, whatever the configuration says."""
+
+TO_DO = {
+    "authentication": "correct the credentials that the configuration names; the next poll reads them again",
+    "authorization": "grant the user DESCRIBE on the topics (README.md, Permissions)",
+    "options": "correct the options of this cluster in the configuration",
+    "tls": "check kafka.ssl.* of this cluster, and its brokers' certificates",
+    "too_large": "raise maxResponseBytes",
+    "unsupported_version": "remove metadataVersion from the configuration, or upgrade the brokers",
+    "wrong_cluster": "correct kafka.bootstrap.servers; a cluster that was rebuilt needs a new alias",
+}
+"""Why polls fail that no later poll mends -> what a person has to do."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The thresholds, and the time before now whose polls and gaps are counted.
+
+    `last_good_poll` None: two intervals and two minutes, since a batch may hold a minute of polls and takes some
+    seconds to commit. `lake_bytes` None: any size.
+    """
+
+    window: timedelta = timedelta(hours=1)
+    last_good_poll: timedelta | None = None
+    failures: int = 3
+    failed_percent: int = 20
+    late_percent: int = 10
+    gaps: int = 0
+    lost_offsets: int = 0
+    behind: timedelta = timedelta(minutes=5)
+    upkeep: timedelta = timedelta(hours=13)
+    lake_bytes: int | None = None
+
+    def window_of(self, interval: timedelta) -> timedelta:
+        """The window, with room for some polls. `interval`: between two polls of a cluster, the longest."""
+        return max(self.window, POLLS_AT_LEAST * interval)
+
+
+# --- facts ---
+
+
+@dataclass(frozen=True)
+class Polls:
+    """The polls of one cluster that were due within the window.
+
+    `failed`: kind of error -> polls. `late`: answered, and sent more than half an interval after they were due.
+    `good_at`: when the last good one was answered. `failing`: the last ones, that failed, the first of which was due at
+    `failing_since`, the last of which failed for `error_kind` and `error`. `waits_since`: when the first one was due
+    that is not in silver yet. `ignored`: of an older stream than silver has, so that silver never takes them.
+    """
+
+    polls: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)
+    late: int = 0
+    good_at: datetime | None = None
+    failing: int = 0
+    failing_since: datetime | None = None
+    error_kind: str | None = None
+    error: str | None = None
+    waits_since: datetime | None = None
+    ignored: int = 0
+
+
+@dataclass(frozen=True)
+class Log:
+    """The coordinators' log of one cluster within the window.
+
+    `read_at`: when something new was last read of it. `waits_since`: when the first row was read that rebalances have
+    not had. `lost`: offsets that were gone before they could be read.
+    """
+
+    read_at: datetime | None = None
+    waits_since: datetime | None = None
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What is known of one cluster.
+
+    `good_at`: when the last good poll was answered, of any time; None: there was none. `refused_polls`, `stale_polls`:
+    answers that silver did not accept since. `gold_waits_since`: up to when gold has had silver; None: it has had all.
+    `gap_time`: of the gaps together. `log`: None where it is not read.
+    """
+
+    cluster: str
+    interval: timedelta
+    polls: Polls = field(default_factory=Polls)
+    good_at: datetime | None = None
+    refused_polls: int = 0
+    stale_polls: int = 0
+    gold_waits_since: datetime | None = None
+    gaps: int = 0
+    gap_time: timedelta = timedelta()
+    log: Log | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """Files of the newest version of a table."""
+
+    table: str
+    bytes: int
+    files: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that is known of a lake at a time. `rounds`: how many were made of polls and groups so far."""
+
+    at: datetime
+    lake: str
+    window: timedelta
+    clusters: Sequence[Cluster]
+    sizes: Sequence[Size] = ()
+    upkeep_at: datetime | None = None
+    rounds: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Of all tables."""
+        return sum(size.bytes for size in self.sizes)
+
+
+def clusters_of(
+    intervals: Mapping[str, timedelta],
+    *,
+    headers: Iterable[Row],
+    states: Iterable[Row],
+    gaps: Iterable[Row],
+    logs: Iterable[Row] | None,
+) -> list[Cluster]:
+    """The facts of each cluster, in the order of `intervals`, which has the time between two polls by alias.
+
+    `headers`: of bronze, those due within the window, in any order. `states`: of internal.state, with `seen` and
+    `waiting` out of silver's memory. `gaps`: of silver.poll_gaps, those that ended within the window. `logs`: fields of
+    Log by cluster; None where the configuration does not have the log read.
+    """
+    by_cluster = _by(headers), _by(gaps)
+    told = {(row["history"], row["cluster"]): row for row in states}
+    of_logs = None if logs is None else {row["cluster"]: row for row in logs}
+    found = []
+    for alias, interval in intervals.items():
+        of_cluster, of_gaps = (each.get(alias, []) for each in by_cluster)
+        silver = told.get(("silver", alias), {})
+        seen, refused = dict(silver.get("seen") or {}), silver.get("refused_polls") or 0
+        polls = polls_of(of_cluster, seen, silver.get("waiting") or (), interval)
+        # An answer of another cluster is good in bronze, and silver refuses it.
+        good = [at for at in (silver.get("last_seen_at"), None if refused else polls.good_at) if at is not None]
+        log = None if of_logs is None else Log(**_without_cluster(of_logs.get(alias, {})))
+        found.append(
+            Cluster(
+                alias,
+                interval,
+                polls,
+                max(good, default=None),
+                refused,
+                silver.get("stale_polls") or 0,
+                _gold_waits_since(silver, seen, [told.get((name, alias)) for name in ("isr_shrink", "leader_churn")]),
+                len(of_gaps),
+                sum((row["gap_end"] - row["gap_start"] for row in of_gaps), timedelta()),
+                log,
+            )
+        )
+    return found
+
+
+def polls_of(headers: Iterable[Row], seen: Mapping[str, int], waiting: Collection[str], interval: timedelta) -> Polls:
+    """Polls of one cluster by their headers. `seen`: the last n that silver took of each stream; `waiting`: the polls
+    that it did not decide about.
+    """
+    newest, undecided = max(seen, default=""), frozenset(waiting)
+    ordered = sorted(headers, key=lambda header: header["poll_id"])
+    of_newest = [header for header in ordered if header["stream"] >= newest]
+    failed: dict[str, int] = {}
+    for header in ordered:
+        if header["outcome"] != "ok":
+            failed[header["error_kind"]] = failed.get(header["error_kind"], 0) + 1
+    failing = list(takewhile(lambda header: header["outcome"] != "ok", reversed(of_newest)))
+    last = failing[0] if failing else {}
+    waits = [h for h in ordered if h["n"] > seen.get(h["stream"], -1) or h["poll_id"] in undecided]
+    return Polls(
+        len(ordered),
+        failed,
+        sum(_is_late(header, interval) for header in ordered),
+        max((header["received_at"] for header in of_newest if header["outcome"] == "ok"), default=None),
+        len(failing),
+        failing[-1]["scheduled_at"] if failing else None,
+        last.get("error_kind"),
+        last.get("error"),
+        min((header["scheduled_at"] for header in waits), default=None),
+        sum(header["stream"] < newest for header in waits),
+    )
+
+
+def _is_late(header: Row, interval: timedelta) -> bool:
+    return bool(header["outcome"] == "ok" and header["sent_at"] - header["scheduled_at"] > interval / 2)
+
+
+def _gold_waits_since(silver: Row, seen: Mapping[str, int], golds: Iterable[Row | None]) -> datetime | None:
+    """Up to when gold has had silver, where silver has changes that gold has not had. Gold that was never made waits
+    since polling began, as the stream's name says.
+    """
+    changed, waits = silver.get("changed_poll"), []
+    for gold in golds if changed is not None else ():
+        if gold is None or gold["done_poll"] is None:
+            waits.append(datetime.strptime(min(seen).partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC))
+        elif gold["done_poll"] < changed:
+            waits.append(gold["done_at"])
+    return min(waits, default=None)
+
+
+def _by(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["cluster"], []).append(row)
+    return found
+
+
+def _without_cluster(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "cluster"}
+
+
+# --- judging ---
+
+OF_CLUSTER = ("lastGoodPoll", "failures", "failedPercent", "latePercent", "gaps", "behind", "lostOffsets")
+OF_LAKE = ("upkeep", "lakeBytes")
+"""The thresholds, by their keys under `status` in the configuration."""
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A threshold that is crossed: its key under `status` in the configuration, the cluster (None: the lake), and why,
+    in one line.
+    """
+
+    threshold: str
+    cluster: str | None
+    says: str
+
+
+def judge(facts: Facts, limits: Limits) -> list[Crossed]:
+    """The thresholds that are crossed, those of the lake last."""
+    found = [each for cluster in facts.clusters for each in _of_cluster(cluster, facts, limits)]
+    if facts.upkeep_at is None:
+        found.append(Crossed("upkeep", None, "the tables were never kept up: jobs/pipeline.py does so every six hours"))
+    elif facts.at - facts.upkeep_at > limits.upkeep:
+        since = f"the tables were last kept up {span(facts.at - facts.upkeep_at)} ago"
+        found.append(
+            Crossed("upkeep", None, f"{since}: jobs/pipeline.py does so every six hours, its log says why not")
+        )
+    if limits.lake_bytes is not None and facts.bytes > limits.lake_bytes:
+        found.append(Crossed("lakeBytes", None, f"the tables have {facts.bytes} bytes"))
+    return found
+
+
+def _of_cluster(each: Cluster, facts: Facts, limits: Limits) -> Iterator[Crossed]:
+    found = chain(
+        _of_now(each, facts.at, limits), _of_window(each, span(facts.window), limits), _of_history(each, facts, limits)
+    )
+    return (Crossed(threshold, each.cluster, says) for threshold, says in found)
+
+
+def _of_now(each: Cluster, at: datetime, limits: Limits) -> Iterator[tuple[str, str]]:
+    polls, refused = each.polls, ""
+    if each.refused_polls:
+        refused = f"; {each.refused_polls} answers since were another cluster's"
+    oldest = limits.last_good_poll or 2 * each.interval + timedelta(minutes=2)
+    if each.good_at is None:
+        yield "lastGoodPoll", f"there was no good poll yet{refused}"
+    elif at - each.good_at > oldest:
+        yield "lastGoodPoll", f"the last good poll was answered {span(at - each.good_at)} ago{refused}"
+    elif each.good_at - at > oldest:
+        yield "lastGoodPoll", f"the last good poll is {span(each.good_at - at)} ahead: a clock is wrong"
+    if polls.failing >= limits.failures or (polls.failing and polls.error_kind in TO_DO):
+        yield "failures", f"the last {polls.failing} poll(s) failed: {why(polls)}"
+
+
+def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str, str]]:
+    polls, failed = each.polls, sum(each.polls.failed.values())
+    if failed * 100 > limits.failed_percent * polls.polls:
+        yield "failedPercent", f"{failed} of {polls.polls} polls within {window} failed: {kinds(polls)}"
+    if polls.late * 100 > limits.late_percent * polls.polls:
+        yield (
+            "latePercent",
+            f"{polls.late} of {polls.polls} polls within {window} were sent more than half an interval late",
+        )
+    if each.gaps > limits.gaps:
+        gaps = f"{each.gaps} gap(s) within {window}, {span(each.gap_time)} together"
+        yield "gaps", f"{gaps}: silver.poll_gaps says why"
+    if each.log is not None and each.log.lost > limits.lost_offsets:
+        yield "lostOffsets", f"{each.log.lost} offset(s) of __consumer_offsets were gone before they could be read"
+
+
+def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[str, str]]:
+    because = []
+    if each.polls.ignored:
+        because.append(f"{each.polls.ignored} polls are of an older checkpoint, let one job alone poll")
+    if each.stale_polls:
+        because.append(f"{each.stale_polls} answers wait, which are older than what was accepted")
+    for history, since in waits(each).items():
+        if since is not None and facts.at - since > limits.behind:
+            known = because if history == "silver" and because else ["the pipeline's log says why"]
+            yield "behind", f"{history} is {span(facts.at - since)} behind: {'; '.join(known)}"
+
+
+def waits(each: Cluster) -> dict[str, datetime | None]:
+    """History -> since when something waits for it, None where nothing does."""
+    found = {"silver": each.polls.waits_since, "gold": each.gold_waits_since}
+    return found if each.log is None else found | {"group log": each.log.waits_since}
+
+
+def kinds(polls: Polls) -> str:
+    """How many polls failed of each kind."""
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(polls.failed.items()))
+
+
+def why(polls: Polls) -> str:
+    """Why the last poll failed and, where no later poll mends that, what to do; one printable line."""
+    return reason(polls.error_kind, polls.error)
+
+
+def reason(kind: str | None, error: str | None) -> str:
+    """A failed poll's error in one printable line, with what to do where no later poll mends it."""
+    said = printable(f"{kind}: {error}" if error else str(kind))
+    return f"{said}; {TO_DO[kind]}" if kind in TO_DO else said
+
+
+def span(time: timedelta) -> str:
+    """A time for people, in the largest unit of which there are two at least."""
+    seconds = time.total_seconds()
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

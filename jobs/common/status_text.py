@@ -1,0 +1,218 @@
+"""The status of a lake as text: a table for people, JSON, and what Prometheus reads."""
+
+import json
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, Crossed, Facts, Size, kinds, span, waits, why
+from metadata_source.text import printable, text_table
+
+PREFIX = "kafka_metadata_history"
+
+
+def rendered(facts: Facts, crossed: Sequence[Crossed], form: str) -> str:
+    """The facts and the thresholds that they cross, as `table`, `json` or `prometheus`."""
+    return FORMS[form](facts, crossed)
+
+
+# --- for people ---
+
+
+def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
+    """A line for each cluster, the sizes, and a line for each threshold that is crossed. All of it is printable."""
+    hurt = {each.cluster for each in crossed}
+    upkeep = "never" if facts.upkeep_at is None else f"{_time(facts.upkeep_at)}, {span(facts.at - facts.upkeep_at)} ago"
+    lines = [
+        f"{facts.lake} at {_time(facts.at)}; polls and gaps of the last {span(facts.window)}",
+        "",
+        *text_table(
+            ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps", "silver behind",
+             "gold behind", "log behind", "failed because"),
+            [_line(each, facts.at, is_hurt=each.cluster in hurt) for each in facts.clusters],
+        ),
+        "",
+        *text_table(
+            ("table", "bytes", "files"),
+            [*((each.table, each.bytes, each.files) for each in facts.sizes),
+             ("all", facts.bytes, sum(each.files for each in facts.sizes))],
+        ),
+        "",
+        f"last upkeep: {upkeep}; rounds of history: {facts.rounds}",
+    ]  # fmt: skip
+    if crossed:
+        lines += [
+            "",
+            "crossed:",
+            *(f"  {printable(f'{_whose(each)}: {each.threshold}: {each.says}')}" for each in crossed),
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _line(each: Cluster, at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
+    polls, waiting = each.polls, waits(each)
+    return (
+        each.cluster,
+        "crossed" if is_hurt else "ok",
+        "never" if each.good_at is None else _time(each.good_at),
+        None if each.good_at is None else span(at - each.good_at),
+        polls.polls,
+        sum(polls.failed.values()),
+        polls.late,
+        each.gaps,
+        *(span(_behind(waiting[name], at)) if name in waiting else None for name in ("silver", "gold", "group log")),
+        why(polls) if polls.failing else kinds(polls),
+    )
+
+
+def _whose(each: Crossed) -> str:
+    return "lake" if each.cluster is None else each.cluster
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _behind(since: datetime | None, at: datetime) -> timedelta:
+    return timedelta() if since is None else max(at - since, timedelta())
+
+
+# --- for programs ---
+
+
+def as_json(facts: Facts, crossed: Sequence[Crossed]) -> str:
+    """One object: times are ISO 8601 in UTC, durations seconds."""
+    clusters = []
+    for each in facts.clusters:
+        behind = {f"{name.replace(' ', '_')}_behind": _behind(since, facts.at) for name, since in waits(each).items()}
+        age = None if each.good_at is None else facts.at - each.good_at
+        clusters.append({**asdict(each), "age": age, **behind})
+    told = {**asdict(facts), "clusters": clusters, "bytes": facts.bytes, "crossed": [vars(each) for each in crossed]}
+    return f"{json.dumps(_plain(told), indent=1)}\n"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON takes it; a duration's name ends with its unit."""
+    if isinstance(value, Mapping):
+        return {f"{k}_s" if isinstance(v, timedelta) else k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, timedelta):
+        return round(value.total_seconds(), 3)
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+# --- for Prometheus ---
+
+Labels = Mapping[str, str]
+Samples = Iterable[tuple[Labels, float | datetime | timedelta | None]]
+"""Labels and value of each. None: it is unknown, and left out."""
+
+
+def as_prometheus(facts: Facts, crossed: Sequence[Crossed]) -> str:
+    """The text format of Prometheus, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
+
+    When something was is a time, and not how long ago: a file that is read later would say that wrongly.
+    """
+    hurt = {(each.cluster, each.threshold) for each in crossed}
+    metrics = (*_of_clusters(facts), *_of_lake(facts), _of_thresholds(facts, hurt))
+    return "".join(line for name, says, samples in metrics for line in _lines(f"{PREFIX}_{name}", says, samples))
+
+
+Metric = tuple[str, str, Samples]
+"""Name, what it says, samples. A name that ends with _total is a counter's, any other a gauge's."""
+
+
+def _of_clusters(facts: Facts) -> Iterable[Metric]:
+    def of_each(value: Callable[[Cluster], float | datetime | timedelta | None]) -> Samples:
+        return [({"cluster": each.cluster}, value(each)) for each in facts.clusters]
+
+    def behind(history: str) -> Samples:
+        waiting = [(each, waits(each)) for each in facts.clusters]
+        return [({"cluster": each.cluster}, _behind(of[history], facts.at)) for each, of in waiting if history in of]
+
+    failed = [
+        ({"cluster": each.cluster, "kind": kind}, count)
+        for each in facts.clusters
+        for kind, count in sorted(each.polls.failed.items())
+    ]
+    logs = [({"cluster": each.cluster}, each.log) for each in facts.clusters if each.log is not None]
+    read = [(labels, log.read_at) for labels, log in logs]
+    lost = [(labels, log.lost) for labels, log in logs]
+    late = "Good polls within the window that were sent more than half an interval after they were due."
+    unread = "Since the first row of the coordinators' log was read that rebalances have not had."
+    gone = "Offsets of the coordinators' log, within the window, that were gone before they could be read."
+    return (
+        ("last_good_poll_timestamp_seconds", "When the last good poll was answered.", of_each(lambda c: c.good_at)),
+        ("poll_interval_seconds", "Time between two polls, as configured.", of_each(lambda c: c.interval)),
+        ("recent_polls", "Polls that were due within the window.", of_each(lambda c: c.polls.polls)),
+        ("recent_failed_polls", "Polls within the window that failed, by error_kind.", failed),
+        (
+            "failing_polls",
+            "Polls within the window that failed, after the last good one.",
+            of_each(lambda c: c.polls.failing),
+        ),
+        ("recent_late_polls", late, of_each(lambda c: c.polls.late)),
+        ("recent_gaps", "Rows of silver.poll_gaps that ended within the window.", of_each(lambda c: c.gaps)),
+        ("recent_gap_seconds", "Length of these gaps together.", of_each(lambda c: c.gap_time)),
+        ("silver_behind_seconds", "Since the first poll was due that silver has not had.", behind("silver")),
+        ("gold_behind_seconds", "Since when gold has not had changes of silver.", behind("gold")),
+        ("group_log_behind_seconds", unread, behind("group log")),
+        ("group_log_last_read_timestamp_seconds", "When the coordinators' log last had something new.", read),
+        ("recent_lost_offsets", gone, lost),
+    )
+
+
+def _of_lake(facts: Facts) -> Iterable[Metric]:
+    def of_each(value: Callable[[Size], float]) -> Samples:
+        return [({"table": size.table}, value(size)) for size in facts.sizes]
+
+    return (
+        ("table_bytes", "Bytes of the newest version of a table.", of_each(lambda size: size.bytes)),
+        ("table_files", "Files of the newest version of a table.", of_each(lambda size: size.files)),
+        ("last_upkeep_timestamp_seconds", "When the tables were last kept up.", [({}, facts.upkeep_at)]),
+        ("rounds_total", "Rounds of history that were made in this lake.", [({}, facts.rounds)]),
+        ("window_seconds", "Length of the window that the recent ones are of.", [({}, facts.window)]),
+        ("status_timestamp_seconds", "When this status was taken.", [({}, facts.at)]),
+    )
+
+
+def _of_thresholds(facts: Facts, hurt: Container[tuple[str | None, str]]) -> Metric:
+    samples = [
+        ({"cluster": each.cluster, "threshold": threshold}, float((each.cluster, threshold) in hurt))
+        for each in facts.clusters
+        for threshold in OF_CLUSTER
+    ]
+    samples += [({"threshold": threshold}, float((None, threshold) in hurt)) for threshold in OF_LAKE]
+    return "threshold_crossed", "1 where a threshold of the configuration is crossed, else 0.", samples
+
+
+def _lines(name: str, says: str, samples: Samples) -> Iterator[str]:
+    yield f"# HELP {name} {says}\n"
+    yield f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}\n"
+    for labels, value in samples:
+        if value is not None:
+            yield f"{name}{_labels(labels)} {_number(value)}\n"
+
+
+def _labels(labels: Labels) -> str:
+    return f"{{{','.join(f'{name}={_quoted(value)}' for name, value in labels.items())}}}" if labels else ""
+
+
+def _number(value: float | datetime | timedelta) -> str:
+    if isinstance(value, datetime):
+        return repr(value.timestamp())
+    return repr(value.total_seconds() if isinstance(value, timedelta) else value)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'"{escaped}"'
+
+
+FORMS: Mapping[str, Callable[[Facts, Sequence[Crossed]], str]] = {
+    "table": as_table,
+    "json": as_json,
+    "prometheus": as_prometheus,
+}

@@ -1,0 +1,392 @@
+"""The status of a lake: facts out of rows, the thresholds that they cross, and the three renderings. No Spark."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from jobs.common.config import _FILE
+from jobs.common.status import (
+    OF_CLUSTER,
+    OF_LAKE,
+    TO_DO,
+    Cluster,
+    Crossed,
+    Facts,
+    Limits,
+    Log,
+    Polls,
+    Size,
+    clusters_of,
+    judge,
+    span,
+)
+from jobs.common.status_text import as_json, as_prometheus, as_table
+from tests.support.examples import examples
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+S = timedelta(seconds=1)
+STREAM = "20261101T110000Z-00000000"
+OLDER = "20261101T100000Z-00000000"
+HOSTILE = 'pay\\ments "1"\n\x1b[31m\u202e'
+
+
+def header(n: int, kind: str | None = None, *, stream: str = STREAM, late: float = 0, **more: Any) -> dict[str, Any]:
+    """Of a poll that was due ten seconds after the one before, the last one of ten just now."""
+    due = NOW - (9 - n) * 10 * S
+    times = {"scheduled_at": due, "sent_at": due + late * S, "received_at": None if kind else due + (late + 1) * S}
+    outcome = {"outcome": "failed" if kind else "ok", "error_kind": kind, "error": kind and f"{kind} it is"}
+    place = {"cluster": "prod", "poll_id": f"{stream}/{n:012d}", "stream": stream, "n": n}
+    return place | times | outcome | more
+
+
+def silver(done: int, **more: Any) -> dict[str, Any]:
+    """Its row of internal.state, after a poll."""
+    at = NOW - (9 - done) * 10 * S + S
+    row = {"history": "silver", "cluster": "prod", "seen": {STREAM: done}, "waiting": None, "last_seen_at": at}
+    counts = {"refused_polls": 0, "stale_polls": 0}
+    return row | counts | {"done_poll": f"{STREAM}/{done:012d}", "done_at": at, "changed_poll": None} | more
+
+
+def gold(history: str, done: int) -> dict[str, Any]:
+    return silver(done) | {"history": history}
+
+
+def cluster(
+    *headers: dict[str, Any],
+    states: tuple[dict[str, Any], ...] = (),
+    gaps: tuple[dict[str, Any], ...] = (),
+    logs: list[dict[str, Any]] | None = None,
+) -> Cluster:
+    """Facts of the cluster `prod`; another one has rows of all kinds, and is not asked for."""
+    others = [header(n, "timeout") | {"cluster": "other"} for n in range(3)], [silver(3) | {"cluster": "other"}]
+    (found,) = clusters_of(
+        {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]], gaps=gaps, logs=logs
+    )
+    return found
+
+
+GOLD = gold("isr_shrink", 9), gold("leader_churn", 9)
+READ = {"cluster": "prod", "read_at": NOW, "waits_since": None, "lost": 0}
+WELL = cluster(*map(header, range(10)), states=(silver(9), *GOLD), logs=[READ])
+
+
+def facts(*clusters: Cluster, **more: Any) -> Facts:
+    return Facts(NOW, "/data/lake", timedelta(hours=1), clusters, **{"upkeep_at": NOW, "rounds": 7} | more)
+
+
+def crossed(each: Cluster, **limits: Any) -> list[tuple[str, str]]:
+    found = judge(facts(each), Limits(**limits))
+    assert all(one.cluster == "prod" for one in found)
+    return [(one.threshold, one.says) for one in found]
+
+
+# --- facts ---
+
+
+def test_a_cluster_that_fares_well() -> None:
+    assert replace(WELL.polls, good_at=None) == Polls(polls=10)
+    assert WELL.good_at == WELL.polls.good_at == NOW + S
+    assert (WELL.gold_waits_since, WELL.log) == (None, Log(read_at=NOW))
+    assert judge(facts(WELL), Limits()) == []
+
+
+def test_polls_that_fail_since_the_last_good_one() -> None:
+    failing = ["timeout", "unreachable", "timeout"]
+    polls = cluster(
+        *map(header, range(5)), header(5, "tls"), header(6), *(header(7 + i, k) for i, k in enumerate(failing))
+    ).polls
+    assert (polls.polls, polls.failed) == (10, {"tls": 1, "timeout": 2, "unreachable": 1})
+    assert (polls.failing, polls.failing_since) == (3, NOW - 20 * S)
+    assert (polls.error_kind, polls.error) == ("timeout", "timeout it is")
+    assert polls.good_at == NOW - 29 * S
+
+
+@pytest.mark.parametrize(("late", "count"), [(5, 0), (5.001, 1)])
+def test_a_poll_is_late_from_half_an_interval_on(late: float, count: int) -> None:
+    assert cluster(header(8, late=late), header(9, "timeout", late=9)).polls.late == count
+
+
+def test_polls_wait_that_silver_has_not_taken_or_not_decided_about() -> None:
+    headers = [header(n) for n in range(10)]
+    assert cluster(*headers, states=(silver(9),)).polls.waits_since is None
+    assert cluster(*headers, states=(silver(7),)).polls.waits_since == NOW - 10 * S
+    undecided = silver(9, waiting=[headers[4]["poll_id"], headers[5]["poll_id"]])
+    assert cluster(*headers, states=(undecided,)).polls.waits_since == NOW - 50 * S
+    assert cluster(*headers).polls.waits_since == NOW - 90 * S
+
+
+def test_polls_of_an_older_stream_are_ignored_and_are_no_good_ones() -> None:
+    found = cluster(header(2), *(header(n, stream=OLDER) for n in (8, 9)), states=(silver(2),))
+    assert (found.polls.ignored, found.polls.waits_since) == (2, NOW - 10 * S)
+    assert found.good_at == NOW - 69 * S
+
+
+def test_answers_of_another_cluster_are_no_good_polls() -> None:
+    found = cluster(*map(header, range(10)), states=(silver(9, last_seen_at=NOW - 500 * S, refused_polls=10),))
+    assert found.good_at == NOW - 500 * S
+    ((threshold, says),) = crossed(found)
+    assert (threshold, says) == (
+        "lastGoodPoll",
+        "the last good poll was answered 8 min ago; 10 answers since were another cluster's",
+    )
+
+
+def test_what_silver_knows_of_before_the_window() -> None:
+    assert cluster(states=(silver(-90),)).good_at == NOW - 989 * S
+
+
+@pytest.mark.parametrize(
+    ("golds", "changed", "since"),
+    [
+        (GOLD, 9, None),
+        ((gold("isr_shrink", 4), gold("leader_churn", 9)), 9, NOW - 49 * S),
+        ((gold("isr_shrink", 4), gold("leader_churn", 3)), 4, NOW - 59 * S),
+        ((gold("isr_shrink", 4), gold("leader_churn", 4)), 4, None),
+        ((gold("isr_shrink", 4), gold("leader_churn", 3)), 5, NOW - 59 * S),
+        ((gold("isr_shrink", 9),), 4, datetime(2026, 11, 1, 11, tzinfo=UTC)),
+        ((), None, None),
+    ],
+)
+def test_since_when_gold_lacks_changes_of_silver(
+    golds: tuple[dict[str, Any], ...], changed: int | None, since: datetime | None
+) -> None:
+    changed_poll = None if changed is None else f"{STREAM}/{changed:012d}"
+    assert cluster(states=(silver(9, changed_poll=changed_poll), *golds)).gold_waits_since == since
+
+
+# --- judging ---
+
+
+SILVER_WAITS = replace(WELL, polls=Polls(10, waits_since=NOW - 301 * S))
+IGNORED = "4 polls are of an older checkpoint, let one job alone poll"
+STALE = "5 answers wait, which are older than what was accepted"
+TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("each", "limits", "found"),
+    [
+        (replace(WELL, good_at=None), {}, "lastGoodPoll: there was no good poll yet"),
+        (replace(WELL, good_at=NOW - 140 * S), {}, None),
+        (replace(WELL, good_at=NOW - 141 * S), {}, "lastGoodPoll: the last good poll was answered 2 min ago"),
+        (replace(WELL, good_at=NOW - 141 * S), {"last_good_poll": 141 * S}, None),
+        (replace(WELL, good_at=NOW + 141 * S), {}, "lastGoodPoll: the last good poll is 2 min ahead: a clock is wrong"),
+        (replace(WELL, interval=600 * S, good_at=NOW - 1320 * S), {}, None),
+        (replace(WELL, polls=TWO_FAIL), {}, None),
+        (replace(WELL, polls=THREE_FAIL), {}, "failures: the last 3 poll(s) failed: timeout: x"),
+        (replace(WELL, polls=Polls(10, {"timeout": 2})), {}, None),
+        (
+            replace(WELL, polls=Polls(10, {"timeout": 2, "tls": 1})),
+            {},
+            "failedPercent: 3 of 10 polls within 60 min failed: timeout 2, tls 1",
+        ),
+        (replace(WELL, polls=Polls(10, late=1)), {}, None),
+        (
+            replace(WELL, polls=Polls(10, late=2)),
+            {},
+            "latePercent: 2 of 10 polls within 60 min were sent more than half an interval late",
+        ),
+        (
+            replace(WELL, gaps=1, gap_time=90 * S),
+            {},
+            "gaps: 1 gap(s) within 60 min, 90 s together: silver.poll_gaps says why",
+        ),
+        (replace(WELL, gaps=1), {"gaps": 1}, None),
+        (SILVER_WAITS, {}, "behind: silver is 5 min behind: the pipeline's log says why"),
+        (
+            replace(SILVER_WAITS, polls=replace(SILVER_WAITS.polls, ignored=4), stale_polls=5),
+            {},
+            f"behind: silver is 5 min behind: {IGNORED}; {STALE}",
+        ),
+        (
+            replace(WELL, gold_waits_since=NOW - 301 * S),
+            {},
+            "behind: gold is 5 min behind: the pipeline's log says why",
+        ),
+        (replace(WELL, gold_waits_since=NOW - 300 * S), {}, None),
+        (
+            replace(WELL, gold_waits_since=NOW - 301 * S, stale_polls=5),
+            {},
+            "behind: gold is 5 min behind: the pipeline's log says why",
+        ),
+        (
+            replace(WELL, log=Log(NOW, NOW - 301 * S)),
+            {},
+            "behind: group log is 5 min behind: the pipeline's log says why",
+        ),
+        (
+            replace(WELL, log=Log(NOW, None, 3)),
+            {},
+            "lostOffsets: 3 offset(s) of __consumer_offsets were gone before they could be read",
+        ),
+        (replace(WELL, log=Log(NOW, None, 3)), {"lost_offsets": 3}, None),
+    ],
+)
+def test_thresholds(each: Cluster, limits: dict[str, Any], found: str | None) -> None:
+    assert [": ".join(one) for one in crossed(each, **limits)] == ([] if found is None else [found])
+
+
+@pytest.mark.parametrize("kind", TO_DO)
+def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
+    polls = Polls(100, {kind: 1}, failing=1, error_kind=kind, error="b:9092: no \x1b[31m")
+    said = f"the last 1 poll(s) failed: {kind}: b:9092: no \\x1b[31m; {TO_DO[kind]}"
+    assert crossed(replace(WELL, polls=polls)) == [("failures", said)]
+
+
+@pytest.mark.parametrize(
+    ("more", "limits", "found"),
+    [
+        ({"upkeep_at": None}, {}, ["upkeep"]),
+        ({"upkeep_at": NOW - timedelta(hours=13)}, {}, []),
+        ({"upkeep_at": NOW - timedelta(hours=13, seconds=1)}, {}, ["upkeep"]),
+        ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {}, []),
+        ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {"lake_bytes": 11}, []),
+        ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {"lake_bytes": 10}, ["lakeBytes"]),
+    ],
+)
+def test_thresholds_of_the_lake(more: dict[str, Any], limits: dict[str, Any], found: list[str]) -> None:
+    judged = judge(facts(WELL, **more), Limits(**limits))
+    assert [(each.threshold, each.cluster) for each in judged] == [(name, None) for name in found]
+
+
+def test_every_threshold_is_a_key_of_the_configuration() -> None:
+    assert {*OF_CLUSTER, *OF_LAKE} == _FILE["status"].keys() - {"window"}
+
+
+@pytest.mark.parametrize(("interval", "window"), [(30 * S, 3600 * S), (360 * S, 3600 * S), (600 * S, 6000 * S)])
+def test_the_window_has_room_for_ten_polls(interval: timedelta, window: timedelta) -> None:
+    assert Limits().window_of(interval) == window
+
+
+@pytest.mark.parametrize(
+    ("time", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d")]
+)
+def test_a_time_for_people(time: float, text: str) -> None:
+    assert span(time * S) == text
+
+
+# --- renderings ---
+
+FAILING = Polls(
+    9, {"authentication": 1, "timeout": 2}, 1, None, 1, NOW, "authentication", "no\nsuch \x1b[31muser", NOW - 9 * S
+)
+HURT = facts(
+    WELL,
+    replace(WELL, cluster=HOSTILE, polls=FAILING, good_at=None, gaps=2, gap_time=90 * S, log=None),
+    sizes=[Size("bronze.metadata_polls", 1234, 5)],
+    upkeep_at=None,
+)
+CROSSED = judge(HURT, Limits())
+
+
+def test_the_table_is_for_people() -> None:
+    table = as_table(HURT, CROSSED)
+    assert all(line.isprintable() for line in table.splitlines())
+    lines = [line.split() for line in table.splitlines()]
+    assert lines[0][:3] == ["/data/lake", "at", "2026-11-01T12:00:00Z;"]
+    assert ["prod", "ok", "2026-11-01T12:00:01Z", "-1", "s", "10", *"000", *["0", "s"] * 3] in lines
+    (hurt,) = (line for line in table.splitlines() if " crossed " in line)
+    assert hurt.startswith('pay\\ments "1"\\n\\x1b[31m\\u202e ')
+    assert hurt.endswith(f"authentication: no\\nsuch \\x1b[31muser; {TO_DO['authentication']}")
+    assert "last upkeep: never; rounds of history: 7" in table
+    assert [line for line in table.splitlines() if ": failures: " in line]
+    assert table.splitlines()[-1].startswith("  lake: upkeep: the tables were never kept up")
+
+
+def test_the_table_says_why_polls_failed_that_are_good_again() -> None:
+    table = as_table(facts(replace(WELL, polls=Polls(10, {"tls": 1, "timeout": 2}))), [])
+    assert [line for line in table.splitlines() if line.startswith("prod ") and line.endswith(" timeout 2, tls 1")]
+
+
+def test_nothing_is_said_to_be_crossed_where_nothing_is() -> None:
+    assert "crossed" not in as_table(facts(WELL), [])
+
+
+def test_json_is_the_facts() -> None:
+    told = json.loads(as_json(HURT, CROSSED))
+    assert (told["at"], told["window_s"], told["bytes"], told["upkeep_at"]) == (
+        "2026-11-01T12:00:00Z",
+        3600,
+        1234,
+        None,
+    )
+    well, hurt = told["clusters"]
+    assert (well["age_s"], well["gold_behind_s"], well["group_log_behind_s"]) == (-1, 0, 0)
+    assert (hurt["cluster"], hurt["age"], hurt["silver_behind_s"], hurt["gap_time_s"]) == (HOSTILE, None, 9, 90)
+    assert hurt["polls"]["failed"] == {"authentication": 1, "timeout": 2}
+    assert "group_log_behind_s" not in hurt
+    assert [each["threshold"] for each in told["crossed"]] == [each.threshold for each in CROSSED]
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """By the client library of Prometheus, which reads names, types, labels and values."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        assert family.name.startswith("kafka_metadata_history_")
+        assert family.documentation
+        assert family.type == ("counter" if "rounds" in family.name else "gauge")
+        for sample in family.samples:
+            key = sample.name.removeprefix("kafka_metadata_history_"), frozenset(sample.labels.items())
+            assert key not in found, "each sample is there once"
+            found[key] = sample.value
+    return found
+
+
+def of(cluster_: str, **more: str) -> frozenset[tuple[str, str]]:
+    return frozenset({"cluster": cluster_, **more}.items())
+
+
+def test_prometheus_reads_what_was_meant() -> None:
+    found = samples(as_prometheus(HURT, CROSSED))
+    assert found["last_good_poll_timestamp_seconds", of("prod")] == NOW.timestamp() + 1
+    assert ("last_good_poll_timestamp_seconds", of(HOSTILE)) not in found, "there was none"
+    assert found["recent_failed_polls", of(HOSTILE, kind="timeout")] == 2
+    assert found["failing_polls", of(HOSTILE)] == 1
+    assert found["silver_behind_seconds", of(HOSTILE)] == 9
+    assert found["group_log_behind_seconds", of("prod")] == 0
+    assert ("group_log_behind_seconds", of(HOSTILE)) not in found
+    assert found["table_bytes", frozenset({("table", "bronze.metadata_polls")})] == 1234
+    assert found["rounds_total", frozenset()] == 7
+    assert ("last_upkeep_timestamp_seconds", frozenset()) not in found
+    thresholds = {labels: value for (name, labels), value in found.items() if name == "threshold_crossed"}
+    assert len(thresholds) == 2 * len(OF_CLUSTER) + len(OF_LAKE)
+    hurt = {
+        frozenset({k: v for k, v in (("cluster", each.cluster), ("threshold", each.threshold)) if v}.items())
+        for each in CROSSED
+    }
+    assert {labels for labels, value in thresholds.items() if value == 1} == hurt
+    assert set(thresholds.values()) == {0, 1}
+
+
+@settings(max_examples=examples(30))
+@given(
+    aliases=st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, max_size=4), late=st.integers(0, 9)
+)
+def test_prometheus_reads_any_alias(aliases: list[str], late: int) -> None:
+    polls = Polls(9, {"timeout": 1}, late)
+    text = as_prometheus(facts(*(replace(WELL, cluster=alias, polls=polls) for alias in aliases)), [])
+    found = samples(text)
+    assert {key: value for key, value in found.items() if key[0] == "recent_late_polls"} == {
+        ("recent_late_polls", of(alias)): late for alias in aliases
+    }
+
+
+def test_who_asks_without_spark_needs_none() -> None:
+    script = (
+        "import sys, jobs.common.status_text\nprint(*(m for m in ('pyspark', 'pyarrow', 'kafka') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_a_threshold_that_is_crossed_twice_is_one_sample() -> None:
+    twice = [Crossed("behind", "prod", "silver"), Crossed("behind", "prod", "gold")]
+    assert samples(as_prometheus(facts(WELL), twice))["threshold_crossed", of("prod", threshold="behind")] == 1
