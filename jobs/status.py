@@ -6,7 +6,6 @@ Writes nothing. Exit status: 0, or 3 when a threshold of `status` in the configu
 not be told.
 """
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = parser_of(JOB, __doc__, "lake, clusters, poll, status")
     parser.add_argument("--format", choices=tuple(FORMS), default="table", help="(default %(default)s)")
     arguments = parser.parse_args(argv)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
 
     def run() -> int:
         config = load(arguments.config)

@@ -140,6 +140,11 @@ def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: str) -> No
     _retried(spark.sql, f"DELETE FROM {lake.identifier(table)} WHERE {where}")
 
 
+def delete_matching(spark: SparkSession, lake: Lake, table: Table, query: str, on: str) -> None:
+    """Delete the rows (`t`) that match one of a query (`s`) by the condition `on`; done twice, it changes nothing."""
+    _retried(spark.sql, f"MERGE INTO {lake.identifier(table)} t USING ({query}) s ON {on} WHEN MATCHED THEN DELETE")
+
+
 def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """Rows that are here already, with the columns of a table that writers give values for."""
     values = [tuple(map(row.get, table.column_names)) for row in rows]

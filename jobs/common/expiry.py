@@ -10,7 +10,7 @@ from datetime import UTC, datetime, time, timedelta
 
 from pyspark.sql import SparkSession
 
-from jobs.common.commit import delete_rows, replace_rows
+from jobs.common.commit import delete_matching, delete_rows, replace_rows
 from jobs.common.rounds import State, states_of
 from jobs.rules.round import GOLD, SILVER
 from schemas import gold, groups, silver
@@ -126,10 +126,12 @@ def _expire(spark: SparkSession, lake: Lake, table: Table, cutoff: datetime, hel
 
 def _expire_coordinators(spark: SparkSession, lake: Lake, cutoff: datetime) -> None:
     """Of each partition, drop leaders whose next one began before `cutoff`."""
-    name = lake.identifier(silver.COORDINATORS)
-    spark.sql(
-        f"MERGE INTO {name} t USING (SELECT cluster_id, log_partition, max(began_before) AS began FROM {name} "
-        f"WHERE began_before < {_literal(cutoff)} GROUP BY cluster_id, log_partition) s "
-        "ON t.cluster_id = s.cluster_id AND t.log_partition = s.log_partition AND t.began_before < s.began "
-        f"AND t.began_before < {_literal(cutoff)} WHEN MATCHED THEN DELETE"
+    last = (
+        "SELECT cluster_id, log_partition, max(began_before) AS began "
+        f"FROM {lake.identifier(silver.COORDINATORS)} WHERE began_before < {_literal(cutoff)} GROUP BY ALL"
     )
+    on = (
+        "t.cluster_id = s.cluster_id AND t.log_partition = s.log_partition AND t.began_before < s.began "
+        f"AND t.began_before < {_literal(cutoff)}"
+    )
+    delete_matching(spark, lake, silver.COORDINATORS, last, on)

@@ -108,6 +108,8 @@ def test_the_running_pipeline_says_it_and_so_does_the_command_beside_it(
     with running(file) as pipelined:
         pipelined.wait_for_batches(1)
         wait_for(lambda: "ERROR kafka_metadata_history.rounds: cluster locked" in pipelined.log(), 60, "the line")
+        # Polls that say nothing new are noted after a minute.
+        wait_for(lambda: "0 cluster(s) polled, 1 failing" in pipelined.log(), 150, "a round")
         exit_status, table = asked("table")
         assert exit_status == 3
         assert "locked: failures: " in table

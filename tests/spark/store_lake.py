@@ -32,14 +32,15 @@ def main() -> None:
     """Make the lake, and write the file."""
     file = stored(LAKE_VERSION)
     FOLDER.mkdir(exist_ok=True)
-    with TemporaryDirectory() as folder, tarfile.open(file, "x:xz") as archive:
+    with TemporaryDirectory() as folder:
         spark, lake = local_session(2), Lake(root=folder)
         ensure_tables(spark, lake, TABLES)
         rows = bronze_rows("prod", answers())
         append_rows(spark, lake, bronze.METADATA_POLLS, [row for row in rows if row["n"] < POLLS])
         make_history(spark, lake)
-        archive.add(folder, "lake", filter=_filter)
         spark.stop()
+        with tarfile.open(file, "x:xz") as archive:
+            archive.add(folder, "lake", filter=_filter)
 
 
 def _filter(each: tarfile.TarInfo) -> tarfile.TarInfo | None:

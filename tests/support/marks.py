@@ -37,31 +37,30 @@ def _within_base64(raw: bytes, before: int) -> bytes:
 
 def traces(folder: Path, marks: Iterable[str]) -> list[str]:
     """Each file in which a mark is, with the mark and its form. Names of files count too."""
-    wanted = {mark: forms(mark) for mark in marks}
+    wanted = [(mark, form, ways) for mark in marks for form, ways in forms(mark).items()]
     found = []
     for file in sorted(folder.rglob("*")):
-        for mark, written in wanted.items():
-            where = str(file.relative_to(folder))
-            contents = [where.encode(), *(_contents(file.read_bytes(), file.name) if file.is_file() else ())]
-            found += [
-                f"{where}: {mark} {form}"
-                for form, ways in written.items()
-                if any(way in content for way in ways for content in contents)
-            ]
+        where = str(file.relative_to(folder))
+        contents = [where.encode(), *(_contents(file.read_bytes()) if file.is_file() else ())]
+        found += [
+            f"{where}: {mark} {form}"
+            for mark, form, ways in wanted
+            if any(way in content for way in ways for content in contents)
+        ]
     return found
 
 
-def _contents(raw: bytes, name: str) -> Iterator[bytes]:
+def _contents(raw: bytes) -> Iterator[bytes]:
     """The bytes of a file, and what they hold when they are unpacked."""
     yield raw
     if raw.startswith(b"\x1f\x8b"):
-        yield from _contents(gzip.decompress(raw), name)
+        yield from _contents(gzip.decompress(raw))
     elif raw.startswith(b"\x28\xb5\x2f\xfd"):
-        yield from _contents(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read(), name)
+        yield from _contents(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read())
     elif raw.startswith(b"PK\x03\x04"):
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             for each in archive.namelist():
-                yield from _contents(archive.read(each), each)
+                yield from _contents(archive.read(each))
     elif raw.startswith(b"PAR1"):
         yield _unpacked(pq.ParquetFile(io.BytesIO(raw)).read())
 

@@ -32,9 +32,10 @@ def test_a_batch_of_polls_that_an_older_commit_planned() -> None:
     source, planned = KafkaMetadataSource(NOW | {"pollInterval": "5s"}), json.loads(POLLS)
     stream = source.streamReader(source.schema())
     (task,) = stream.partitions(stream.initialOffset(), planned)
-    assert (task.stream, task.first, task.polls, task.interval_ms) == (planned["stream"], 40, 10, 2_000)
-    assert (task.scheduled_ms, dict(task.enrich)) == (1_795_526_100_000, {"configs": 300_000, "groups": 30_000})
-    assert [cluster.bootstrap_servers for cluster in task.clusters] == [(("new", 9092),)]
+    assert (task.stream, task.first, task.polls, task.scheduled_ms) == (planned["stream"], 40, 10, 1_795_526_100_000)
+    (due,) = task.due
+    assert (due.polling.interval_ms, dict(due.polling.enrich)) == (2_000, {"configs": 300_000, "groups": 30_000})
+    assert (due.cluster.bootstrap_servers, [*due.turns]) == ((("new", 9092),), [*range(10)])
     stream.prepareForTriggerAvailableNow()
     following = stream.latestOffset(planned, None)
     assert (following["stream"], following["first"], following["next"]) == (planned["stream"], 50, 51)
