@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 
@@ -9,11 +10,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common.config import Config, load
+from jobs.common.config import Config, exposures, load
 from jobs.common.session import spark_session
 from metadata_source.text import printable
 
 log = logging.getLogger("kafka_metadata_history")
+
+_STREAM_FAILED = re.compile(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ?(.*?) ?(?:SQLSTATE: \w+)?")
 
 Job = Callable[[SparkSession, Config, bool], None]
 """Runs a job with a session and a checked configuration; the last argument says whether for one round only."""
@@ -39,6 +42,8 @@ def run_job(
 
     def run() -> None:
         config = load(arguments.config)
+        for line in exposures(config):
+            log.warning("%s", line)
         spark = spark_session(name)
         if again is not None and arguments.again is not None:
             again(spark, config, arguments.again)
@@ -77,4 +82,8 @@ def one_line(error: BaseException) -> str:
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
     line = printable((ours or lines or [type(error).__name__])[0])
-    return line[line.index("[KAFKA_METADATA_") :] if "[KAFKA_METADATA_" in line else line
+    if "[KAFKA_METADATA_" in line:
+        return line[line.index("[KAFKA_METADATA_") :]
+    failed = _STREAM_FAILED.fullmatch(line)
+    # A Python process that was killed leaves an error without a text.
+    return line if failed is None else f"a stream ended: {failed[1] or 'the end of a process or connection'}"
