@@ -5,8 +5,9 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -85,5 +86,16 @@ def one_line(error: BaseException) -> str:
     if "[KAFKA_METADATA_" in line:
         return line[line.index("[KAFKA_METADATA_") :]
     failed = _STREAM_FAILED.fullmatch(line)
-    # A Python process that was killed leaves an error without a text.
-    return line if failed is None else f"a stream ended: {failed[1] or 'the end of a process or connection'}"
+    line = line if failed is None else f"a stream ended: {failed[1]}"
+    cause = printable(_cause(error).partition("\n")[0])
+    return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"
+
+
+def _cause(error: BaseException) -> str:
+    """The error of Java's at the bottom of one, such as of a full disk. Empty where there is none."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    cause = ""
+    with suppress(Py4JError):  # Java may have ended.
+        while java is not None:
+            cause, java = str(java.toString()), java.getCause()
+    return cause

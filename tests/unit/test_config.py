@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -233,9 +234,35 @@ def test_an_error_that_crossed_from_a_worker_is_one_line() -> None:
     )
     assert one_line(RuntimeError(text)) == "[KAFKA_METADATA_POLL] unreachable: b1:9092"
     assert one_line(RuntimeError("first\nsecond")) == "first"
+
+
+class Java(SimpleNamespace):
+    """An error of Java's, and what it came of."""
+
+    def toString(self) -> str:  # noqa: N802 - as Java has it
+        return self.text
+
+    def getCause(self) -> object:  # noqa: N802
+        return self.cause
+
+
+@pytest.mark.parametrize(
+    ("reason", "bottom", "said"),
+    [
+        (
+            " Writing failed",
+            "java.io.IOException: No space left",
+            "Writing failed (java.io.IOException: No space left)",
+        ),
+        (" Write failed", "org.apache.spark.PythonException: Traceback", "Write failed"),
+        ("", "java.io.EOFException", " (java.io.EOFException)"),
+    ],
+)
+def test_what_an_error_of_java_came_of_is_in_its_line(reason: str, bottom: str, said: str) -> None:
     failed = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:"
-    for reason, said in (("No space left", "No space left"), ("", "the end of a process or connection")):
-        assert one_line(RuntimeError(f"{failed} {reason} SQLSTATE: XXKST")) == f"a stream ended: {said}"
+    error = RuntimeError(f"{failed}{reason} SQLSTATE: XXKST")
+    error._origin = Java(text="above", cause=Java(text=f"{bottom}\n\tat of.Java", cause=None))  # type: ignore[attr-defined]
+    assert one_line(error) == f"a stream ended: {said}"
 
 
 def test_a_job_ends_with_status_1_and_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
