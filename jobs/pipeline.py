@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs import poll_metadata, read_group_log
 from jobs.common.cli import one_line, run_job
@@ -21,6 +21,7 @@ from jobs.common.config import Config
 from jobs.common.driver import take_pool
 from jobs.common.outages import Outages
 from jobs.common.rounds import OvertakenError
+from jobs.common.streams import Running
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
 from jobs.rebalance_history import RebalanceHistory
@@ -57,10 +58,9 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
         return
     stop = Event()
     take_pool(spark, "polls")
-    queries = {poll_metadata.QUERY: poll_metadata.start(spark, config, once=False)}
-    reading = read_group_log.Reading(spark, config) if config.group_log is not None else None
-    if reading is not None:
-        queries[read_group_log.QUERY] = reading.query
+    streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}
+    if config.group_log is not None:
+        streams[read_group_log.QUERY] = read_group_log.Reading(spark, config)
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     outages = Outages()
     history = Lasting("history", lambda: History(spark, config, outages=outages).catch_up, then=groups.wake)
@@ -69,27 +69,22 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     for thread in threads:
         thread.start()
     try:
-        _watch(spark, queries, {poll_metadata.QUERY: history, read_group_log.QUERY: groups}, reading)
+        _watch(spark, streams, {poll_metadata.QUERY: history, read_group_log.QUERY: groups})
     finally:
         stop.set()
-        for query in queries.values():
-            query.stop()
+        for stream in streams.values():
+            stream.query.stop()
         for each in works:
             each.wake.set()
         for thread in threads:
             thread.join(timeout=60)
 
 
-def _watch(
-    spark: SparkSession,
-    queries: dict[str, StreamingQuery],
-    takers: Mapping[str, "Lasting"],
-    reading: read_group_log.Reading | None,
-) -> None:
-    """Until a query ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
+def _watch(spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[str, "Lasting"]) -> None:
+    """Until a stream ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
     seen: dict[str, int] = {}
-    while not _ended(spark, queries, reading):
-        found = {name: query.lastProgress for name, query in queries.items()}
+    while not _ended(spark, streams):
+        found = {name: stream.query.lastProgress for name, stream in streams.items()}
         batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
         for name, _ in batches.items() - seen.items():
             takers[name].wake.set()
@@ -184,21 +179,25 @@ def _run_once(spark: SparkSession, config: Config) -> None:
         raise unread
 
 
-def _ended(spark: SparkSession, queries: dict[str, StreamingQuery], reading: read_group_log.Reading | None) -> bool:
-    """Wait a while, and say whether a query has ended. The one that reads the logs is started again where it can be."""
-    try:
-        ended = bool(spark.streams.awaitAnyTermination(LOOK_EVERY_S))  # type: ignore[arg-type]  # fractions, too
-        if ended or reading is None or not reading.take_back():
-            return ended
-    except StreamingQueryException as error:
-        if reading is None:
-            raise
-        reading.outlast(error)
-    queries[read_group_log.QUERY] = reading.query
-    for name, query in queries.items():
-        if name != read_group_log.QUERY and not query.isActive:
-            query.awaitTermination()  # raises what it ended with
-    spark.streams.resetTerminated()
+def _ended(spark: SparkSession, streams: Mapping[str, Running]) -> bool:
+    """Wait a while, and say whether a stream has ended. One whose query has ended is started again where it can be."""
+    with suppress(StreamingQueryException):  # Of which query, Spark does not say.
+        if spark.streams.awaitAnyTermination(LOOK_EVERY_S):  # type: ignore[arg-type]  # fractions, too
+            return True
+    is_other = False
+    for stream in streams.values():
+        if stream.query.isActive:
+            is_other |= stream.take_back()
+            continue
+        try:
+            stream.query.awaitTermination()
+        except StreamingQueryException as error:
+            stream.outlast(error)
+            is_other = True
+        else:
+            return True
+    if is_other:
+        spark.streams.resetTerminated()
     return False
 
 

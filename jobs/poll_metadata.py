@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -16,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.session import SessionError, setting
-from jobs.common.streams import append_stream
+from jobs.common.streams import Running, append_stream
 from metadata_source.datasource import CLUSTERS_PER_TASK
 from schemas import bronze
 from schemas.internal import STATE_NOW
@@ -24,10 +25,21 @@ from schemas.lake import Lake, read_view
 
 QUERY = "poll_metadata"
 
+LOOK_EVERY_S = 1.0
+"""How often the job looks whether its query has ended."""
+
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
     """Poll on and on; with `once`, one batch of polls."""
-    start(spark, config, once=once).awaitTermination()
+    if once:
+        start(spark, config, once=True).awaitTermination()
+    else:
+        polling(spark, config).run(LOOK_EVERY_S)
+
+
+def polling(spark: SparkSession, config: Config) -> Running:
+    """Poll on and on."""
+    return Running(partial(start, spark, config, once=False))
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:

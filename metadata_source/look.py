@@ -64,6 +64,8 @@ def look(bootstrap: str, config: Path | None) -> int:
     """Poll once and print the state; return 0, or 1 after one line that says why there is none."""
     try:
         options = read_options(bootstrap, config)
+        if (exposed := options.clusters[0].exposed) is not None:
+            print(f"look: warning: {exposed}", file=sys.stderr)
         poll, metadata = _poll(options)
         prober = Prober(options.clusters[0], _address(poll.broker or ""))
         state = State(poll, metadata, *_min_isr(prober, metadata), options.clusters[0].kind)

@@ -303,6 +303,12 @@ GROUP_LOG_OPTIONS: Final = (
         default="earliest",
     ),
     Option(
+        "resumeAt",
+        'Where a log without a place in the checkpoint was read up to, as JSON: `{"alias": {"partition": offset}}`. It '
+        "begins there, and not at `startingOffsets`: what is gone since is a row (`lost`). The jobs set it.",
+        modes=("stream",),
+    ),
+    Option(
         "maxRecordsPerBatch",
         "The most offsets of one cluster's log that a micro-batch goes through; partitions share them by what they "
         "have left.",
@@ -342,6 +348,7 @@ _ELSEWHERE: Final = {
     "kafka.ssl.key.pem": "use kafka.ssl.key.location (a PEM file)",
     "kafka.ssl.keystore.password": "use kafka.ssl.key.password",
     "kafka.ssl.keystore.type": "leave it out: certificate and key are PEM files",
+    "kafka.ssl.crl.location": "leave it out: no lists of revoked certificates are read",
     "kafka.enable.ssl.certificate.verification": "leave it out: who is trusted is kafka.ssl.ca.location",
     "kafka.sasl.login.callback.handler.class": "leave it out: OAUTHBEARER asks its token endpoint",
     "kafka.sasl.client.callback.handler.class": "leave it out: kafka.sasl.mechanism says all",
@@ -377,6 +384,14 @@ class TopicFilter:
         if self.pattern is not None:
             return json.dumps({"pattern": self.pattern}, separators=(",", ":"), ensure_ascii=False)
         return None
+
+
+_EXPOSED: Final = {
+    "PLAIN": "the password",
+    "SCRAM-SHA-256": "what the password can be guessed from",
+    "SCRAM-SHA-512": "what the password can be guessed from",
+    "OAUTHBEARER": "the token",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +437,12 @@ class Cluster:
     def sent_mechanism(self) -> str | None:
         """The mechanism that brokers are told: MSK takes its tokens by OAUTHBEARER."""
         return "OAUTHBEARER" if self.sasl_mechanism == "AWS_MSK_IAM" else self.sasl_mechanism
+
+    @property
+    def exposed(self) -> str | None:
+        """What of the credentials whoever is on the network can read, one line; None where nothing."""
+        told = None if self.tls else _EXPOSED.get(self.sent_mechanism or "")
+        return told and f"{told} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -537,6 +558,8 @@ class GroupLogOptions:
     max_records: int
     request_timeout_ms: int
     client_hash_key: str | None
+    resume_at: Mapping[str, Mapping[int, int]]
+    """By alias and partition: up to which offset a log was read, of which the checkpoint need not know."""
 
 
 def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
@@ -560,7 +583,19 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
             "requestTimeout", given.get("requestTimeout", default["requestTimeout"]), minimum=1
         ),
         client_hash_key=given.get("clientHashKey"),
+        resume_at=_resume_at(given.get("resumeAt", "{}")),
     )
+
+
+def _resume_at(text: str) -> dict[str, dict[int, int]]:
+    try:
+        given = json.loads(text)
+        return {
+            alias: {int(partition): int(offset) for partition, offset in offsets.items()}
+            for alias, offsets in given.items()
+        }
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise OptionsError('resumeAt: not JSON such as {"alias": {"0": 42}}') from None
 
 
 def _starting(text: str) -> Literal["earliest", "latest"] | int:
@@ -636,7 +671,8 @@ def _hint(key: str, known: Mapping[str, Option]) -> str:
         spelt = _SPELLINGS.get(name, name)
         if spelt in known:
             return f": did you mean {known[spelt].name!r}?"
-    close = difflib.get_close_matches(key.lower(), known, n=1)
+    # Names of Kafka begin alike: one that differs in more than a letter or two is an option of its own.
+    close = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.94 if "." in key else 0.8)
     if close:
         return f": did you mean {known[close[0]].name!r}?"
     return f": the options are {', '.join(option.name for option in known.values())}"

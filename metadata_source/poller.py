@@ -11,6 +11,7 @@ A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is 
   only
   remembered may be another cluster's by now, then the bootstrap servers are asked;
 - `options`: not tried again;
+- `clock`: this machine's clock was set ahead, and is not believed yet (`metadata_source.clock`);
 - `overlapped`: not sent, since the poll before was still running.
 """
 
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from metadata_source import questions
+from metadata_source.clock import CLOCK
 from metadata_source.connections import Connections
 from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
@@ -215,9 +217,20 @@ class Poller:
     def poll(self, turn: Turn | None = None, *, until: float = math.inf) -> Poll:
         """Ask for the metadata once, within the request timeout with all retries, and by `until` (of `time.monotonic`).
 
-        `turn`: of a planned poll. What is new since the poll before is checked with other brokers.
+        `turn`: of a planned poll. What is new since the poll before is checked with other brokers. Nobody is asked
+        while the clock is in doubt.
         """
         self.let_go()
+        doubt = CLOCK.doubt()
+        poll = self._polled(turn, until) if doubt is None else Poll()
+        # It may have been set meanwhile.
+        if (doubt := doubt or CLOCK.doubt()) is not None:
+            self.let_go()
+            self._memory.known = None
+            return Poll(error_kind="clock", error=doubt)
+        return poll
+
+    def _polled(self, turn: Turn | None, until: float) -> Poll:
         deadline = min(until, time.monotonic() + self._timeout_s)
         memory = self._memory
         # Another process may have polled in between.

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 Address: TypeAlias = tuple[str, int]
 
-# At DEBUG the library logs the bytes it sends, passwords among them; at ERROR it repeats what PollError says better.
+# At DEBUG the library logs the bytes it sends, passwords among them; at WARNING, with each connection, that nothing
+# hides them, which the jobs say once (`Cluster.exposed`); at ERROR it repeats what PollError says better.
 for _name in ("kafka.net", "kafka.protocol"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 

@@ -2,14 +2,15 @@
 
 import argparse
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common.config import Config, load
-from jobs.common.driver import JAVA_ERRORS, end_with_process, java_text
+from jobs.common.config import Config, exposures, load
+from jobs.common.driver import JAVA_ERRORS, end_with_process, java_cause, java_text
 from jobs.common.session import spark_session
 from metadata_source.text import printable
 
@@ -17,6 +18,7 @@ log = logging.getLogger("kafka_metadata_history")
 
 _REPORTED: tuple[type[Exception], ...] = (ValueError, RuntimeError, PySparkException, *JAVA_ERRORS)
 """Errors whose message says what is wrong."""
+_STREAM_FAILED = re.compile(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ?(.*?) ?(?:SQLSTATE: \w+)?")
 
 Job = Callable[[SparkSession, Config, bool], None]
 """Runs a job with a session and a checked configuration; the last argument says whether for one round only."""
@@ -42,6 +44,8 @@ def run_job(
 
     def run() -> None:
         config = load(arguments.config)
+        for line in exposures(config):
+            log.warning("%s", line)
         spark = spark_session(name)
         end_with_process(spark)
         if again is not None and arguments.again is not None:
@@ -79,4 +83,9 @@ def one_line(error: BaseException) -> str:
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
     line = printable((ours or lines or [type(error).__name__])[0])
-    return line[line.index("[KAFKA_METADATA_") :] if "[KAFKA_METADATA_" in line else line
+    if "[KAFKA_METADATA_" in line:
+        return line[line.index("[KAFKA_METADATA_") :]
+    failed = _STREAM_FAILED.fullmatch(line)
+    line = line if failed is None else f"a stream ended: {failed[1]}"
+    cause = printable(java_cause(error).partition("\n")[0])
+    return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"

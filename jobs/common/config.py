@@ -124,6 +124,12 @@ def load(path: str) -> Config:
     return config
 
 
+def exposures(config: Config) -> list[str]:
+    """A line for each cluster whose credentials cross the network unencrypted."""
+    clusters = parse(config.source_options({}), "stream").clusters
+    return [f"cluster {each.alias}: {each.exposed}" for each in clusters if each.exposed is not None]
+
+
 def duration(text: str) -> timedelta:
     """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises ValueError."""
     if days := _DAYS.fullmatch(text.strip().lower()):

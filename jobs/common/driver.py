@@ -2,8 +2,10 @@
 can do it; a session of Spark Connect has a connection alone. Nothing else in the jobs reaches for the JVM.
 """
 
+import json
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -11,12 +13,13 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 try:
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError, Py4JJavaError
 
     JAVA_ERRORS: tuple[type[Exception], ...] = (Py4JJavaError,)
     """Errors that PySpark has no exception for, as they come out of the JVM."""
+    _JVM_IS_GONE: tuple[type[Exception], ...] = (Py4JError,)
 except ImportError:  # pyspark-client, which serverless runtimes have, is without it
-    JAVA_ERRORS = ()
+    JAVA_ERRORS = _JVM_IS_GONE = ()
 
 LOST = (
     "a session of Spark Connect: a cluster whose log cannot be read holds up those of the others, the server's own "
@@ -35,6 +38,16 @@ def has_jvm(spark: SparkSession) -> bool:
 def java_text(error: BaseException) -> str:
     """The message of an error, Java's own for one of Java's."""
     return str(cast("Any", error).java_exception.toString() if isinstance(error, JAVA_ERRORS) else error)
+
+
+def java_cause(error: BaseException) -> str:
+    """The error of Java's at the bottom of one, such as of a full disk. Empty where there is none."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    cause = ""
+    with suppress(*_JVM_IS_GONE):
+        while java is not None:
+            cause, java = str(java.toString()), java.getCause()
+    return cause
 
 
 def know_conflicts(spark: SparkSession) -> None:
@@ -80,26 +93,58 @@ def session_beside(spark: SparkSession, settings: dict[str, str]) -> SparkSessio
     return _BESIDE[spark]
 
 
+class Checkpoint:
+    """The files of a query's checkpoint, by Spark's own way to files: a checkpoint is where that reaches.
+
+    Spark keeps the plan of batch n in `offsets/n`, and writes `commits/n` when the batch is done.
+    """
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        """Of a classic session."""
+        self._jvm, self._folder = cast("Any", spark)._jvm, folder  # noqa: SLF001
+        self._files = self._path("").getFileSystem(cast("Any", spark)._jsc.hadoopConfiguration())  # noqa: SLF001
+
+    @classmethod
+    def of(cls, spark: SparkSession, folder: str) -> "Checkpoint | None":
+        """The files of a checkpoint; None in a session of Spark Connect, which cannot reach them."""
+        return cls(spark, folder) if has_jvm(spark) else None
+
+    def batches(self, folder: str) -> set[int]:
+        """The numbers of the batches in `offsets` or `commits`."""
+        place = self._path(folder)
+        found = self._files.listStatus(place) if self._files.exists(place) else []
+        names = [each.getPath().getName() for each in found]
+        return {int(name) for name in names if name.isdigit()}
+
+    def query(self) -> str | None:
+        """The id of the query; None where none has begun."""
+        place = self._path("metadata")
+        if not self._files.exists(place):
+            return None
+        opened = self._files.open(place)
+        try:
+            found: str = json.loads(self._jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8"))["id"]
+        finally:
+            opened.close()
+        return found
+
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+        self._files.delete(self._path(name), False)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{name}".rstrip("/"))
+
+
 def forget_planned(spark: SparkSession, checkpoint: str) -> bool:
     """Let the next query of a checkpoint plan the batch again that the one before planned last and did not commit;
     return whether it will.
 
-    Only after that batch has failed while its source was read: then the sink has nothing of it. Spark keeps the plan
-    of batch n in `offsets/n`, and writes `commits/n` when it is done. A session of Spark Connect cannot reach these
-    files.
+    Only after that batch has failed while its source was read: then the sink has nothing of it.
     """
-    if not has_jvm(spark):
+    if (files := Checkpoint.of(spark, checkpoint)) is None:
         return False
-    # By Spark's own way to files: a checkpoint is where that reaches it.
-    path = cast("Any", spark)._jvm.org.apache.hadoop.fs.Path  # noqa: SLF001
-    files = path(checkpoint).getFileSystem(cast("Any", spark)._jsc.hadoopConfiguration())  # noqa: SLF001
-
-    def batches(folder: str) -> set[int]:
-        place = path(f"{checkpoint}/{folder}")
-        names = [each.getPath().getName() for each in files.listStatus(place)] if files.exists(place) else []
-        return {int(name) for name in names if name.isdigit()}
-
-    for batch in batches("offsets"):
-        if batch > max(batches("commits"), default=-1):
-            files.delete(path(f"{checkpoint}/offsets/{batch}"), False)
+    for batch in files.batches("offsets"):
+        if batch > max(files.batches("commits"), default=-1):
+            files.delete(f"offsets/{batch}")
     return True

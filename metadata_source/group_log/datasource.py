@@ -272,6 +272,7 @@ class _Looks:
 
         self.failed: dict[str, GroupLogError] = {}
         self._starting = options.starting
+        self._resume_at = options.resume_at
         self._watchers = {
             cluster.alias: LogWatcher(cluster, topic, options.request_timeout_ms) for cluster in options.clusters
         }
@@ -320,7 +321,12 @@ class _Looks:
         watcher = self._watchers[alias]
         try:
             seen = watcher.look(place)
-            return _Seen(seen, watcher.starting(seen, self._starting) if place is None and seen.whole else {})
+            if place is not None or not seen.whole:
+                return _Seen(seen, {})
+            if (known := self._resume_at.get(alias)) is not None:
+                # A partition that was never read begins with its first record.
+                return _Seen(seen, {partition: known.get(partition, begin) for partition, begin in seen.begins.items()})
+            return _Seen(seen, watcher.starting(seen, self._starting))
         except GroupLogError as error:
             raise _of_cluster(alias, error) from None
 

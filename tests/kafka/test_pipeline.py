@@ -2,13 +2,11 @@
 
 import random
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
@@ -23,12 +21,12 @@ from jobs.common.upkeep import expire_bronze, keep_up
 from local_cluster import LocalCluster
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
-from tests.lakes import new_lake, rows_of
+from tests.lakes import new_lake
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.group_scores import check_scores
 from tests.support.histories import good_answer
-from tests.support.large_rounds import OF_A_RUN, in_memory
+from tests.support.lake_checks import check_lake
 from tests.support.pipelines import config_file, running, stopped, wait_for
 from truth.administration import Administration
 from truth.chaos import PROPERTIES as FAULTS
@@ -41,36 +39,6 @@ from truth.log import WHOLE_LOG, read_truth
 from truth.report import Verdict, judge
 from truth.run import NEWEST, Run
 from truth.traffic import Traffic
-
-TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.TABLES)}
-
-
-def check_lake(lake: Lake, dropped: Sequence[stored.Row] = ()) -> None:
-    """No poll twice, no hole in a stream's numbers; silver is what the rules make of its bronze in one process, and
-    gold what they make of that.
-
-    `dropped`: rows that bronze has had.
-    """
-    polls = [*stored.rows_of(lake, bronze.METADATA_POLLS), *dropped]
-    keys = Counter(tuple(row[name] for name in bronze.METADATA_POLLS.key) for row in polls)
-    assert max(keys.values()) == 1
-    numbers = defaultdict(list)
-    for row in polls:
-        if row["record"] == "poll":
-            numbers[row["cluster"], row["stream"]].append(row["n"])
-    assert {stream: sorted(found) for stream, found in numbers.items()} == {
-        stream: list(range(len(found))) for stream, found in numbers.items()
-    }
-    for table, rows in in_memory(polls).items():
-        assert rows_of(lake, TABLES[table], without=OF_A_RUN) == rows, table
-    for row in stored.rows_of(lake, silver.CLUSTER_SNAPSHOTS):
-        assert (row["kind"], row["contradictions"] or []) == ("kafka", []), "Kafka contradicts itself"
-    steps = stored.rows_of(lake, internal.ROUNDS)
-    assert max(Counter(row["round"] for row in steps).values()) == 1
-    done = {row["history"]: row["round"] for row in sorted(stored.newest_states(lake), key=itemgetter("round"))}
-    for row in (each for each in steps if each["step"] == "planned"):
-        assert any(done.get(of, 0) >= row["round"] for of in row["histories"]), f"round {row['round']} is not done"
-
 
 FIRST_DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
 RETENTION = timedelta(days=7)

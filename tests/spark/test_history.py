@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs import history as of_polls
 from jobs.common import commit, expiry, rounds
+from jobs.common.cli import one_line
 from jobs.common.commit import append_rows, delete_rows
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import expire_history
@@ -30,6 +33,7 @@ from schemas.table import PART, Table
 from tests.lakes import new_lake
 from tests.support import gold_oracle
 from tests.support.bronze_rows import bronze_rows
+from tests.support.disks import full_after, small_disk
 from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.large_rounds import tables_of
@@ -274,6 +278,21 @@ def check_made_once(spark: SparkSession, lake: Lake, whole: Tables) -> None:
         of_table = rounds_of(lake, table)
         assert len(of_table) == len(set(of_table)), f"{table.full_name}: a round was committed twice"
     assert_same(lake, whole)
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_round_costs_nothing_but_time(
+    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
+) -> None:
+    """Nothing is to be deleted but what fills the disk: files that were half written belong to no table."""
+    with small_disk(tmp_path / "disk", 64) as disk:
+        lake = copied(polled, disk / "lake")
+        history, before = history_of(spark, lake), versions(lake)
+        with full_after(disk, 3), pytest.raises((Py4JJavaError, PySparkException)) as raised:
+            history.round(LATER)
+        assert "No space left on device" in one_line(raised.value)
+        assert len(written_since(before, lake)) == 3
+        made(spark, lake)
+        assert_same(lake, whole)
 
 
 def written_since(before: dict[str, int], lake: Lake) -> list[Table]:

@@ -32,17 +32,17 @@ def config_file(folder: Path, cluster: LocalCluster, *, poll: dict[str, object],
     return file
 
 
-def command(job: str, config: Path, *flags: str) -> list[str]:
-    """As the README says, with a heap that suits the test machine."""
-    return command_of(f"jobs/{job}.py", "--config", str(config), *flags)
+def command(job: str, config: Path, *flags: str, more: Mapping[str, str] | None = None) -> list[str]:
+    """As the README says, with a heap that suits the test machine, and `more` settings."""
+    return command_of(f"jobs/{job}.py", "--config", str(config), *flags, settings=more)
 
 
 def command_of(script: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[str]:
     """The same for any script. `settings`: more of Spark's."""
     submit = Path(sys.executable).with_name("spark-submit")
-    given = ["--properties-file", "conf/spark-defaults.conf", "--master", "local[3]", "--driver-memory", "1g"]
+    given = ["--properties-file", "conf/spark-defaults.conf", "--driver-memory", "1g"]
     given += ["--driver-java-options", SMALL_JVM]
-    for name, value in (settings or {}).items():
+    for name, value in ({"spark.master": "local[3]"} | dict(settings or {})).items():
         given += ["--conf", f"{name}={value}"]
     return [str(submit), *given, script, *arguments]
 
@@ -60,13 +60,14 @@ def environment() -> dict[str, str]:
 class Pipeline:
     """A pipeline that runs, in a process group of its own. It may be ended and run again."""
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, settings: Mapping[str, str] | None = None) -> None:
         self._config, self._log, self._process = config, config.with_name("pipeline.log"), None
+        self._settings = settings
 
     def start(self) -> None:
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                command("pipeline", self._config),
+                command("pipeline", self._config, more=self._settings),
                 cwd=ROOT,
                 env=environment(),
                 stdout=output,
@@ -85,6 +86,18 @@ class Pipeline:
         """End the whole process group, and run again."""
         self.end(by)
         self.start()
+
+    @property
+    def pid(self) -> int:
+        """The process that runs, spark-submit."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """With which it has ended; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
 
     def log(self) -> str:
         return self._log.read_text()
@@ -111,9 +124,9 @@ class Pipeline:
 
 
 @contextmanager
-def running(config: Path) -> Iterator[Pipeline]:
-    """A pipeline, which is killed whole in the end."""
-    pipeline = Pipeline(config)
+def running(config: Path, settings: Mapping[str, str] | None = None) -> Iterator[Pipeline]:
+    """A pipeline, with more settings of Spark, which is killed whole in the end."""
+    pipeline = Pipeline(config, settings)
     pipeline.start()
     try:
         yield pipeline

@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from jobs.common.cli import one_line, run_job
-from jobs.common.config import ConfigError, Thresholds, load
+from jobs.common.config import ConfigError, Thresholds, exposures, load
 from jobs.common.status import Limits
 from metadata_source.options import parse, parse_group_log
 
@@ -123,6 +124,15 @@ def test_the_kind_of_a_cluster_is_declared(tmp_path: Path) -> None:
     for_all = load(str(config(tmp_path, GOOD.replace("poll:\n", "groupLog:\npoll:\n  kind: automq\n"))))
     assert for_all.kinds == {"prod": "automq"}
     assert parse_group_log(for_all.group_log_options({}), "stream").clusters[0].kind == "automq"
+
+
+def test_credentials_that_nothing_hides_are_said_of_each_cluster(tmp_path: Path) -> None:
+    assert exposures(load(str(config(tmp_path, GOOD)))) == []
+    (line,) = exposures(load(str(config(tmp_path, GOOD.replace("SASL_SSL", "SASL_PLAINTEXT")))))
+    assert line == (
+        "cluster prod: what the password can be guessed from crosses the network unencrypted: "
+        "set kafka.security.protocol to SASL_SSL"
+    )
 
 
 def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
@@ -251,6 +261,35 @@ def test_an_error_that_crossed_from_a_worker_is_one_line() -> None:
     )
     assert one_line(RuntimeError(text)) == "[KAFKA_METADATA_POLL] unreachable: b1:9092"
     assert one_line(RuntimeError("first\nsecond")) == "first"
+
+
+class Java(SimpleNamespace):
+    """An error of Java's, and what it came of."""
+
+    def toString(self) -> str:  # noqa: N802 - as Java has it
+        return self.text
+
+    def getCause(self) -> object:  # noqa: N802
+        return self.cause
+
+
+@pytest.mark.parametrize(
+    ("reason", "bottom", "said"),
+    [
+        (
+            " Writing failed",
+            "java.io.IOException: No space left",
+            "Writing failed (java.io.IOException: No space left)",
+        ),
+        (" Write failed", "org.apache.spark.PythonException: Traceback", "Write failed"),
+        ("", "java.io.EOFException", " (java.io.EOFException)"),
+    ],
+)
+def test_what_an_error_of_java_came_of_is_in_its_line(reason: str, bottom: str, said: str) -> None:
+    failed = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:"
+    error = RuntimeError(f"{failed}{reason} SQLSTATE: XXKST")
+    error._origin = Java(text="above", cause=Java(text=f"{bottom}\n\tat of.Java", cause=None))  # type: ignore[attr-defined]
+    assert one_line(error) == f"a stream ended: {said}"
 
 
 def test_a_job_ends_with_status_1_and_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

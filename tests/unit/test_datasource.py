@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 import threading
 import time
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +13,7 @@ import pytest
 
 from metadata_source import connections, poller
 from metadata_source.datasource import _read_on_schedule, _StreamReader, _tasks
-from metadata_source.errors import OptionsError
+from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
@@ -93,7 +94,7 @@ class Broker:
     def request(self, *_, **__) -> Answer:
         given = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         broker = {"node_id": 1, "host": self.address[0], "port": 9092, "rack": None}
-        body = write_message(METADATA_RESPONSE, 12, given | {"brokers": [broker]})
+        body = write_message(METADATA_RESPONSE, self.api_versions[3][1], given | {"brokers": [broker]})
         return Answer(body, datetime.now(UTC), 1.0)
 
     def close(self) -> None:
@@ -166,6 +167,34 @@ def test_each_cluster_has_an_interval_and_questions_of_its_own(polled):
         assert [told["is_behind"] for told in header["witnesses"] or ()] == [], "it is known what was there before"
     asked = {alias: [header["n"] for header in headers[alias] if header["enriched"]] for alias in own}
     assert asked == {"quick": [0, 2], "usual": [0], "seldom": []}
+
+
+def test_a_broker_that_is_upgraded_is_asked_in_its_new_version_by_the_poll_that_finds_its_connection_lost(
+    polled, monkeypatch
+):
+    usual, versions = usual_answer(2, 3), iter([9, 12])
+
+    class Upgraded(Broker):
+        """It is stopped after two answers, and its successor has more versions."""
+
+        def __init__(self, answers: list[dict], address: tuple[str, int]) -> None:
+            super().__init__(answers, address)
+            self.version, self.left = next(versions), 2
+            self.api_versions = {3: (0, self.version)}
+
+        def request(self, *_, **__) -> Answer:
+            self.left -= 1
+            if self.version == 9 and self.left < 0:
+                raise PollError("unreachable", "one:9092: connection lost")
+            return super().request()
+
+    monkeypatch.setattr(sys.modules[__name__], "Broker", Upgraded)
+    headers = polled({"one": [usual]}, 4, datetime.now(UTC))["one"]
+    assert [(header["outcome"], header["api_version"], header["attempts"]) for header in headers] == [
+        *[("ok", 9, 1)] * 2,
+        ("ok", 12, 2),
+        ("ok", 12, 1),
+    ]
 
 
 def stream(**options: str) -> _StreamReader:

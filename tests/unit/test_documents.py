@@ -68,6 +68,16 @@ def test_what_is_named_exists(document: Path) -> None:
     assert not missing, f"{document.name} names what does not exist"
 
 
+def test_the_tests_that_are_named_exist_and_each_thing_that_may_happen_has_one() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = found(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    missing = [test for file, test in named if f"\ndef {test}(" not in (ROOT / file).read_text()]
+    assert not missing
+    table = text.split("\n## When something happens\n")[1].split("\n## ")[0]
+    for row in found(r"^\| (.*) \|$", table)[1:]:
+        assert "`tests/" in row.split(" | ")[2], row
+
+
 def test_the_questions_are_those_that_are_kept() -> None:
     section = README.split("\n### After an incident\n")[1].split("\n## ")[0]
     told = {name for line in found(r"^\| (`.*`) \|", section) for name in re.findall(r"`(\w+)`", line)}

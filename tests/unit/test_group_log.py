@@ -17,6 +17,7 @@ from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
 from metadata_source.group_log.places import Log, Place, Span, advance, spans
 from metadata_source.group_log.reader import SCHEMA, Went, record_rows, span_rows
 from metadata_source.group_log.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
+from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
 from schemas.bronze import GROUP_LOG
 
@@ -74,6 +75,11 @@ def test_what_is_asked_for():
         (None, BOOTSTRAP | {"maxRecordsPerBatch": "0"}, "maxRecordsPerBatch: '0' is not a whole number from 1"),
         ("batch", BOOTSTRAP | {"maxRecordsPerBatch": "9"}, "not in a batch read, which reads all there is"),
         (None, BOOTSTRAP | {"clientHashKey": "hunter2"}, "clientHashKey: not a reference"),
+        ("batch", BOOTSTRAP | {"resumeAt": "{}"}, "resumeAt: not in a batch read"),
+        *(
+            (None, BOOTSTRAP | {"resumeAt": text}, 'resumeAt: not JSON such as {"alias": {"0": 42}}')
+            for text in ("here", "[]", '{"a": 4}', '{"a": {"x": 4}}', '{"a": {"0": null}}')
+        ),
         (None, {"clusters": '{"a": {"startingOffsets": "latest"}}'}, "startingOffsets: one for the whole read"),
     ],
 )
@@ -199,6 +205,21 @@ def test_a_cluster_that_is_found_has_a_batch_without_rows():
     place = Place("cluster", "topic", {0: 10})
     assert list(spans({}, {"c": place})) == []
     assert list(spans({"c": Place("cluster", None, {})}, {"c": place})) == []
+
+
+def test_a_log_whose_place_was_lost_is_read_from_where_it_was_read_up_to(monkeypatch):
+    """Though it is to begin at its end, and some of it is gone by now: that is a span, whose rows say so."""
+    seen = Log("cluster", "topic", frozenset(range(4)), {0: 7, 1: 0, 2: 0, 3: 0}, {0: 90, 1: 90, 2: 90, 3: 90})
+    monkeypatch.setattr(LogWatcher, "look", lambda *_: seen)
+    options = {"resumeAt": json.dumps({"default": {"0": 3, "1": 40, "2": 95}}), "startingOffsets": "latest"}
+    source = KafkaGroupLogSource(BOOTSTRAP | options)
+    reader = source.streamReader(source.schema())
+    start = reader.latestOffset(reader.initialOffset(), None)
+    end = reader.latestOffset(start, None)
+    (task,) = reader.partitions(start, end)
+    found = {span.partition: (span.start, span.end, span.truncated) for span in task.spans["default"]}
+    assert found == {0: (3, 90, False), 1: (40, 90, False), 2: (95, 90, True), 3: (0, 90, False)}
+    reader.stop()
 
 
 def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():

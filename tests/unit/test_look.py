@@ -152,6 +152,21 @@ def test_an_empty_cluster_is_fine():
     assert "no topics: an empty cluster, or none that this user may see" in lines
 
 
+def test_a_password_that_nothing_hides_is_a_warning(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("ALICE_PASSWORD", "alice-secret")
+    config = tmp_path / "client.yaml"
+    config.write_text(
+        "kafka.security.protocol: SASL_PLAINTEXT\nkafka.sasl.mechanism: PLAIN\nkafka.sasl.username: alice\n"
+        "kafka.sasl.password: env:ALICE_PASSWORD\nrequestTimeout: 500ms\n"
+    )
+    assert look("127.0.0.1:1", config) == 1
+    warning, error = capsys.readouterr().err.splitlines()
+    assert warning == (
+        "look: warning: the password crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
+    )
+    assert error.startswith("look: unreachable: ")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

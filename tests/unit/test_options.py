@@ -144,6 +144,16 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (None, BOOTSTRAP | {"pollIntervall": "1s"}, "unknown option 'pollIntervall': did you mean 'pollInterval'?"),
         (None, BOOTSTRAP | {"bootstrap.servers": "x:1"}, "did you mean 'kafka.bootstrap.servers'?"),
         (None, BOOTSTRAP | {"kafka.ssl.truststore.location": "/t"}, "use kafka.ssl.ca.location (a PEM file)"),
+        (None, BOOTSTRAP | {"ssl.truststore.password": "p"}, "leave it out: the PEM file of kafka.ssl.ca.location has"),
+        (None, BOOTSTRAP | {"kafka.ssl.crl.location": "/t"}, "leave it out: no lists of revoked certificates are read"),
+        # Options of Java's that are none here, and look like one that is.
+        *(
+            (None, BOOTSTRAP | {f"kafka.{name}": "x"}, f"unknown option 'kafka.{name}': the options are kafka.boot")
+            for name in (
+                *("ssl.cipher.suites", "ssl.enabled.protocols", "ssl.keymanager.algorithm", "ssl.engine.factory.class"),
+                *("sasl.login.class", "sasl.oauthbearer.jwks.endpoint.url", "group.id", "enable.auto.commit"),
+            )
+        ),
         (
             None,
             BOOTSTRAP | {"enrich": "elr, config"},
@@ -419,3 +429,23 @@ def test_both_client_libraries_know_their_names():
     files = {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"}  # read at once, so left out
     names = {option.confluent for option in OPTIONS if option.confluent} - files
     confluent_kafka.Consumer({name: values.get(name, "x") for name in names} | {"group.id": "x"}).close()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "exposed"),
+    [
+        ("SASL_PLAINTEXT", "PLAIN", "the password"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-512", "what the password can be guessed from"),
+        ("SASL_SSL", "PLAIN", None),
+    ],
+)
+def test_credentials_that_cross_the_network_unencrypted_are_said(protocol, mechanism, exposed):
+    named = {"kafka.security.protocol": protocol, "kafka.sasl.mechanism": mechanism}
+    who = {"kafka.sasl.username": "alice", "kafka.sasl.password": "env:ALICE"}
+    (cluster,) = parse(BOOTSTRAP | named | who).clusters
+    told = exposed and f"{exposed} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
+    assert cluster.exposed == told
+
+
+def test_nothing_is_exposed_where_nobody_authenticates():
+    assert parse(BOOTSTRAP).clusters[0].exposed is None

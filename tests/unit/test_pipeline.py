@@ -10,8 +10,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from jobs import pipeline, poll_metadata, read_group_log
+from jobs.common import streams
 from jobs.common.config import Config
 from jobs.common.rounds import OvertakenError
+from jobs.common.streams import Running
 from jobs.pipeline import Lasting, _ended, _run_once, _watch
 from jobs.read_group_log import Reading
 
@@ -20,20 +22,24 @@ POLLS, LOG = poll_metadata.QUERY, read_group_log.QUERY
 
 
 class Query:
-    """A query that runs, or has ended with an error."""
+    """A query that runs, or has ended with an error, before it got anywhere or later."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, *, has_progress: bool = False) -> None:
         self.error, self.isActive = error, error is None
+        self.lastProgress = object() if has_progress else None
         self.clusters: list[str] = []
+        self.name = "polls"
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - as Spark has it
-        if self.error is None:
-            assert timeout is not None
-            return True
-        raise self.error
+        if self.error is not None:
+            raise self.error
+        return not self.isActive or timeout is not None
 
     def stop(self) -> None:
         self.isActive = False
+
+    def end(self, error: Exception) -> None:
+        self.error, self.isActive = error, False
 
 
 class Streams:
@@ -55,6 +61,11 @@ class Streams:
 CONFIG = Config(lake=None, checkpoints="folder", clusters={"orders": {}, "billing": {}})  # type: ignore[arg-type]
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_AGAIN_AFTER_S", 0.0)
+
+
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Query]:
     """The queries of the log that were started, each with the clusters that it reads."""
@@ -70,30 +81,48 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Query]:
     return found
 
 
-def ended(streams: Streams, queries: dict[str, Any], reading: Any = None) -> bool:
-    return _ended(SimpleNamespace(streams=streams), queries, reading)  # type: ignore[arg-type]
+def ended(outcome: Streams, **streams: Running) -> bool:
+    return _ended(SimpleNamespace(streams=outcome), streams)  # type: ignore[arg-type]
+
+
+def polling(*queries: Query) -> Running:
+    """A stream of polls with these queries, one after the other."""
+    found = iter(queries)
+    return Running(lambda: next(found))  # type: ignore[arg-type, return-value]
+
+
+def query_of(stream: Running) -> Query:
+    return stream.query  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("outcome", [True, False])
 def test_the_pipeline_has_ended_when_a_query_has(started: list[Query], *, outcome: bool) -> None:
     reading = Reading(None, CONFIG)  # type: ignore[arg-type]
-    assert ended(Streams(outcome), {POLLS: Query()}, reading) is outcome
+    assert ended(Streams(outcome), polls=polling(Query()), log=reading) is outcome
     assert len(started) == 1
 
 
+def test_the_pipeline_has_ended_when_a_query_was_stopped() -> None:
+    polls = polling(Query())
+    polls.query.stop()
+    assert ended(Streams(outcome=False), polls=polls)
+
+
 def test_one_cluster_that_cannot_be_read_holds_up_nobody_elses_log(started: list[Query]) -> None:
-    reading = Reading(None, CONFIG)  # type: ignore[arg-type]
-    streams, queries = Streams(LOG_IS_AWAY), {POLLS: Query(), LOG: reading.query}
-    assert not ended(streams, queries, reading)
-    assert queries[LOG] is started[1]
+    reading, polls = Reading(None, CONFIG), polling(Query())  # type: ignore[arg-type]
+    streams = Streams(LOG_IS_AWAY)
+    query_of(reading).end(LOG_IS_AWAY)
+    assert not ended(streams, polls=polls, log=reading)
+    assert reading.query is started[1]
     assert streams.was_reset, "Spark would say again and again that the first one has ended"
-    assert not ended(Streams(False), queries, reading)
+    assert not ended(Streams(outcome=False), polls=polls, log=reading)
     # The other goes away too: the batch is planned again, and whoever answers is read.
     other = StreamingQueryException(str(LOG_IS_AWAY).replace("orders", "billing"))
-    assert not ended(Streams(other), queries, reading)
+    query_of(reading).end(other)
+    assert not ended(Streams(other), polls=polls, log=reading)
     reading._until = dict.fromkeys(reading._until, 0.0)  # its time is over
-    streams = Streams(False)
-    assert not ended(streams, queries, reading)
+    streams = Streams(outcome=False)
+    assert not ended(streams, polls=polls, log=reading)
     assert streams.was_reset, "stopped to be started again, a query has ended"
     assert [each.clusters for each in started] == [
         ["billing", "orders"],
@@ -101,30 +130,82 @@ def test_one_cluster_that_cannot_be_read_holds_up_nobody_elses_log(started: list
         ["billing"],
         ["billing", "orders"],
     ]
-    assert [each.isActive for each in started] == [True, True, False, True]
+    assert [each.isActive for each in started] == [False, False, False, True]
+
+
+CRASHED = StreamingQueryException(
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Python worker exited SQLSTATE: XXKST"
+)
+
+
+def test_a_stream_that_had_got_somewhere_is_started_again(
+    started: list[Query], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that was killed ends its query. The next one makes the batch again."""
+    reading, polls = Reading(None, CONFIG), polling(Query(has_progress=True), following := Query())  # type: ignore[arg-type]
+    query_of(polls).end(CRASHED)
+    streams = Streams(CRASHED)
+    assert not ended(streams, polls=polls, log=reading)
+    assert streams.was_reset
+    assert polls.query is following
+    assert [record.getMessage() for record in caplog.records] == [
+        "a stream ended: Python worker exited; it is started again"
+    ]
+    query_of(reading).lastProgress = object()
+    query_of(reading).end(CRASHED)
+    assert not ended(Streams(CRASHED), polls=polls, log=reading)
+    assert (len(started), started[1].clusters) == (2, ["billing", "orders"])
 
 
 @pytest.mark.parametrize("of", [POLLS, LOG])
-def test_any_other_error_of_a_query_ends_the_pipeline(started: list[Query], of: str) -> None:
-    error = StreamingQueryException("[SOMETHING_ELSE] rows cannot be written")
+def test_a_stream_that_got_nowhere_ends_the_pipeline(started: list[Query], of: str) -> None:
+    streams = {POLLS: polling(Query()), LOG: Reading(None, CONFIG)}  # type: ignore[arg-type]
+    query_of(streams[of]).end(CRASHED)
     with pytest.raises(StreamingQueryException) as raised:
-        ended(Streams(error), {POLLS: Query(), LOG: Query()} | {of: Query(error)}, Reading(None, CONFIG))  # type: ignore[arg-type]
-    assert raised.value is error
+        ended(Streams(CRASHED), **streams)
+    assert raised.value is CRASHED
     assert len(started) == 1
 
 
-def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) -> None:
-    error = StreamingQueryException("[SOMETHING_ELSE] polls cannot be written")
+BESIDE = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs")
+
+
+def test_of_two_runs_with_one_checkpoint_the_one_that_began_first_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it the other, neither would be left: history has been taken over already."""
+    first, second = polling(Query(BESIDE, has_progress=True)), polling(*[Query(BESIDE) for _ in range(3)])
+    with pytest.raises(
+        OvertakenError, match=r"^another run has taken over the stream polls; nothing is lost, this one en"
+    ):
+        first.outlast(BESIDE)
+    for _ in range(2):
+        second.outlast(BESIDE)
+    monkeypatch.setattr(second, "_takes_over_until", 0.0)  # no end of the first one is in sight
     with pytest.raises(StreamingQueryException) as raised:
-        ended(Streams(LOG_IS_AWAY), {POLLS: Query(error), LOG: Query(LOG_IS_AWAY)}, Reading(None, CONFIG))  # type: ignore[arg-type]
-    assert raised.value is error
+        second.outlast(BESIDE)
+    assert raised.value is BESIDE
+
+
+def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) -> None:
+    reading, polls = Reading(None, CONFIG), polling(Query())  # type: ignore[arg-type]
+    query_of(polls).end(CRASHED)
+    query_of(reading).end(LOG_IS_AWAY)
+    with pytest.raises(StreamingQueryException) as raised:
+        ended(Streams(LOG_IS_AWAY), log=reading, polls=polls)
+    assert raised.value is CRASHED
+
+
+def test_the_job_of_polls_alone_starts_again_too() -> None:
+    polls = polling(Query(CRASHED, has_progress=True), Query(CRASHED, has_progress=True), Query(LOG_IS_AWAY))
+    with pytest.raises(StreamingQueryException) as raised:
+        polls.run(1)
+    assert raised.value is LOG_IS_AWAY
 
 
 def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest batches of polls and of the log at each look, None before the first; then a query has ended."""
     looks = iter([(None, None), (0, None), (0, 0), (0, 0), (1, 2)])
-    queries: Any = {POLLS: SimpleNamespace(), LOG: SimpleNamespace()}
-    takers = {name: Lasting(name, lambda: lambda: None) for name in queries}
+    streams: Any = {name: SimpleNamespace(query=SimpleNamespace()) for name in (POLLS, LOG)}
+    takers = {name: Lasting(name, lambda: lambda: None) for name in streams}
     woken: list[list[str]] = []
 
     def look(*_: object) -> bool:
@@ -133,12 +214,12 @@ def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.Monke
             each.wake.clear()
         if (batches := next(looks, None)) is None:
             return True
-        for query, batch in zip(queries.values(), batches, strict=True):
-            query.lastProgress = None if batch is None else SimpleNamespace(batchId=batch)
+        for stream, batch in zip(streams.values(), batches, strict=True):
+            stream.query.lastProgress = None if batch is None else SimpleNamespace(batchId=batch)
         return False
 
     monkeypatch.setattr(pipeline, "_ended", look)
-    _watch(None, queries, takers, None)  # type: ignore[arg-type]
+    _watch(None, streams, takers)  # type: ignore[arg-type]
     assert woken == [[], [], [POLLS], [LOG], [], [POLLS, LOG]]
 
 
@@ -147,7 +228,7 @@ def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.
     history, groups = (Lasting(name, lambda: lambda: None) for name in ("history", "groups"))
     groups.overtaken = OvertakenError("another run makes it now")
     with pytest.raises(OvertakenError) as raised:
-        _watch(None, {}, {POLLS: history, LOG: groups}, None)  # type: ignore[arg-type]
+        _watch(None, {}, {POLLS: history, LOG: groups})  # type: ignore[arg-type]
     assert raised.value is groups.overtaken
 
 

@@ -78,14 +78,30 @@ def test_a_look_up_that_hangs_ends_in_time(monkeypatch):
     assert result.error == "one:9092: the look-up of the host's name gave no answer in time"
 
 
-def test_whatever_an_attempt_stumbles_over_is_a_failed_poll(monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "said"), [(RuntimeError("two\nlines"), "RuntimeError: two lines"), (MemoryError(), "MemoryError: ")]
+)
+def test_whatever_an_attempt_stumbles_over_is_a_failed_poll(monkeypatch, error, said):
     def stumble(*_):
-        raise RuntimeError("two\nlines")
+        raise error
 
     monkeypatch.setattr(connections, "Connection", stumble)
     result = poller().poll()
     assert (result.error_kind, result.attempts) == ("protocol", 2)
-    assert sorted(result.error.split("; ")) == [f"{host}:9092: RuntimeError: two lines" for host in ("one", "two")]
+    assert sorted(result.error.split("; ")) == [f"{host}:9092: {said}" for host in ("one", "two")]
+
+
+def test_nobody_is_asked_while_the_clock_is_in_doubt(monkeypatch, brokers):
+    """What the other polls of then show would have times that no later one comes up to."""
+    each = of_cluster()
+    polls(each, 2)
+    brokers.asked.clear()
+    doubts = iter(["set ahead", None, "set ahead", None, None])
+    monkeypatch.setattr(poller_module.CLOCK, "doubt", lambda: next(doubts))
+    before, meanwhile, later = (each.poll(n) for n in (2, 3, 4))
+    for poll in (before, meanwhile):
+        assert (poll.error_kind, poll.error, poll.received_at, poll.metadata) == ("clock", "set ahead", None, None)
+    assert (later.error_kind, later.image, len(later.witnesses)) == (None, Image.of(WHOLE), 1)
 
 
 def learnt(each: Poller, answered: tuple[str, int] | None = None) -> None:

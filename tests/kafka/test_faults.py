@@ -1,0 +1,202 @@
+"""What may happen to a pipeline in a year, done to one that runs: the table is in ARCHITECTURE.md."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pyspark
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from jobs import pipeline
+from jobs.common.config import load
+from local_cluster import LocalCluster
+from schemas import bronze, silver
+from tests.support import stored
+from tests.support.disks import filled, small_disk
+from tests.support.lake_checks import check_lake
+from tests.support.pipelines import ROOT, Pipeline, config_file, running, stopped, wait_for
+from tests.worker import worker_python
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+
+POLLS = {"pollsPerBatch": 3}
+WORKER, PLANNER = "pyspark.daemon", "python_streaming_source_runner"
+"""What Python runs in a pipeline: to poll and to fold, and to plan batches."""
+TOPIC = "of-faults"
+
+
+@pytest.fixture(autouse=True)
+def _topic(cluster: LocalCluster) -> Iterator[None]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(30)
+    yield
+    admin.delete_topics([TOPIC])[TOPIC].result(30)
+
+
+def killed(pipelined: Pipeline, what: str) -> int:
+    """Kill the Python processes of a pipeline that run `what`, but not what workers are forked from; how many."""
+    count = 0
+    for each in psutil.Process(pipelined.pid).children(recursive=True):
+        with suppress(psutil.Error):
+            runs = any(what in word for word in each.cmdline())
+            if runs and (what != WORKER or WORKER in each.parent().cmdline()):
+                each.kill()
+                count += 1
+    return count
+
+
+def check_history(config: Path) -> None:
+    """Run once more, and hold history against its own bronze."""
+    assert pipeline.main(["--config", str(config), "--once"]) == 0
+    check_lake(load(str(config)).lake)
+
+
+def shrink(cluster: LocalCluster, pipelined: Pipeline) -> None:
+    """Let something happen that history has to have."""
+    with stopped(cluster, 1):
+        pipelined.wait_for_batches(2)
+    pipelined.wait_for_batches(2)
+
+
+def test_python_processes_that_are_killed_cost_a_batch_at_most(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """As by a machine that has no memory left, which kills what is largest."""
+    config = config_file(tmp_path, cluster, poll=POLLS)
+    with running(config) as pipelined:
+        pipelined.wait_for_batches(2)
+        with stopped(cluster, 1):
+            for what in (WORKER, WORKER, PLANNER, WORKER, PLANNER):
+                # While it polls, and while it makes history.
+                wait_for(lambda what=what: killed(pipelined, what) > 0, 60, what)
+                time.sleep(1)
+                killed(pipelined, what)
+                pipelined.wait_for_batches(2)
+        pipelined.wait_for_batches(2)
+        assert "; it is started again" in pipelined.log()
+    check_history(config)
+
+
+def test_of_two_pipelines_on_one_lake_the_first_ends_with_one_line(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    config = config_file(tmp_path, cluster, poll=POLLS)
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / config.name).write_text(config.read_text())
+    with running(config) as first:
+        first.wait_for_batches(2)
+        with running(beside / config.name) as second:
+            wait_for(lambda: first.exit_status is not None, 240, "the end of the first")
+            assert first.exit_status == 1
+            (last,) = [line for line in first.log().splitlines() if line.startswith("pipeline: ")]
+            assert last.endswith("; nothing is lost, this one ends")
+            second.wait_for_batches(2)
+            shrink(cluster, second)
+    check_history(config)
+
+
+def test_an_executor_that_is_lost_costs_a_batch_at_most(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its workers keep their folders in Spark's own.
+    home = tmp_path / "spark"
+    home.mkdir()
+    for each in Path(pyspark.__file__).parent.iterdir():
+        (home / each.name).symlink_to(each)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    settings = {
+        "spark.master": "local-cluster[2,2,1024]",
+        "spark.executor.extraClassPath": f"{ROOT}/.jars/delta/*",
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.pyspark.python": worker_python(),
+    }
+    config = config_file(tmp_path, cluster, poll=POLLS)
+    with running(config, settings) as pipelined:
+        pipelined.wait_for_batches(2)
+
+        def executors() -> list[psutil.Process]:
+            found = []
+            for each in psutil.Process(pipelined.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    if any("CoarseGrainedExecutorBackend" in word for word in each.cmdline()):
+                        found.append(each)
+            return found
+
+        with stopped(cluster, 1):
+            one, *_ = before = executors()
+            assert len(before) == 2
+            one.kill()
+            pipelined.wait_for_batches(2)
+            wait_for(lambda: len(executors()) == 2, 60, "another executor")
+        assert "Lost executor" in pipelined.log()
+        pipelined.wait_for_batches(2)
+    check_history(config)
+
+
+def test_a_network_that_is_cut_is_a_gap(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
+    """Connections stay open, and nothing answers."""
+    config = config_file(tmp_path, cluster, poll=POLLS)
+    with running(config) as pipelined:
+        pipelined.wait_for_batches(2)
+        for node_id in cluster.nodes:
+            cluster.pause(node_id)
+        try:
+            pipelined.wait_for_batches(4)
+        finally:
+            for node_id in cluster.nodes:
+                cluster.resume(node_id)
+        pipelined.wait_for_batches(4)
+        shrink(cluster, pipelined)
+    check_history(config)
+    lake = load(str(config)).lake
+    kinds = {row["error_kind"] for row in stored.rows_of(lake, bronze.METADATA_POLLS) if row["record"] == "poll"}
+    assert kinds >= {None, "timeout"}
+    assert [row for row in stored.rows_of(lake, silver.POLL_GAPS) if row["reason"] == "failed"]
+
+
+def test_brokers_are_upgraded_while_they_are_polled(spark: SparkSession, tmp_path: Path) -> None:
+    """Connections last from poll to poll, and versions are those of the broker that answers."""
+    with LocalCluster(3, kafka_version="3.9.2") as upgraded:
+        admin = AdminClient({"bootstrap.servers": upgraded.bootstrap_servers})
+        admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(30)
+        config = config_file(tmp_path, upgraded, poll=POLLS)
+        with running(config) as pipelined:
+            pipelined.wait_for_batches(2)
+            upgraded.kafka_version = "4.3.1"
+            for node_id in upgraded.nodes:
+                with stopped(upgraded, node_id):
+                    pipelined.wait_for_batches(1)
+                pipelined.wait_for_batches(2)
+        check_history(config)
+    lake = load(str(config)).lake
+    headers = sorted(
+        (r for r in stored.rows_of(lake, bronze.METADATA_POLLS) if r["record"] == "poll"), key=lambda r: r["n"]
+    )
+    good = [row for row in headers if row["outcome"] == "ok"]
+    versions = [row["api_version"] for row in good]
+    assert (versions[0], versions[-1]) == (12, 13)
+    assert {row["error_kind"] for row in headers} <= {None, "unreachable", "timeout", "no_brokers", "broker_error"}
+    topics = [row for row in stored.rows_of(lake, silver.TOPIC_SNAPSHOTS) if row["topic"] == TOPIC]
+    assert [row["end_reason"] for row in topics] == [None], "it is the same topic all the while"
+
+
+def test_a_disk_that_is_full_stops_polling_with_one_line_and_the_next_start_continues(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", 128) as disk:
+        config = config_file(disk, cluster, poll=POLLS)
+        for but in (0, 20_000, 60_000):
+            with running(config) as pipelined:
+                pipelined.wait_for_batches(2)
+                with filled(disk, but=but):
+                    # Its log lies there, too.
+                    wait_for(lambda: pipelined.exit_status is not None, 240, "the end")
+                assert pipelined.exit_status == 1
+        with running(config) as pipelined:
+            shrink(cluster, pipelined)
+        check_history(config)

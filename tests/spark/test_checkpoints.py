@@ -1,0 +1,90 @@
+"""A checkpoint and a lake that do not belong together: lost, of long ago, of another lake."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import poll_metadata
+from jobs.common.commit import append_rows
+from jobs.common.config import Config, load
+from jobs.read_group_log import read_up_to
+from schemas import bronze
+from schemas.internal import STATE
+from schemas.lake import LakeError
+from tests.lakes import new_lake
+from tests.support import stored
+
+
+def configured(spark: SparkSession, folder: Path, lake: str) -> Config:
+    """A lake, with checkpoints elsewhere, and a cluster that nobody answers for: a failed poll is a row too."""
+    file = folder / f"{lake}.yaml"
+    clusters = "{prod: {kafka.bootstrap.servers: '127.0.0.1:1'}}"
+    file.write_text(f"lake: {folder}/{lake}\ncheckpoints: {folder}/checkpoints\nclusters: {clusters}\n")
+    new_lake(spark, folder / lake)
+    return load(str(file))
+
+
+def headers(config: Config) -> list[tuple[str, int]]:
+    return sorted((row["stream"], row["n"]) for row in stored.rows_of(config.lake, bronze.METADATA_POLLS))
+
+
+def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_begins_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = configured(spark, tmp_path, "lake")
+    checkpoint, copy = Path(config.checkpoint(poll_metadata.QUERY)), tmp_path / "copy"
+
+    def poll(config: Config) -> None:
+        poll_metadata.run(spark, config, True)
+
+    def check_refused(config: Config, told: str) -> None:
+        before = headers(config)
+        told = (
+            rf"^the checkpoint {checkpoint} is {told}: polling begins a new stream then, and what the lake has stays$"
+        )
+        with pytest.raises(LakeError, match=told):
+            poll(config)
+        assert headers(config) == before
+
+    poll(config)
+    shutil.copytree(checkpoint, copy)
+    poll(config)
+    ((stream, _), _) = polls = headers(config)
+    assert polls == [(stream, 0), (stream, 1)]
+
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+    removed = rf"remove {checkpoint}"
+    check_refused(config, rf"an old copy: it ends at batch 0, and bronze.metadata_polls in \S+ has batch 1; {removed}")
+    shutil.rmtree(checkpoint)
+    poll(config)
+    *before, (begun, n) = headers(config)
+    assert (before, n) == (polls, 0)
+    assert begun > stream
+
+    other = configured(spark, tmp_path, "other")
+    check_refused(other, rf"another lake's: bronze.metadata_polls in \S+ has nothing of its 1 batches; {removed}")
+
+
+def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path, [STATE])
+
+    def state(history: str, cluster: str, number: int, places: dict[str, list[int]]) -> dict[str, object]:
+        return {"history": history, "cluster": cluster, "round": number, "memory": json.dumps({"places": places})}
+
+    append_rows(
+        spark,
+        lake,
+        STATE,
+        [
+            state("rebalance_history", "a", 1, {"0": [0, 3]}),
+            state("rebalance_history", "a", 2, {"0": [0, 7], "49": [1_780_000_000_000_000, 2]}),
+            state("rebalance_history", "b", 1, {}),
+            state("rebalance_history", "c", 1, {"0": [0, 3]}),
+            state("silver", "a", 9, {"0": [0, 99]}),
+        ],
+    )
+    assert read_up_to(spark, lake, ["a", "b", "nobody"]) == {"a": {"0": 7, "49": 2}}

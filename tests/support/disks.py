@@ -1,0 +1,66 @@
+"""A disk that is full: a file system of its own in memory, where the machine lets us mount one."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pytest
+
+from jobs.common.commit import Commit
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Mount a file system of this size on a new folder, for a while. Skips the test where that is not allowed."""
+    folder.mkdir()
+    size = f"size={megabytes}m"
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def filled(disk: Path, *, but: int = 0) -> Iterator[None]:
+    """Fill a disk, but for so many bytes, for a while."""
+    filler = disk / "filler"
+    _fill(filler, but)
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+@contextmanager
+def full_after(disk: Path, commits: int) -> Iterator[None]:
+    """Let a process make so many more commits of rounds. Then the disk is full, for a while."""
+    write, lock, left, filler = Commit.write, Lock(), [commits], disk / "filler"
+
+    def writing(commit: Commit, *args: Any, **more: Any) -> None:
+        with lock:
+            if not left[0] and not filler.exists():
+                _fill(filler, 0)
+            left[0] = max(0, left[0] - 1)
+            write(commit, *args, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Commit, "write", writing)
+        try:
+            yield
+        finally:
+            filler.unlink()
+
+
+def _fill(filler: Path, but: int) -> None:
+    free = os.statvfs(filler.parent)
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize - but)
