@@ -96,13 +96,17 @@ begun AS (
 ),
 
 -- How many partitions topics had, from when to when. Where polls saw a topic only later, what they saw first counts
--- if it may have been so already; where two states may have been, the earlier.
+-- if it may have been so already; where two states may have been, the earlier. That may be one that retention has
+-- dropped: then nothing is known.
 topics AS (
-  SELECT cluster_id, topic, partition_count, valid_to AS until,
-    greatest(
-      coalesce(prev_sent_at, valid_from), lag(valid_to) OVER (PARTITION BY cluster_id, topic ORDER BY first_poll)
-    ) AS since
-  FROM {silver.topic_snapshots}
+  SELECT s.cluster_id, s.topic, s.partition_count, s.valid_to AS until,
+    CASE WHEN coalesce(s.prev_sent_at, s.valid_from) < r.kept_since THEN s.valid_from
+      ELSE greatest(
+        coalesce(s.prev_sent_at, s.valid_from),
+        lag(s.valid_to) OVER (PARTITION BY s.cluster_id, s.topic ORDER BY s.first_poll)
+      ) END AS since
+  FROM {silver.topic_snapshots} s
+  CROSS JOIN (SELECT max(done_at) AS kept_since FROM {internal.state} WHERE history = 'retention of silver') r
 ),
 
 names AS (

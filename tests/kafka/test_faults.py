@@ -16,7 +16,6 @@ from jobs.common.config import load
 from local_cluster import LocalCluster
 from schemas import bronze, silver
 from tests.support import stored
-from tests.support.disks import filled, small_disk
 from tests.support.lake_checks import check_lake
 from tests.support.pipelines import ROOT, Pipeline, config_file, running, stopped, wait_for
 from tests.worker import worker_python
@@ -157,46 +156,3 @@ def test_a_network_that_is_cut_is_a_gap(spark: SparkSession, cluster: LocalClust
     kinds = {row["error_kind"] for row in stored.rows_of(lake, bronze.METADATA_POLLS) if row["record"] == "poll"}
     assert kinds >= {None, "timeout"}
     assert [row for row in stored.rows_of(lake, silver.POLL_GAPS) if row["reason"] == "failed"]
-
-
-def test_brokers_are_upgraded_while_they_are_polled(spark: SparkSession, tmp_path: Path) -> None:
-    """Connections last from poll to poll, and versions are those of the broker that answers."""
-    with LocalCluster(3, kafka_version="3.9.2") as upgraded:
-        admin = AdminClient({"bootstrap.servers": upgraded.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(30)
-        config = config_file(tmp_path, upgraded, poll=POLLS)
-        with running(config) as pipelined:
-            pipelined.wait_for_batches(2)
-            upgraded.kafka_version = "4.3.1"
-            for node_id in upgraded.nodes:
-                with stopped(upgraded, node_id):
-                    pipelined.wait_for_batches(1)
-                pipelined.wait_for_batches(2)
-        check_history(config)
-    lake = load(str(config)).lake
-    headers = sorted(
-        (r for r in stored.rows_of(lake, bronze.METADATA_POLLS) if r["record"] == "poll"), key=lambda r: r["n"]
-    )
-    good = [row for row in headers if row["outcome"] == "ok"]
-    versions = [row["api_version"] for row in good]
-    assert (versions[0], versions[-1]) == (12, 13)
-    assert {row["error_kind"] for row in headers} <= {None, "unreachable", "timeout", "no_brokers", "broker_error"}
-    topics = [row for row in stored.rows_of(lake, silver.TOPIC_SNAPSHOTS) if row["topic"] == TOPIC]
-    assert [row["end_reason"] for row in topics] == [None], "it is the same topic all the while"
-
-
-def test_a_disk_that_is_full_stops_polling_with_one_line_and_the_next_start_continues(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
-) -> None:
-    with small_disk(tmp_path / "disk", 128) as disk:
-        config = config_file(disk, cluster, poll=POLLS)
-        for but in (0, 20_000, 60_000):
-            with running(config) as pipelined:
-                pipelined.wait_for_batches(2)
-                with filled(disk, but=but):
-                    # Its log lies there, too.
-                    wait_for(lambda: pipelined.exit_status is not None, 240, "the end")
-                assert pipelined.exit_status == 1
-        with running(config) as pipelined:
-            shrink(cluster, pipelined)
-        check_history(config)

@@ -30,17 +30,6 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 @contextmanager
-def filled(disk: Path, *, but: int = 0) -> Iterator[None]:
-    """Fill a disk, but for so many bytes, for a while."""
-    filler = disk / "filler"
-    _fill(filler, but)
-    try:
-        yield
-    finally:
-        filler.unlink()
-
-
-@contextmanager
 def full_after(disk: Path, commits: int) -> Iterator[None]:
     """Let a process make so many more commits of rounds. Then the disk is full, for a while."""
     write, lock, left, filler = Commit.write, Lock(), [commits], disk / "filler"
@@ -48,7 +37,9 @@ def full_after(disk: Path, commits: int) -> Iterator[None]:
     def writing(commit: Commit, *args: Any, **more: Any) -> None:
         with lock:
             if not left[0] and not filler.exists():
-                _fill(filler, 0)
+                free = os.statvfs(disk)
+                with filler.open("wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize)
             left[0] = max(0, left[0] - 1)
             write(commit, *args, **more)
 
@@ -58,9 +49,3 @@ def full_after(disk: Path, commits: int) -> Iterator[None]:
             yield
         finally:
             filler.unlink()
-
-
-def _fill(filler: Path, but: int) -> None:
-    free = os.statvfs(filler.parent)
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize - but)

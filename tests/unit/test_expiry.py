@@ -4,12 +4,24 @@ import itertools
 from datetime import UTC, datetime, timedelta
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from jobs.common.config import Thresholds
 from jobs.common.expiry import TABLES, cutoff_of, held, over_before
+from jobs.common.live import replaced
+from jobs.rebalance_history import Take
+from jobs.rebalance_history import _fold as fold_part
+from jobs.rules.groups.group import Group
 from schemas import gold, groups, silver
-from schemas.internal import retention_of
+from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.silver import REACH
+from schemas.table import Table
+from tests import group_records, group_states
+from tests.group_records import Log, classic, classic_member
+from tests.support.duckdb_lake import ask, duckdb_lake
+from tests.support.group_rounds import Rounds
+from tests.support.group_views import Rows, by_chance, by_hand
 from tests.support.retained import was_over
 
 CUTOFF = datetime(2026, 11, 14, tzinfo=UTC)
@@ -108,6 +120,124 @@ def test_rows_that_are_held_are_kept_of_their_cluster_alone() -> None:
     assert gone == {("prod", -3), ("other", -3), ("other", -2), ("other", -1)}
 
 
-def test_the_view_of_how_far_history_reaches_reads_what_upkeep_notes() -> None:
-    for schema in TABLES:
-        assert f"'{retention_of(schema)}'" in REACH.query
+def test_how_far_history_reaches() -> None:
+    of = {"cluster_id": "id-prod", "cluster": "prod", "first_poll": "s/0"}
+    rows = {
+        silver.CLUSTER_SNAPSHOTS: [of | {"valid_from": at(-5)}, of | {"valid_from": at(3)}],
+        STATE: [
+            {"history": "silver", "cluster": "prod", "round": 3, "memory": "{}", "done_at": at(9)},
+            {"history": retention_of("silver"), "cluster": "", "round": 0, "memory": "{}", "done_at": CUTOFF},
+        ],
+    }
+    with duckdb_lake(rows, [STATE_NOW, REACH]) as lake:
+        (reach,) = ask(lake, "SELECT cluster, silver_from, gold_from, until FROM silver.reach")
+    assert reach == {"cluster": "prod", "silver_from": CUTOFF, "gold_from": at(-5), "until": at(9)}
+
+
+# --- what is asked of the rows that are left ---
+
+
+def left(rows: Rows, silver_cutoff: datetime | None, gold_cutoff: datetime | None) -> Rows:
+    """The rows that retention leaves of these."""
+    kept: Rows = {}
+    for table, of_table in rows.items():
+        cutoff = {"silver": silver_cutoff, "gold": gold_cutoff}.get(table.schema)
+        if cutoff is None:
+            kept[table] = list(of_table)
+        elif table is silver.COORDINATORS:
+            nexts: dict[tuple, datetime] = {}
+            for row in reversed(of_table):  # written in the order of polls
+                place = row["cluster"], row["log_partition"]
+                if nexts.get(place, cutoff) >= cutoff:
+                    kept.setdefault(table, []).insert(0, row)
+                nexts[place] = row["began_before"]
+        else:
+            kept[table] = [row for row in of_table if not was_over(table, filled(table, row), cutoff)]
+    ids = {row["id"] for row in kept[groups.REBALANCES_TOLD]}
+    members = rows.get(groups.REBALANCE_MEMBERS_TOLD, ())
+    kept |= {groups.REBALANCE_MEMBERS_TOLD: [row for row in members if row["rebalance_id"] in ids]}
+    noted = {"cluster": "", "round": 0, "memory": "{}"}
+    for schema, cutoff in (("silver", silver_cutoff), ("gold", gold_cutoff)):
+        kept[STATE].append(noted | {"history": retention_of(schema), "done_at": cutoff})
+    return kept
+
+
+def filled(table: Table, row: dict) -> dict:
+    """The row with nulls; what lasts is live."""
+    row = dict.fromkeys(table.column_names) | row
+    return row | ({table.live: row[table.over[-1]] is None} if table.live else {})
+
+
+def answers(rows: Rows, view: str, *key: str) -> dict[tuple, dict]:
+    with duckdb_lake(rows, groups.VIEWS) as lake:
+        return {tuple(row[name] for name in key): row for row in ask(lake, f"SELECT * FROM gold.{view}")}
+
+
+KEY = ("cluster", "group_id", "id")
+BOUNDS = {"duration_ms_min", "duration_ms_max", "since_previous_ms"}
+"""Of a rebalance that polls saw begin before the cutoff, these are wider."""
+
+
+@pytest.mark.parametrize("rows", [by_hand(), by_chance(1, groups_each=4)], ids=["by hand", "by chance"])
+@pytest.mark.parametrize(("seconds", "kept_gold"), [(95, True), (240, False), (333, True)])
+def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) -> None:
+    cutoff = group_states.at(seconds)
+    before = answers(rows, "rebalances", *KEY)
+    # What polls tell once the log has a group ends as the log begins, and so is gone first; these come by chance.
+    rows = rows | {
+        groups.REBALANCES_TOLD: [
+            row for row in rows[groups.REBALANCES_TOLD] if tuple(row[name] for name in KEY) in before
+        ],
+    }
+    after = answers(left(rows, cutoff, None if kept_gold else cutoff), "rebalances", *KEY)
+    assert after.keys() <= before.keys()
+    assert len(after) < len(before) or kept_gold
+    for key, row in after.items():
+        wider = BOUNDS if row["began_before"] < cutoff else set()
+        for name in row.keys() - wider:
+            assert row[name] is None or row[name] == before[key][name], (key, name)
+
+
+# --- groups that are gone ---
+
+
+OF_GROUPS = pa.schema(
+    [*((name, pa.string()) for name in ("cluster_id", "cluster", "group_id", "memory")), ("part", pa.int32())]
+)
+
+
+def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept() -> None:
+    """Their rows that were not settled are: the log may end with a group's tombstone."""
+    stored = {}
+    for group_id, ends in {"gone": True, "there": False}.items():
+        rounds = Rounds(group=Group("id-prod", "prod", group_id))
+        log = Log(group_id).batch(10, classic(1, [classic_member("m1", has={"t": [0]})]))
+        rounds.take(log.rows)
+        if ends:
+            rounds.take(log.batch(30, (2, None, None)).rows[-1:])
+        stored[group_id] = rounds
+    memories = [vars(of.group) | {"memory": of.memory, "part": 3} for of in stored.values()]
+    lives = [row | {"part": 3} for of in stored.values() for row in of.of(groups.GROUP_LIVES) if row["is_live"]]
+    live = {
+        GROUP_STATES.full_name: pa.Table.from_pylist(memories, OF_GROUPS),
+        groups.GROUP_LIVES.full_name: pa.Table.from_pylist(lives),
+    }
+
+    def folded(kept_since: datetime | None) -> dict[str, list]:
+        takes, at = {"prod": Take("id-prod")}, group_records.at(99)
+        made = fold_part("prod/3", {}, live, takes=takes, ends={}, limits=Thresholds(), at=at, kept_since=kept_since)
+        return {name: rows for name, rows in made.items() if rows}
+
+    assert folded(None) == {}
+    assert folded(group_records.at(30)) == {}
+    made = folded(group_records.at(31))
+    assert made.keys() == live.keys()
+    (forgotten,) = made[GROUP_STATES.full_name]
+    assert (forgotten["group_id"], forgotten["memory"]) == ("gone", None)
+    ((group_id, valid_to, is_live),) = (
+        (row["group_id"], row["valid_to"], row["is_live"]) for row in made[groups.GROUP_LIVES.full_name]
+    )
+    assert (group_id, valid_to, is_live) == ("gone", group_records.at(30), False)
+    changed = pa.Table.from_pylist([forgotten], OF_GROUPS)
+    kept = replaced(GROUP_STATES, live[GROUP_STATES.full_name], changed, "group_id")
+    assert kept["group_id"].to_pylist() == ["there"]
