@@ -167,11 +167,12 @@ def _back(broker: int, state: State, down: set[int], version: Version) -> tuple[
     if not is_clean and not (state.is_unclean and version.elects_unclean):
         return state, Turn()
     # With ELR clean elections come from a list that polls read a moment later: nothing is proven by it.
-    unclean = {"no"} if is_clean else {"suspected"} if version.has_elr else {"proven"}
-    if version.has_elr and broker == KILLED:
+    unclean: set[str | None] = {"no"} if is_clean else {"proven"}
+    if version.has_elr:
         # One that was killed is taken out of ELR when it registers again, and elected as the last known leader
-        # (ReplicationControlManager.handleUncleanBrokerShutdown): polls may see it.
-        unclean |= {"suspected"}
+        # (ReplicationControlManager.handleUncleanBrokerShutdown): polls may see it, or cannot tell.
+        unclean = {None} if is_clean else {"suspected"}
+        unclean |= {"suspected"} if broker == KILLED else set()
     move = Move(NO_LEADER, broker, "recovery", unclean=frozenset(unclean))
     after = replace(state, leader=broker, isr=frozenset(state.replicas) - down, eligible=frozenset())
     changes = {(replica, "left", "broker_down") for replica in state.isr - after.isr}

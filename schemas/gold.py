@@ -283,14 +283,16 @@ LEADER_CHANGES = Table(
             "unclean",
             "string",
             "no | suspected | proven; null where it cannot be told: where the ISR means nothing, and with ELR where "
-            "the enrichment elr did not tell the eligible leaders of the state before.",
+            "the enrichment elr did not tell the eligible leaders of the state before, or told one that was down: if "
+            "it was killed, it is eligible no more.",
         ),
         Column(
             "is_last_known_leader",
             "boolean",
             "The new leader is the last one that was known, kept with the ELR, elected unclean whatever the "
             "configuration says "
-            "(inferred); null where the enrichment elr did not tell it of the state before.",
+            "(inferred); null where the enrichment elr did not tell it of the state before, and where an eligible "
+            "leader that was down is back.",
         ),
         Column("leaderless_ms_min", "bigint", "Without a leader before this change: at least, ms."),
         Column("leaderless_ms_max", "bigint", "At most, ms; null where it is not known."),

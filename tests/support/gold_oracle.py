@@ -100,22 +100,26 @@ class IsrOfPartition:
                 for broker in set(row["replicas"]) - set(row["isr"]) - adding:
                     self.out[broker] = self.change(row, broker, "initially_out")
             else:
-                self.follow(row)
+                self.follow(row, {b for r in held_at(reassignments, row["first_poll"]) for b in r["adding_replicas"]})
             if row["end_reason"]:
                 for broker in list(self.out):
                     self.end(broker, row["superseded_poll"], row["last_seen_sent_at"], row["valid_to"])
                     self.out.pop(broker)["end_reason"] = row["end_reason"]
         return self.made
 
-    def follow(self, row: Row) -> None:
+    def follow(self, row: Row, adding: set[int]) -> None:
         isr, began = set(row["isr"]), (row["first_poll"], row["prev_sent_at"], row["valid_from"])
+        # A replica is taken away when all that were added for it are in sync, if only for a moment.
+        been = set(row["prev_isr"]) | self.out.keys()
+        is_over = any(broker in been and broker not in row["replicas"] for broker in row["prev_replicas"])
+        unseen = [b for b in row["replicas"] if is_over and b not in been and b not in isr and b not in adding]
         for broker in isr - set(row["prev_isr"]):
             self.change(row, broker, "rejoined" if broker in self.out else "joined")
         for broker in list(self.out):
             if broker in isr or broker not in row["replicas"]:
                 self.end(broker, *began)
                 self.out.pop(broker)["end_reason"] = "rejoined" if broker in isr else "removed"
-        for broker in set(row["prev_isr"]) - isr:
+        for broker in set(row["prev_isr"]) - isr | set(unseen):
             self.out[broker] = self.change(row, broker, "left")
             if broker not in row["replicas"]:
                 self.end(broker, *began)
@@ -404,7 +408,9 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                         bounds[1],
                     ),
                     "unclean": unclean(row, silver["silver.cluster_snapshots"], levels["elr_version_level"], known),
-                    "is_last_known_leader": known and is_from_none(row) and new in known[1] and new not in known[0],
+                    "is_last_known_leader": None
+                    if known and may_have_been_killed(row, known)
+                    else known and is_from_none(row) and new in known[1] and new not in known[0],
                     "leaderless_ms_min": leaderless[0],
                     "leaderless_ms_max": leaderless[1],
                 }
@@ -530,9 +536,14 @@ def unclean(
         epochs = row["prev_leader_epoch"], row["leader_epoch"]
         one_step = None not in epochs and epochs[1] - epochs[0] == 1
         return "proven" if old == -1 and row["prev_error_code"] != 72 and one_step else "suspected"
-    if known is None:
+    if known is None or may_have_been_killed(row, known):
         return None
     return "no" if new in known[0] else "suspected"
+
+
+def may_have_been_killed(row: Row, known: tuple[list[int], list[int]]) -> bool:
+    """The new leader was in the ELR while it was down: nobody sees whether it still was when it was back."""
+    return row["leader"] in known[0] and row["leader"] in (row["prev_offline_replicas"] or [])
 
 
 def leader_balance(silver: dict[str, list[Row]]) -> list[Row]:

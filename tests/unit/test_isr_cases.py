@@ -169,6 +169,25 @@ def test_of_a_partition_first_seen_in_a_reassignment_those_that_it_adds_are_not_
     assert departures(rows_of(Seen("1")), "broker_id") == [(2,), (3,)]
 
 
+@pytest.mark.parametrize("between", [(), (Seen({T: state("1", "321")}),), (Seen({T: state("13", "321")}),)])
+def test_who_came_and_left_between_two_polls_is_out_once_the_reassignment_that_adds_it_is_over(between) -> None:
+    moved = Seen({T: state("3", "32")})
+    rows = later(Seen({T: state("1", "1")}), *between, moved, moved, Seen({T: state("23", "32", leader=3)}))
+    ended, back = (f"s/{n + len(between):012d}" for n in (1, 3))
+    assert departures(rows, "broker_id", "poll", "end_reason") == [(1, ended, "removed"), (2, ended, "rejoined")]
+    (episode,) = (row for row in rows[EPISODES] if row["level"] == "under_replicated")
+    assert (episode["brokers_out"], episode["poll"], episode["ended_poll"]) == ([2], ended, back)
+
+
+def test_a_reassignment_proves_nothing_of_what_it_adds_unless_it_is_over() -> None:
+    lasts = rows_of(Seen({T: state("1", "1")}), Seen({T: state("13", "321")}))
+    assert departures(lasts, "broker_id") == []
+    cancelled = rows_of(Seen({T: state("12", "12")}), Seen({T: state("12", "3412")}), Seen({T: state("12", "412")}))
+    assert departures(cancelled, "broker_id") == []
+    another = rows_of(Seen({T: state("12", "12")}), Seen({T: state("3", "34")}, adding="4"))
+    assert departures(another, "broker_id") == [(1,), (2,)]
+
+
 # --- flapping ---
 
 

@@ -337,6 +337,24 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (25, 1), "elr": "3/3"},
         {"unclean": "no", "is_last_known_leader": False},
     ),
+    "an eligible leader that was down": (
+        DOWN | {"isr": [], "offline_replicas": [1, 3]},
+        state(3, 6, isr="3"),
+        {"levels": (25, 1), "elr": "3/1"},
+        {"reason": "recovery", "unclean": None, "is_last_known_leader": None},
+    ),
+    "a last known leader that was down": (
+        DOWN | {"isr": [], "offline_replicas": [1, 3]},
+        state(1, 6, isr="1"),
+        {"levels": (25, 1), "elr": "3/1"},
+        {"unclean": "suspected", "is_last_known_leader": True},
+    ),
+    "nobody leads, and an eligible leader is down": (
+        state(1, 5, isr="1") | {"offline_replicas": [3]},
+        state(-1, 6, isr=""),
+        {"levels": (25, 1), "elr": "3/1"},
+        {"unclean": "no", "is_last_known_leader": False},
+    ),
     "leader was hidden": (
         state(-1, 5, isr="2", error_code=72),
         state(1, 6, isr="12"),

@@ -3,7 +3,8 @@ it was meanwhile, stretches at a level).
 
 ISRs are compared as sets, members and not sizes. A replica is out from the poll in which it left the ISR, or in which
 its partition was first seen without it, until it is back, is no replica any more, or the partition is gone. So a
-replica that a reassignment adds is not out before it has been in: it never left.
+replica that a reassignment adds is not out before it has been in: it never left. It has been in once the reassignment
+is over, whether a poll showed it there or not.
 
 Levels do not exclude each other. They are looked at where a state of the partition begins, and where a setting of its
 topic changes; another finalized level alone changes nothing before then.
@@ -106,7 +107,8 @@ class Partition:
             end(absence, bounds, end_reason="rejoined" if absence["broker_id"] in isr else "removed")
         joined = [] if is_first else sorted(isr - prev_isr)
         came = [_change(state, broker, "rejoined" if broker in out else "joined", racks) for broker in joined]
-        left = [_change(state, each, INITIALLY_OUT if is_first else LEFT, racks) for each in sorted(prev_isr - isr)]
+        been = prev_isr if is_first else prev_isr | _in_between(state, known, prev_isr | out.keys())
+        left = [_change(state, each, INITIALLY_OUT if is_first else LEFT, racks) for each in sorted(been - isr)]
         self.absences += left
         for absence in left:
             absence |= {"cause_due_at": due_at(bounds.before, state["interval_ms"]), "signs": []}
@@ -161,6 +163,20 @@ def _supposed_isr(state: Row, known: Known) -> set[int]:
     if UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
         return set(state["isr"])
     return set(state["replicas"]) - set(known.adding.get(place(state), ()))
+
+
+def _in_between(state: Row, known: Known, been: set[int]) -> set[int]:
+    """The replicas that were in the ISR between two polls: those that a reassignment added which is over.
+
+    `been`: the brokers that were in the ISR before. The controller drops what a reassignment removes once all that it
+    adds are in sync (PartitionReassignmentReplicas.maybeCompleteReassignment). If one is cancelled, or another one
+    takes its place, what it has added goes instead.
+    """
+    replicas = set(state["replicas"])
+    is_over = bool((set(state["prev_replicas"]) - replicas) & been)
+    if not is_over or UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
+        return set()
+    return replicas - been - set(known.adding.get(place(state), ()))
 
 
 def _change(state: Row, broker: int, change: str, racks: Mapping[int, str | None]) -> Row:

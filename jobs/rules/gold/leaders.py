@@ -123,7 +123,7 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
 
     Without ELR nothing joins the ISR of a partition that has no leader, so one step from there to a broker outside of
     it is proof. With ELR that ISR is empty, and clean elections come from a list that Metadata does not show:
-    `elr`, as answered of the state before the change.
+    `elr`, as answered of the state before the change. Of an eligible leader that was down it tells nothing.
     """
     if row["error_code"] == LISTENER_NOT_FOUND or not elections.has_isr(row):
         return None
@@ -135,16 +135,23 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
         return clean
     if levels.elr_version == 0:
         return "proven" if elections.was_leaderless(row) and raised_by(row) == 1 else "suspected"
-    if elr is None:
+    if elr is None or _may_have_been_taken_out(row, elr):
         return None
     return clean if row["leader"] in elr["elr"] else "suspected"
 
 
+def _may_have_been_taken_out(row: Row, elr: Elr) -> bool:
+    """Whether the new leader was eligible, and down: if it was killed, it is taken out of the ELR when it registers,
+    and may be elected as the last known leader all the same (ReplicationControlManager.handleUncleanBrokerShutdown).
+    """
+    return row["leader"] in elr["elr"] and row["leader"] in (row["prev_offline_replicas"] or ())
+
+
 def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
     """Whether the election was of the last known leader, kept with the ELR (KIP-966); None where that was not answered
-    of the state before.
+    of the state before, and where a leader that was eligible came back.
     """
-    if elr is None:
+    if elr is None or (row["leader"] != NO_LEADER and _may_have_been_taken_out(row, elr)):
         return None
     from_none = row["leader"] != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
     return from_none and row["leader"] in elr["last_known_elr"] and row["leader"] not in elr["elr"]
