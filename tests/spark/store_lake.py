@@ -14,8 +14,8 @@ from schemas import bronze
 from schemas.lake import TABLES, Lake, ensure_tables
 from schemas.table import LAKE_VERSION
 from tests.lakes import make_history
-from tests.spark.incident import answers
 from tests.support.bronze_rows import bronze_rows
+from tests.support.incident import answers
 from truth.session import local_session
 
 FOLDER = Path(__file__).resolve().parent / "data"

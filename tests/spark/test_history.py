@@ -317,13 +317,19 @@ def overtaken(history: History, lake: Lake) -> None:
 # --- computed anew ---
 
 
+@pytest.mark.parametrize(
+    "histories",
+    [("isr_shrink", "leader_churn"), pytest.param(tuple(HISTORIES), marks=pytest.mark.soak)],
+    ids=["gold", "all"],
+)
 def test_a_cluster_is_computed_anew_from_what_is_kept(
-    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, histories: tuple[str, ...]
 ) -> None:
     """Also after a kill in the middle, while there are polls that are not history yet; of others nothing changes."""
     lake = copied(half, tmp_path)
-    alias, *_ = sorted({cluster for _, cluster in history_of(spark, lake)._states})
-    for table in (silver.PARTITION_SNAPSHOTS, gold.LEADER_CHANGES):
+    alias, *_ = sorted({row["cluster"] for row in newest_states(lake)})
+    of_histories = {table for history in histories for table in HISTORIES[history]}
+    for table in of_histories & {silver.PARTITION_SNAPSHOTS, gold.LEADER_CHANGES}:
         spark.sql(f"UPDATE {lake.identifier(table)} SET leader = 77 WHERE cluster = '{alias}'")
     with pytest.MonkeyPatch.context() as patch:
         left = iter(range(3))
@@ -335,7 +341,7 @@ def test_a_cluster_is_computed_anew_from_what_is_kept(
 
         patch.setattr(of_polls, "delete_rows", dying)
         with pytest.raises(KilledError):
-            history_of(spark, lake).again(alias)
+            history_of(spark, lake, *histories).again(alias)
     made(spark, lake)
     assert_same(lake, whole)
     with pytest.raises(LakeError, match="has no history of a cluster 'nobody'"):

@@ -15,9 +15,9 @@ from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
 from schemas.table import LAKE_VERSION
 from tests.lakes import make_history, rows_of
-from tests.spark.incident import answers
 from tests.spark.store_lake import FOLDER, POLLS, stored
 from tests.support.bronze_rows import bronze_rows
+from tests.support.incident import answers
 
 COMPARED = (
     *(silver.BROKER_SNAPSHOTS, silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS),

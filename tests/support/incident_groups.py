@@ -46,8 +46,6 @@ MEMBERS = {
     "s2": ("search", "/10.0.0.7", None),
     "t1": ("shop", "/10.0.0.8", None),
 }
-MOVES = {1: (0.0, 10.1, 2, 1), 2: (40.0, 50.1, 1, 2)}
-"""Of each group's coordinator: after, by, from, to."""
 
 Assignment = Mapping[str, Mapping[str, list[int]]]
 """Member -> topic -> partitions."""
