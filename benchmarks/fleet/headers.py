@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
     actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
     files = [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
     found = [pq.ParquetFile(file).read(list(_COLUMNS)) for file in files]
-    rows = pa.concat_tables(found).to_pylist() if found else []
-    return sorted((row for row in rows if row["record"] == "poll"), key=lambda row: (row["poll_id"], row["cluster"]))
+    rows = [row for each in found for row in each.filter(pc.equal(each["record"], "poll")).to_pylist()]
+    return sorted(rows, key=lambda row: (row["poll_id"], row["cluster"]))
 
 
 @dataclass(frozen=True)
@@ -100,4 +100,5 @@ def holes(headers: Sequence[Mapping[str, Any]]) -> list[int]:
 
 def percentile(values: Sequence[float], percent: int) -> float:
     """Return the value that so many of a hundred do not exceed."""
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+    # One value alone has no quantiles.
+    return statistics.quantiles([*values, *values], n=100, method="inclusive")[percent - 1]

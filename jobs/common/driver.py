@@ -57,8 +57,8 @@ def know_conflicts(spark: SparkSession) -> None:
 
 
 def end_with_process(spark: SparkSession) -> None:
-    """Let SIGTERM end the session, with all that runs in it, as it ends a classic one with its JVM: a server of Spark
-    Connect would go on with a query until it misses its client, which takes an hour.
+    """Let SIGTERM end the session with all that runs in it, as it ends a classic one with its JVM. A server of Spark
+    Connect continues a query until it gives up its client.
     """
     if not has_jvm(spark):
         signal.signal(signal.SIGTERM, _exit)

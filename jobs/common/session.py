@@ -2,7 +2,9 @@
 
 import logging
 import os
+import socket
 import sys
+from urllib.parse import urlsplit
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
@@ -21,6 +23,7 @@ def spark_session(name: str) -> SparkSession:
     # Workers run the driver's interpreter: the first python3 on the PATH need not have the package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault(driver.RELEASED_ON_EXIT, "true")
+    check_server(os.environ.get("SPARK_REMOTE", ""))
     spark = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC").getOrCreate()
     found = "nothing"
     try:
@@ -36,6 +39,28 @@ def spark_session(name: str) -> SparkSession:
         log.info(driver.LOST)
     driver.know_conflicts(spark)
     return spark
+
+
+ANSWER_S = 10.0
+"""How long a server of Spark Connect may take to be reached. PySpark itself tries for many minutes, silently."""
+_DEFAULT_PORT = 15002
+
+
+def check_server(remote: str) -> None:
+    """Raise SessionError if nobody listens where `remote`, the address of a server of Spark Connect (`sc://...`),
+    leads. Of the address only host and port are shown: it may hold a token.
+    """
+    found = urlsplit(remote)
+    if found.scheme != "sc" or not found.hostname:
+        return
+    place = found.hostname, found.port or _DEFAULT_PORT
+    try:
+        socket.create_connection(place, ANSWER_S).close()
+    except OSError as error:
+        raise SessionError(
+            f"SPARK_REMOTE: no server of Spark Connect at {place[0]}:{place[1]} ({error.strerror or error}): start it, "
+            f"or correct the address"
+        ) from error
 
 
 COMPILED_FROM = 20_000

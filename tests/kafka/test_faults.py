@@ -80,25 +80,6 @@ def test_python_processes_that_are_killed_cost_a_batch_at_most(
     check_history(config)
 
 
-def test_of_two_pipelines_on_one_lake_the_first_ends_with_one_line(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
-) -> None:
-    config = config_file(tmp_path, cluster, poll=POLLS)
-    beside = tmp_path / "beside"
-    beside.mkdir()
-    (beside / config.name).write_text(config.read_text())
-    with running(config) as first:
-        first.wait_for_batches(2)
-        with running(beside / config.name) as second:
-            wait_for(lambda: first.exit_status is not None, 240, "the end of the first")
-            assert first.exit_status == 1
-            (last,) = [line for line in first.log().splitlines() if line.startswith("pipeline: ")]
-            assert last.endswith("; nothing is lost, this one ends")
-            second.wait_for_batches(2)
-            shrink(cluster, second)
-    check_history(config)
-
-
 def test_an_executor_that_is_lost_costs_a_batch_at_most(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

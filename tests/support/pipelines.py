@@ -40,11 +40,11 @@ def command(job: str, config: Path, *flags: str, more: Mapping[str, str] | None 
 def command_of(script: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[str]:
     """The same for any script. `settings`: more of Spark's."""
     submit = Path(sys.executable).with_name("spark-submit")
-    given = ["--properties-file", "conf/spark-defaults.conf", "--driver-memory", "1g"]
-    given += ["--driver-java-options", SMALL_JVM]
-    for name, value in ({"spark.master": "local[3]"} | dict(settings or {})).items():
-        given += ["--conf", f"{name}={value}"]
-    return [str(submit), *given, script, *arguments]
+    given = {"spark.master": "local[3]", "spark.pyspark.python": worker_python()} | dict(settings or {})
+    options = ["--properties-file", "conf/spark-defaults.conf", "--driver-memory", "1g"]
+    options += ["--driver-java-options", SMALL_JVM]
+    options += [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
+    return [str(submit), *options, script, *arguments]
 
 
 def environment() -> dict[str, str]:

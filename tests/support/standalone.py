@@ -23,7 +23,8 @@ from truth.session import settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "kafka-metadata-history"
-SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+UNPACKED = "/opt/kafka-metadata-history/environment"
+"""Where the README unpacks the environment for a server of Spark Connect."""
 
 # Java that shares two cores with others.
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -199,7 +200,7 @@ def connect_server(packed: Packed, master: str, log: Path) -> Iterator[str]:
     with ReservedPorts(1) as ports:
         (port,) = ports.numbers
     more = f"--conf spark.connect.grpc.binding.address={HOST} --conf spark.connect.grpc.binding.port={port} --class"
-    command = told("PYSPARK_PYTHON=").replace("--class", more)
+    command = told(f"PYSPARK_PYTHON={UNPACKED}/").replace("--class", more).replace(UNPACKED, str(packed.environment))
     with running(packed.command(command, master), packed, log):
         wait_for_port(port, log)
         yield f"sc://{HOST}:{port}"

@@ -1,10 +1,14 @@
 """The session that compiles: one beside each session, for as long as that is there. Settings are a dict here."""
 
 import gc
+import re
+import socket
 import weakref
 from typing import Any
 
-from jobs.common.session import COMPILED_FROM, session_for
+import pytest
+
+from jobs.common.session import COMPILED_FROM, SessionError, check_server, session_for
 
 
 class Settings(dict[str, str]):
@@ -59,3 +63,16 @@ def test_it_goes_with_its_session() -> None:
     del spark
     gc.collect()
     assert beside() is None
+
+
+def test_a_server_that_is_not_there_is_said_at_once_and_no_token() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        with pytest.raises(SessionError, match=re.escape(f"no server of Spark Connect at 127.0.0.1:{port} (")) as error:
+            check_server(f"sc://127.0.0.1:{port}/;token=secret")
+        assert "secret" not in str(error.value)
+        held.listen()
+        check_server(f"sc://127.0.0.1:{port}/;use_ssl=true")
+    for other in ("", "local[2]"):
+        check_server(other)
