@@ -568,6 +568,7 @@ class Job:
         return self.config.lake.read(self.spark, bronze.GROUP_LOG).where(where).orderBy("offset").collect()
 
 
+@pytest.mark.soak
 def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monkeypatch):
     """Nobody else waits for it, and of its own log nothing is lost and nothing there twice."""
     monkeypatch.setattr(read_group_log, "ASIDE_S", 2.0)

@@ -210,7 +210,8 @@ def test_asking_for_a_topic_never_creates_it(sasl_ssl_cluster):
     ask_as_old_clients_do(server, "made")
     wait_for(lambda: "made" in topics(), 20, "a topic that brokers create")
     assert sorted(topics()) == sorted(["made", *before])
-    AdminClient({"bootstrap.servers": server}).delete_topics(["made"])["made"].result(30)
+    admin = AdminClient({"bootstrap.servers": server})  # which must live as long as it is waited for
+    admin.delete_topics(["made"])["made"].result(30)
 
 
 def ask_as_old_clients_do(server: str, topic: str) -> None:
@@ -293,6 +294,7 @@ def _set_request_quota(server: str, client_id: str, percentage: float | None) ->
     assert [entry.error_code for entry in AlterClientQuotasResponse.decode(answer.body, version=1).entries] == [0]
 
 
+@pytest.mark.soak
 def test_an_older_broker_is_asked_in_its_own_version():
     with LocalCluster(brokers=1, kafka_version="3.9.2") as older:
         result = poll(older.bootstrap_servers)

@@ -476,6 +476,7 @@ def test_what_was_over_goes_and_later_rounds_do_not_notice(
         history_of(spark, lake, "isr_shrink").again("c0")
 
 
+@pytest.mark.soak
 def test_rows_of_silver_stay_until_all_of_gold_has_had_them(
     spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -498,6 +499,7 @@ def test_rows_of_silver_stay_until_all_of_gold_has_had_them(
 # --- where the session does not let us overwrite ---
 
 
+@pytest.mark.soak
 def test_a_merge_writes_the_same(
     spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def test_who_only_asks_writes_nothing(
     assert len(review.ask("broker_incidents")) == 2
 
 
+@pytest.mark.soak
 def test_validation_writes_what_is_its_own(
     spark: SparkSession, config_of: Readable, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_validation_writes_what_is_its_own(
     assert (config.parent / "docs" / "index.html").is_file()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("left_out", range(2))
 def test_validation_says_where_it_may_not_write(
     spark: SparkSession, config_of: Readable, capsys: pytest.CaptureFixture[str], left_out: int

@@ -73,8 +73,7 @@ def test_setup_installs_nothing_else():
 
 def jars_of(version: str) -> list[str]:
     """The main jars of a version of Kafka that is tried, those of truth/log.py among them."""
-    tools = [] if version == "4.3.1" else [f"kafka-tools-{version}.jar"]
-    return [f"kafka_2.13-{version}.jar", f"kafka-clients-{version}.jar", *tools]
+    return [f"{name}-{version}.jar" for name in ("kafka_2.13", "kafka-clients", "kafka-tools")]
 
 
 def test_the_jars_of_every_version_that_is_tried_have_checksums():
