@@ -31,16 +31,17 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 @contextmanager
 def full_after(disk: Path, commits: int) -> Iterator[None]:
-    """Let a process make so many more commits of rounds. Then the disk is full, for a while."""
+    """Let a process make so many more commits of rounds. Then the disk, a mounted one, is full, for a while."""
     write, lock, left, filler = Commit.write, Lock(), [commits], disk / "filler"
 
     def writing(commit: Commit, *args: Any, **more: Any) -> None:
         with lock:
-            if not left[0] and not filler.exists():
+            # Commits are made side by side: one may come when the disk is there no more.
+            if left[0] == 0 and disk.is_mount():
                 free = os.statvfs(disk)
                 with filler.open("wb") as file:
                     os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize)
-            left[0] = max(0, left[0] - 1)
+            left[0] -= 1
             write(commit, *args, **more)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -48,4 +49,6 @@ def full_after(disk: Path, commits: int) -> Iterator[None]:
         try:
             yield
         finally:
-            filler.unlink()
+            with lock:
+                left[0] = -1
+                filler.unlink()
