@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import psutil
 
 from benchmarks.fleet.headers import read_headers
+from benchmarks.rounds.processes import Sampler
 from benchmarks.rounds.product import await_that, configured, running, table_folder
 
 if TYPE_CHECKING:
@@ -61,35 +61,26 @@ def polled(folder: Path, members: Sequence[Member], seconds: float, *, job: str 
     return found
 
 
-class _Watch:
-    """Looks at the memory of a job's processes while it is open."""
+class _Watch(Sampler):
+    """Looks at the memory of a job's processes, role by role."""
 
     def __init__(self, process: Process, found: Polled) -> None:
+        super().__init__(_SAMPLE_S)
         self._process, self._found = process, found
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="memory", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._stopped.wait(_SAMPLE_S):
-            sizes: dict[str, list[float]] = defaultdict(list)
-            for each in self._process.family:
-                try:
-                    sizes[_role(each.cmdline())].append(each.memory_info().rss / 1e6)
-                except psutil.NoSuchProcess:
-                    continue
-            for role, found in sizes.items():
-                memory = self._found.memory[role]
-                memory.one = max(memory.one, *found)
-                memory.all = max(memory.all, sum(found))
-                memory.processes = max(memory.processes, len(found))
+    def look(self) -> None:
+        """Take one sample."""
+        sizes: dict[str, list[float]] = defaultdict(list)
+        for each in self._process.family:
+            try:
+                sizes[_role(each.cmdline())].append(each.memory_info().rss / 1e6)
+            except psutil.NoSuchProcess:
+                continue
+        for role, found in sizes.items():
+            memory = self._found.memory[role]
+            memory.one = max(memory.one, *found)
+            memory.all = max(memory.all, sum(found))
+            memory.processes = max(memory.processes, len(found))
 
 
 def _role(command: Sequence[str]) -> str:

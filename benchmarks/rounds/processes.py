@@ -36,14 +36,13 @@ def resident_mb(processes: Iterable[psutil.Process]) -> float:
     return kb * 1.024 / KB_IN_MB
 
 
-class Watch:
-    """A thread that looks at the memory of processes now and then. A context manager; `most_mb` is what it has seen."""
+class Sampler:
+    """A thread that looks at the memory of processes every `every_s` seconds, while it is open: a context manager."""
 
-    def __init__(self, processes: Callable[[], Sequence[psutil.Process]]) -> None:
-        self.most_mb = 0.0
-        self._processes = processes
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="memory", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -53,6 +52,23 @@ class Watch:
         self._stopped.set()
         self._thread.join()
 
-    def _look(self) -> None:
-        while not self._stopped.wait(SAMPLE_S):
-            self.most_mb = max(self.most_mb, resident_mb(self._processes()))
+    def look(self) -> None:
+        """Take one sample."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._every_s):
+            self.look()
+
+
+class Watch(Sampler):
+    """Looks at the memory of processes; `most_mb` is the most that they had together."""
+
+    def __init__(self, processes: Callable[[], Sequence[psutil.Process]]) -> None:
+        super().__init__(SAMPLE_S)
+        self.most_mb = 0.0
+        self._processes = processes
+
+    def look(self) -> None:
+        """Take one sample."""
+        self.most_mb = max(self.most_mb, resident_mb(self._processes()))
