@@ -1,4 +1,4 @@
-"""What the jobs ask of Spark beyond SQL and frames. A classic session has its driver's JVM beside this process, which
+"""The jobs' questions to Spark beyond SQL and frames. A classic session has its driver's JVM beside this process, which
 can do it; a session of Spark Connect has a connection alone. Nothing else in the jobs reaches for the JVM.
 """
 
@@ -25,7 +25,7 @@ LOST = (
     "a session of Spark Connect: a cluster whose log cannot be read holds up those of the others, the server's own "
     "settings say how jobs share its slots, and how plans are compiled"
 )
-"""What the jobs have to do without where there is no JVM. One line."""
+"""The abilities that a job lacks if its session has no JVM. One line."""
 
 _BESIDE: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 

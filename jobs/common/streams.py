@@ -121,7 +121,7 @@ def check_checkpoint(spark: SparkSession, lake: Lake, table: Table, checkpoint: 
     query = None if files is None else files.query()
     if files is None or query is None:
         return
-    # What a batch is written with comes after its plan, and before its `commits`.
+    # Spark plans a batch, then Delta commits the rows, then Spark notes the batch in `commits`.
     done, commits = max(files.batches("commits"), default=-1), _newest_commits(spark, lake, table)
     planned = max(files.batches("offsets"), default=-1)
     found = max((int(each.batch) for each in commits if each.query == query), default=-1)
