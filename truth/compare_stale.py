@@ -17,6 +17,8 @@ from truth.spells import Cut, Views, cuts
 
 STALE_AFTER = timedelta(seconds=1)
 """A broker that shows older state so long after the newer one was seen is stale."""
+ASKED_AGAIN = timedelta(seconds=1.5)
+"""By then a broker that seems to be behind has been asked again. If its image has moved, it is not behind."""
 CAUGHT_UP = "caught_up"
 
 
@@ -37,17 +39,19 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An answer of a broker beside the one that answered a poll."""
+    """An answer of a broker beside the one that answered a poll, and what it was taken for."""
 
     broker_id: int
     sent_at: datetime
     received_at: datetime
+    is_behind: bool | None = None
+    behind_ms: int | None = None
 
 
 def heard(headers: Iterable[Mapping[str, Any]]) -> list[Heard]:
     """The answers of other brokers, by headers of good polls in bronze."""
     return [
-        Heard(told["broker_id"], told["sent_at"], told["received_at"])
+        Heard(told["broker_id"], told["sent_at"], told["received_at"], told["is_behind"], told["behind_ms"])
         for header in headers
         for told in header["witnesses"] or ()
         if told["error_kind"] is None and told["broker_id"] is not None
@@ -80,8 +84,11 @@ def compare_stale(
         if times:
             score.claims += 1
             if not any(row.broker_id == cut.broker_id and _meet(row, cut) for row in rows):
-                asked = ", ".join(f"{each.sent_at:%H:%M:%S.%f}" for each in times)
-                score.missed.append(f"broker {cut.broker_id}, cut off at {cut.since:%H:%M:%S.%f}, asked at {asked}")
+                asked = ", ".join(
+                    f"{each.sent_at:%H:%M:%S.%f} (behind: {each.is_behind}, by {each.behind_ms} ms)" for each in times
+                )
+                was = f"{cut.since:%H:%M:%S.%f} to {cut.returning_at:%H:%M:%S.%f}"
+                score.missed.append(f"broker {cut.broker_id}, cut off from {was}, asked at {asked}")
     return score
 
 
@@ -125,7 +132,7 @@ def _is_so_far(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 def _must_show(cut: Cut, answer: Heard, views: Views, watch: Watch) -> bool:
     """Whether an answer had to be found to be behind: a poll had shown long before that the cluster had changed."""
-    if cut.stale_from is None or answer.received_at >= cut.returning_at:
+    if cut.stale_from is None or answer.received_at + ASKED_AGAIN >= cut.returning_at:
         return False
     shown = watch.certainly_within(cut.stale_from, cut.returning_at)
     return (

@@ -9,7 +9,7 @@ from typing import Any
 from truth.chaos import Entry
 
 SETTLING = timedelta(seconds=10)
-"""For so long after its start or its pause a broker's answers are left out of the comparison."""
+"""For so long after its start, its pause or its return a broker's answers are left out of the comparison."""
 
 
 _Told = tuple[int, int, frozenset[int]]
@@ -30,7 +30,9 @@ class Poll:
     its broker was behind, or may have been: it is no leader any more, out of an ISR, or not listed.
     """
     left_out: str | None
-    """Why it proves nothing of silver: paused | started; null for nearly all."""
+    """Why it proves nothing of silver: paused | started | cut_off (it says that nothing has changed, as its broker may
+    have said whatever happened, and no later poll shows that); null for nearly all.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
         if quiet is not None and (quiet in _behind(header) or _has_lost(quiet, header, before, told)):
             polls[first_quiet:] = [replace(poll, accepted=False) for poll in polls[first_quiet:]]
         before = told
+        is_quiet = header["digest"] == digest
         accepted = all(epoch >= known.get(key, 0) for key, epoch in epochs.items())
         if accepted:
             known |= epochs
@@ -101,10 +104,9 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
                 broker_id=header["broker_id"],
                 interval=timedelta(milliseconds=header["interval_ms"]),
                 accepted=accepted,
-                left_out=_why_left_out(out, header),
+                left_out=_why_left_out(out, header, is_quiet=is_quiet),
             )
         )
-        is_quiet = header["digest"] == digest
         if not (is_quiet and quiet == header["broker_id"]):
             first_quiet = len(polls) - 1
         quiet, digest = header["broker_id"] if is_quiet else None, header["digest"]
@@ -157,25 +159,30 @@ def _take(topics: dict[str, dict[tuple[str, int], _Told]], rows: Sequence[Mappin
 Outage = tuple[str, datetime, datetime]
 """Why, from, to."""
 
+CUT_OFF = "cut_off"
+_ENDED_BY = {"resume": "pause", "rejoin": "isolate"}
+_WHY = {"pause": "paused", "isolate": CUT_OFF}
+
 
 def _times_out(journal: Sequence[Entry]) -> dict[int, list[Outage]]:
-    """For each broker the times in which its answers prove nothing: paused, and after its start or pause."""
+    """For each broker the times in which its answers prove nothing: paused, cut off, and after its start or either."""
     out: dict[int, list[Outage]] = {}
-    paused: dict[int, datetime] = {}
+    begun: dict[tuple[int, str], datetime] = {}
     for entry in journal:
         for broker in entry.brokers:
-            if entry.action == "pause":
-                paused.setdefault(broker, entry.began_at)
-            elif entry.action == "resume" and broker in paused:
-                out.setdefault(broker, []).append(("paused", paused.pop(broker), entry.ended_at + SETTLING))
+            if entry.action in _ENDED_BY.values():
+                begun.setdefault((broker, entry.action), entry.began_at)
+            elif (action := _ENDED_BY.get(entry.action)) and (broker, action) in begun:
+                since = begun.pop((broker, action))
+                out.setdefault(broker, []).append((_WHY[action], since, entry.ended_at + SETTLING))
             elif entry.action == "start":
                 out.setdefault(broker, []).append(("started", entry.began_at, entry.ended_at + SETTLING))
     return out
 
 
-def _why_left_out(out: Mapping[int, Sequence[Outage]], header: Mapping[str, Any]) -> str | None:
+def _why_left_out(out: Mapping[int, Sequence[Outage]], header: Mapping[str, Any], *, is_quiet: bool) -> str | None:
     for why, since, until in out.get(header["broker_id"], ()):
-        if since <= header["received_at"] and header["sent_at"] <= until:
+        if since <= header["received_at"] and header["sent_at"] <= until and (is_quiet or why != CUT_OFF):
             return why
     return None
 

@@ -502,10 +502,11 @@ def test_a_step_that_failed_is_a_fault():
     assert verdict.faults == ["a step failed: cancel: timed out"]
 
 
-def test_answers_of_brokers_that_were_paused_or_just_started_are_left_out():
-    def entry(action: str, since: float, until: float, *brokers: int) -> Entry:
-        return Entry(action, action, brokers, second(since), second(until), None)
+def entry(action: str, since: float, until: float, *brokers: int) -> Entry:
+    return Entry(action, action, brokers, second(since), second(until), None)
 
+
+def test_answers_of_brokers_that_were_paused_or_just_started_are_left_out():
     journal = [
         entry("pause", 5, 5.1, 1), entry("resume", 9, 9.1, 1), entry("kill", 5, 5.1, 2), entry("start", 12, 15, 2),
     ]  # fmt: skip
@@ -514,3 +515,16 @@ def test_answers_of_brokers_that_were_paused_or_just_started_are_left_out():
     found = polls_of([row(n, broker_id=2) for n in range(30)], journal)
     assert [n for n, each in enumerate(found) if each.left_out == "started"] == list(range(12, 26))
     assert all(each.left_out is None for each in polls_of([row(n, broker_id=3) for n in range(30)], journal))
+
+
+def test_of_a_broker_that_is_cut_off_answers_that_say_nothing_new_prove_nothing():
+    """Unless a later poll shows that it was behind: then they are to be passed over."""
+    journal = [entry("isolate", 1.5, 1.6, 1), entry("rejoin", 4.5, 4.6, 1)]
+    quiet = [row(n, 1, digest=b"0") for n in range(4)]
+    rows = [row(0), topic(0, 3), *quiet[1:], row(4), topic(4, 4)]
+    found = polls_of(rows, journal)
+    assert [(each.accepted, each.left_out) for each in found] == [
+        (True, None), (True, None), (True, "cut_off"), (True, "cut_off"), (True, None),
+    ]  # fmt: skip
+    lost = polls_of([*rows[:-1], topic(4, 4, leader=2)], journal)
+    assert [each.accepted for each in lost] == [True, False, False, False, True]
