@@ -6,7 +6,7 @@ Questions are those of schemas/queries/ by name, or SQL, and take the same param
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,27 +65,37 @@ class ReviewError(ValueError):
 
 
 @dataclass(frozen=True)
+class Opened:
+    """A lake that was opened."""
+
+    name: str
+    tables: Collection[str]
+    """Tables and views that the lake has."""
+    frame: Callable[[str, Mapping[str, object]], pd.DataFrame]
+    """The answer to SQL with these parameters. Says so when it is cut off."""
+
+
+@dataclass(frozen=True)
 class Review:
     """What notebooks ask and draw with. Without history (`window.known_until` is None) each answer is an
     empty frame.
     """
 
-    spark: SparkSession
+    lake: Opened
     window: Window
     parameters: Mapping[str, object]
     gaps: pd.DataFrame
     """gap_start, gap_end, reason: where nothing is known; what lies beyond both ends of history too."""
     brokers: Mapping[int, colours.Style]
-    tables: Collection[str]
-    """Tables and views that the lake has."""
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
         """The answer to a named question or SQL. Says so when it is cut off; empty where the lake lacks
         a table for it.
         """
-        if self.window.known_until is None or not set(_TABLE.findall(text_of(query))).issubset(self.tables):
+        sql = text_of(query)
+        if self.window.known_until is None or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
             return pd.DataFrame()
-        return _frame(self.spark, query, {**self.parameters, **more})
+        return self.lake.frame(sql, {**self.parameters, **more})
 
 
 def open_review(
@@ -108,11 +118,7 @@ def open_review(
     begin = moment(since, end)
     if begin >= end:
         raise ReviewError(f"since {since!r} is not before until {until!r}")
-    # What a configuration names, and conf/spark-defaults.conf too, is relative to the repository's root, as for the
-    # jobs.
-    with chdir(ROOT):
-        opened = _lake(lake)
-        spark = _session()
+    opened = _open(lake)
     parameters: dict[str, object] = {
         "since": begin.isoformat(),
         "until": end.isoformat(),
@@ -122,29 +128,46 @@ def open_review(
         "group": group,
     }
     window = Window(_naive(begin), _naive(end))
-    tables = attach(spark, opened)
-    if opened.catalog is not None:
-        spark.catalog.setCurrentCatalog(opened.catalog)
-    print(f"Lake {opened}, from {_z(window.since)} to {_z(window.until)}.")
-    if missing := [table.full_name for table in _NEEDED if table.full_name not in tables]:
+    print(f"Lake {opened.name}, from {_z(window.since)} to {_z(window.until)}.")
+    if missing := [table.full_name for table in _NEEDED if table.full_name not in opened.tables]:
         print(f"Nothing is known here: the lake has no {missing[0]}. Is it the right one, and did its jobs run?")
-        return _nothing(spark, window, parameters)
-    clusters = _frame(spark, CLUSTERS, parameters)
+        return _nothing(opened, window, parameters)
+    clusters = opened.frame(CLUSTERS, parameters)
     if clusters.empty:
         print("Nothing is known here: the lake has no history yet.")
-        return _nothing(spark, window, parameters)
+        return _nothing(opened, window, parameters)
     chosen = _chosen(clusters, cluster)
     _say(clusters, chosen, window)
     parameters["cluster"] = chosen.cluster
     known = Window(window.since, window.until, chosen.known_until)
-    gaps = pd.concat([_frame(spark, GAPS, parameters), _beyond(known, chosen.known_from)], ignore_index=True)
-    styles = colours.of_brokers(_frame(spark, BROKERS, parameters)["broker_id"])
-    review = Review(spark, known, parameters, gaps, styles, tables)
-    if missing := [table.full_name for table in _OF_GROUPS if table.full_name not in tables]:
+    gaps = pd.concat([opened.frame(GAPS, parameters), _beyond(known, chosen.known_from)], ignore_index=True)
+    styles = colours.of_brokers(opened.frame(BROKERS, parameters)["broker_id"])
+    review = Review(opened, known, parameters, gaps, styles)
+    if missing := [table.full_name for table in _OF_GROUPS if table.full_name not in opened.tables]:
         print(f"Nothing is known of groups: the lake has no {missing[0]}. The job rebalance_history makes it.")
     elif group is not None and review.ask(GROUP).empty:
         raise ReviewError(f"cluster {chosen.cluster} has no group {group!r} in gold.group_lives")
     return review
+
+
+def _open(lake: str | Mapping[str, str]) -> Opened:
+    """Open a lake with Spark."""
+    # What a configuration names, and conf/spark-defaults.conf too, is relative to the repository's root, as for the
+    # jobs.
+    with chdir(ROOT):
+        opened = _lake(lake)
+        spark = _session()
+    tables = attach(spark, opened)
+    if opened.catalog is not None:
+        spark.catalog.setCurrentCatalog(opened.catalog)
+
+    def frame(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
+        rows = spark.sql(with_values(sql, parameters)).limit(MOST_ROWS + 1).toPandas()
+        if len(rows) > MOST_ROWS:
+            print(f"More than {MOST_ROWS} rows: the rest is left out. Take a shorter window, or one topic or broker.")
+        return rows.head(MOST_ROWS)
+
+    return Opened(str(opened), tables, frame)
 
 
 def _lake(lake: str | Mapping[str, str]) -> Lake:
@@ -165,15 +188,8 @@ def _session() -> SparkSession:
     return spark_session("notebook")
 
 
-def _frame(spark: SparkSession, query: str, parameters: Mapping[str, object]) -> pd.DataFrame:
-    rows = spark.sql(with_values(text_of(query), parameters)).limit(MOST_ROWS + 1).toPandas()
-    if len(rows) > MOST_ROWS:
-        print(f"More than {MOST_ROWS} rows: the rest is left out. Take a shorter window, or one topic or broker.")
-    return rows.head(MOST_ROWS)
-
-
-def _nothing(spark: SparkSession, window: Window, parameters: Mapping[str, object]) -> Review:
-    return Review(spark, window, parameters, _beyond(window, None), {}, ())
+def _nothing(lake: Opened, window: Window, parameters: Mapping[str, object]) -> Review:
+    return Review(lake, window, parameters, _beyond(window, None), {})
 
 
 def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:

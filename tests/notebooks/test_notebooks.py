@@ -1,12 +1,10 @@
-"""The notebooks, run: here and by the README's command on a lake whose history is known, and where there is nothing to
-show.
+"""The notebooks, run: here in DuckDB and by the README's command in Spark, of a history that is known; and where there
+is nothing to show.
 """
 
-import ast
 import base64
 import io
 import re
-import shutil
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +19,15 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from nbformat.v4 import new_code_cell, new_notebook
 from pandas import DataFrame
-from pyspark.sql import SparkSession
 
 from notebooks import colours, render
 from notebooks.__main__ import main
-from notebooks.render import names, with_parameters
+from notebooks.render import names
 from notebooks.review import ReviewError, open_review
 from schemas import groups, silver
-from schemas.lake import TABLES, Lake
+from schemas.lake import Lake
 from tests.commands import run_in_new_shell
+from tests.support.shown_notebooks import known_to_duckdb, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 UNTIL = "2026-11-01T12:01:40Z"
@@ -96,25 +94,10 @@ def tables_of(soup: BeautifulSoup) -> list[list[list[str]]]:
     ]
 
 
-def shown(name: str, **parameters: object) -> list[object]:
-    """What the cells of a notebook show, run here: the tests' session is there as one is on Databricks."""
-    found = []
-    names_there: dict[str, object] = {}
-    notebook = with_parameters(nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4), parameters)
-    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
-        *lines, last = ast.parse(re.sub(r"^%.*", "pass", cell.source, flags=re.MULTILINE)).body
-        exec(compile(ast.Module(lines, []), name, "exec"), names_there)  # noqa: S102 - our own notebook
-        if isinstance(last, ast.Expr):
-            found.append(eval(compile(ast.Expression(last.value), name, "eval"), names_there))  # noqa: S307
-        else:
-            exec(compile(ast.Module([last], []), name, "exec"), names_there)  # noqa: S102
-    return found
-
-
-def page_of(name: str, lake: Lake) -> Page:
+def page_of(name: str) -> Page:
     """What a notebook shows of the known history, from 12:00:05 to 12:01:40."""
     with redirect_stdout(io.StringIO()) as printed:
-        found = shown(name, lake=str(lake), since="95 seconds", until=UNTIL)
+        found = shown(name, lake="known", since="95 seconds", until=UNTIL)
     tables = [
         tables_of(BeautifulSoup(each._repr_html_(), "html.parser")) for each in found if isinstance(each, DataFrame)
     ]
@@ -124,8 +107,9 @@ def page_of(name: str, lake: Lake) -> Page:
 
 
 @pytest.fixture(scope="module")
-def pages(spark: SparkSession, incident_lake: Lake) -> dict[str, Page]:
-    return {name: page_of(name, incident_lake) for name in names()}
+def pages() -> dict[str, Page]:
+    with known_to_duckdb():
+        return {name: page_of(name) for name in names()}
 
 
 @pytest.fixture(scope="module", params=[("isr_history",), pytest.param(tuple(names()), marks=pytest.mark.soak)])
@@ -150,7 +134,7 @@ def written(
 
 
 def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
-    written: dict[str, str], pages: dict[str, Page]
+    written: dict[str, str], pages: dict[str, Page], incident_lake: Lake
 ) -> None:
     for name, html in written.items():
         assert not re.search(r"""<script|<link|@import|(?:src|href)\s*=\s*["']?https?:|url\(\s*["']?https?:""", html)
@@ -160,7 +144,8 @@ def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
             name for tag in soup.find_all(attrs={"data-mime-type": True}) for name in tag["data-mime-type"].split(".")
         }
         page, here = Page.of_html(soup), pages[name]
-        assert [line for line in here.text.splitlines() if line not in page.text] == []
+        said = here.text.replace("Lake known", f"Lake {incident_lake}").splitlines()
+        assert [line for line in said if line not in page.text] == []
         assert page.tables == here.tables
         assert [picture.tolist() for picture in page.pictures] == [picture.tolist() for picture in here.pictures]
 
@@ -288,11 +273,11 @@ def is_blank(picture: object) -> bool:
     }
 
 
-@pytest.mark.usefixtures("spark")
 class TestNothing:
     @pytest.mark.parametrize(
         ("name", "pictures"), [("incident", 5), ("isr_history", 5), ("leader_churn", 6), ("rebalance_history", 4)]
     )
+    @pytest.mark.usefixtures("spark")
     def test_a_lake_without_tables(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, pictures: int
     ) -> None:
@@ -301,36 +286,26 @@ class TestNothing:
         assert sum(map(is_blank, found)) == pictures
 
     # What happened to brokers is told, of groups nothing.
-    @pytest.mark.parametrize(
-        ("name", "blank"), [("rebalance_history", 3), pytest.param("incident", 1, marks=pytest.mark.soak)]
-    )
+    @pytest.mark.parametrize(("name", "blank"), [("rebalance_history", 3), ("incident", 1)])
     def test_a_lake_that_was_made_before_groups_were_read(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], incident_lake: Lake, name: str, blank: int
+        self, capsys: pytest.CaptureFixture[str], name: str, blank: int
     ) -> None:
-        later = {f"{table.schema}/{table.name}" for table in (*groups.TABLES, silver.GROUP_SNAPSHOTS)}
-        root = Path(str(incident_lake))
-        for table in (table for table in TABLES if f"{table.schema}/{table.name}" not in later):
-            folder = Path(table.schema) / table.name
-            shutil.copytree(root / folder, tmp_path / folder)
-        found = shown(name, lake=str(tmp_path), since="95 seconds", until=UNTIL)
+        with known_to_duckdb(without=[*groups.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
+            found = shown(name, since="95 seconds", until=UNTIL)
         assert "Nothing is known of groups: the lake has no gold.rebalances_told." in capsys.readouterr().out
         assert sum(map(is_blank, found)) == blank
 
-    def test_a_window_before_history(self, capsys: pytest.CaptureFixture[str], incident_lake: Lake) -> None:
-        found = shown("isr_history", lake=str(incident_lake), since="2026-10-01", until="2026-10-02")
+    def test_a_window_before_history(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with known_to_duckdb():
+            found = shown("isr_history", since="2026-10-01", until="2026-10-02")
         said = capsys.readouterr().out
         assert "history from 2026-11-01 12:00:00Z to 2026-11-01 12:02:00Z" in said
         assert "Nothing is known of this window: history lies outside it." in said
         assert sum(map(is_blank, found)) == 5
 
-    def test_a_quiet_window(self, capsys: pytest.CaptureFixture[str], incident_lake: Lake) -> None:
-        found = shown(
-            "leader_churn",
-            lake=str(incident_lake),
-            since="7 seconds",
-            until="2026-11-01T12:01:09Z",
-            cluster="prod",
-        )
+    def test_a_quiet_window(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with known_to_duckdb():
+            found = shown("leader_churn", since="7 seconds", until="2026-11-01T12:01:09Z", cluster="prod")
         assert "Nothing happened in this window, as far as polls saw." in capsys.readouterr().out
         # Who led what is known; that it changed is not.
         assert sum(map(is_blank, found)) == 4
@@ -343,9 +318,9 @@ class TestNothing:
             ({"since": "2026-11-02"}, "since '2026-11-02' is not before until '2026-11-01T12:01:40Z'"),
         ],
     )
-    def test_parameters_that_cannot_be_meant(self, incident_lake: Lake, parameters: dict[str, str], says: str) -> None:
-        with pytest.raises(ReviewError) as caught:
-            open_review(str(incident_lake), until=UNTIL, **parameters)
+    def test_parameters_that_cannot_be_meant(self, parameters: dict[str, str], says: str) -> None:
+        with known_to_duckdb(), pytest.raises(ReviewError) as caught:
+            open_review("known", until=UNTIL, **parameters)
         assert str(caught.value) == says
 
 

@@ -3,15 +3,14 @@ tests/unit/test_incident.py.
 """
 
 import json
-import re
 from decimal import Decimal
 from pathlib import Path
 
-import nbformat
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs import query
+from jobs.common.markers import with_values
 from notebooks import render
 from schemas import gold
 from schemas.lake import Lake, read_view
@@ -19,6 +18,7 @@ from tests.support import incident_questions
 from tests.support.duckdb_lake import asking
 from tests.support.incident_groups import known_rows
 from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
+from tests.support.shown_notebooks import Asked, known_to_duckdb, shown
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +51,24 @@ class TestGroups(incident_questions.Groups):
     pass
 
 
-def in_notebooks() -> set[str]:
-    """The questions that notebooks ask, whose tables tests/notebooks looks at."""
-    notebooks = [nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4) for name in render.names()]
-    code = "".join(cell.source for notebook in notebooks for cell in notebook.cells)
-    return set(re.findall(r'review\.ask\("(\w+)"', code))
+def asked_by(*notebooks: str) -> list[Asked]:
+    """The questions that notebooks ask."""
+    with known_to_duckdb() as asked:
+        for name in notebooks:
+            shown(name, **{name: PARAMETERS[name] for name in ("since", "until")})
+    return asked
 
 
-@pytest.mark.parametrize("name", sorted(set(query.names()) - in_notebooks() - {"health"}))
-def test_what_no_notebook_asks_is_answered_as_duckdb_does(ask: Ask, name: str) -> None:
+def test_spark_takes_all_that_notebooks_ask(spark: SparkSession, lake: Lake) -> None:
+    """What Spark answers is in tests/notebooks, in long runs of each notebook."""
+    asked = asked_by(*render.names())
+    assert len(asked) > 30
+    for sql, parameters in asked:
+        assert spark.sql(with_values(sql, parameters)).columns
+
+
+@pytest.mark.parametrize("name", sorted(set(query.names()) - {"health"}))
+def test_spark_answers_as_duckdb_does(ask: Ask, name: str) -> None:
     """health is in tests/spark/test_queries.py."""
     with asking(known_rows()) as other:
         found = ask(name)

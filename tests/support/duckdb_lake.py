@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import duckdb
+import pandas as pd
 import sqlglot
 from sqlglot import expressions as exp
 
@@ -19,14 +20,20 @@ _REFERENCE = re.compile(r"\{([\w.]+)\}")
 
 def in_duckdb(sql: str) -> str:
     """Spark's SQL as DuckDB has it."""
-    return sqlglot.parse_one(sql, read="spark").transform(_any_of).sql("duckdb")
+    return sqlglot.parse_one(sql, read="spark").transform(_functions).sql("duckdb")
 
 
-def _any_of(node: exp.Expression) -> exp.Expression:
-    """DuckDB has no exists(array, condition)."""
-    if not isinstance(node, exp.Exists) or node.expression is None:
-        return node
-    return exp.func("len", exp.func("list_filter", node.this, node.expression)) > 0
+def _functions(node: exp.Expression) -> exp.Expression:
+    """The functions that sqlglot leaves as they are, and DuckDB has not."""
+    if isinstance(node, exp.Exists) and node.expression is not None:
+        return exp.func("len", exp.func("list_filter", node.this, node.expression)) > 0
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "get":
+        array, place = node.expressions
+        return exp.func("list_extract", array, place + 1)
+    if isinstance(node, exp.Inline):
+        as_columns = exp.PropertyEQ(this=exp.to_identifier("recursive"), expression=exp.true())
+        return exp.func("unnest", node.this, as_columns)
+    return node
 
 
 def duckdb_lake(rows: Mapping[Table, Iterable[Row]], views: Iterable[View]) -> duckdb.DuckDBPyConnection:
@@ -71,7 +78,27 @@ def ask(lake: duckdb.DuckDBPyConnection, sql: str) -> list[Row]:
 def asking(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapping[str, object]], list[Row]]]:
     """Asks a lake with these rows and all views, with values for the parameters that a text names."""
     with duckdb_lake(rows, VIEWS) as lake:
-        yield lambda sql, parameters: ask(lake, _PARAMETER.sub(lambda match: _literal(parameters[match[1]]), sql))
+        yield lambda sql, parameters: ask(lake, _with_values(sql, parameters))
+
+
+def _with_values(sql: str, parameters: Mapping[str, object]) -> str:
+    return _PARAMETER.sub(lambda match: _literal(parameters[match[1]]), sql)
+
+
+@contextmanager
+def framing(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapping[str, object]], pd.DataFrame]]:
+    """The same, with frames as answers: as Spark's toPandas makes them, in UTC and without saying so."""
+
+    def frame(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
+        answer = lake.execute(in_duckdb(_with_values(sql, parameters)))
+        made = pd.DataFrame(answer.fetchall(), columns=[name for name, *_ in answer.description])
+        for name, type_, *_ in answer.description:
+            if type_ == "TIMESTAMP WITH TIME ZONE":
+                made[name] = pd.to_datetime(made[name], utc=True).dt.tz_localize(None)
+        return made
+
+    with duckdb_lake(rows, VIEWS) as lake:
+        yield frame
 
 
 def _literal(value: object) -> str:

@@ -1,0 +1,50 @@
+"""Notebooks, run in this process, of a history that is known (tests/support/incident.py)."""
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+import nbformat
+import pandas as pd
+import pytest
+
+from notebooks import render, review
+from schemas.lake import TABLES, VIEWS
+from schemas.table import Table, View
+from tests.support.duckdb_lake import framing
+from tests.support.incident_groups import known_rows
+
+Asked = tuple[str, Mapping[str, object]]
+
+
+def shown(name: str, **parameters: object) -> list[object]:
+    """What the cells of a notebook show."""
+    found = []
+    names_there: dict[str, object] = {}
+    notebook = render.with_parameters(nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4), parameters)
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        *lines, last = ast.parse(re.sub(r"^%.*", "pass", cell.source, flags=re.MULTILINE)).body
+        exec(compile(ast.Module(lines, []), name, "exec"), names_there)  # noqa: S102 - our own notebook
+        if isinstance(last, ast.Expr):
+            found.append(eval(compile(ast.Expression(last.value), name, "eval"), names_there))  # noqa: S307
+        else:
+            exec(compile(ast.Module([last], []), name, "exec"), names_there)  # noqa: S102
+    return found
+
+
+@contextmanager
+def known_to_duckdb(without: Collection[Table | View] = ()) -> Iterator[list[Asked]]:
+    """Whatever lake is opened, DuckDB answers of the known one; yields what it is asked. That Spark answers the same is
+    in tests/notebooks, of one notebook, and in long runs of each.
+    """
+    asked: list[Asked] = []
+    with framing(known_rows()) as frame, pytest.MonkeyPatch.context() as patch:
+
+        def answer(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
+            asked.append((sql, dict(parameters)))
+            return frame(sql, parameters)
+
+        names = [each.full_name for each in (*TABLES, *VIEWS) if each not in without]
+        patch.setattr(review, "_open", lambda _: review.Opened("known", names, answer))
+        yield asked
