@@ -131,12 +131,21 @@ def _is_so_far(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 
 def _must_show(cut: Cut, answer: Heard, views: Views, watch: Watch) -> bool:
-    """Whether an answer had to be found to be behind: a poll had shown long before that the cluster had changed."""
+    """Whether an answer had to be found to be behind: what it lacks had been shown long before by polls that all showed
+    the same, and was so still. A poller knows of the poll before it alone, topic by topic.
+    """
     if cut.stale_from is None or answer.received_at + ASKED_AGAIN >= cut.returning_at:
         return False
-    shown = watch.certainly_within(cut.stale_from, cut.returning_at)
-    return (
-        shown is not None
-        and answer.sent_at >= shown.received_at + STALE_AFTER
-        and cut.is_surely_behind(views.during(answer.sent_at - watch.tolerance, answer.received_at))
+    since = cut.stale_from + watch.tolerance
+    shown = [
+        poll
+        for poll in watch.polls
+        if poll.left_out is None and since <= poll.sent_at and poll.received_at <= answer.sent_at
+    ]
+    old = [poll for poll in shown if poll.received_at + STALE_AFTER <= answer.sent_at]
+    if not old:
+        return False
+    known, *others = views.during(old[-1].sent_at - watch.tolerance, shown[-1].received_at)
+    return all(known.is_same(other) for other in others) and cut.surely_lacks(
+        known, views.during(answer.sent_at - watch.tolerance, answer.received_at)
     )

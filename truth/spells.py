@@ -23,6 +23,7 @@ CATCHES_UP = timedelta(seconds=10)
 """So long after its return a broker may answer from the image of before."""
 
 _TOPIC, _BROKER = 2, 4
+_LIST = "brokers"
 _MIN_ISR = "min.insync.replicas"
 _CUT = timedelta(seconds=0.5)
 """Records of so long before a broker was cut off may not have come to it."""
@@ -169,6 +170,15 @@ class View:
         """Whether nobody can tell the two apart."""
         return self.brokers == other.brokers and next(self._differing(other), None) is None
 
+    def parts(self) -> frozenset[str]:
+        """What an answer is compared by: its topics, by id, and its list of brokers."""
+        return frozenset({_LIST, *(topic_id for topic_id, _ in self.partitions)})
+
+    def parts_unlike(self, other: "View") -> frozenset[str]:
+        """Those in which another view is not the same."""
+        listed = [] if self.brokers == other.brokers else [_LIST]
+        return frozenset([*listed, *(topic_id for topic_id, _ in self._differing(other))])
+
     def _differing(self, other: "View") -> Iterator[PartitionKey]:
         for key in self.partitions.keys() | other.partitions.keys():
             if _shown(self, key) != _shown(other, key):
@@ -256,6 +266,11 @@ class Cut:
     def is_surely_behind(self, views: Sequence[View]) -> bool:
         """Whether it shows something else than each of these."""
         return not any(old.is_same(view) for old in self.frozen for view in views)
+
+    def surely_lacks(self, known: View, views: Sequence[View]) -> bool:
+        """Whether it lacks of a topic, or of the list of brokers, what was known and is the same in each of these."""
+        kept = frozenset.intersection(*(known.parts() - known.parts_unlike(view) for view in views))
+        return all(known.parts_unlike(old) & kept for old in self.frozen)
 
 
 _CUTS = {"isolate": "rejoin", "pause": "resume"}

@@ -31,6 +31,7 @@ from truth.compare_spells import (
 from truth.compare_stale import Heard, Stale, compare_stale
 from truth.log import Record, Truth, at_time, truth_of
 from truth.observed import Poll, Watch
+from truth.spells import Views, cuts
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 ORDERS, CLICKS, AGAIN = "orders-id", "clicks-id", "clicks-again"
@@ -326,6 +327,14 @@ STALE = [
 def test_a_wrong_stale_broker_is_found(change: Callable[[Any], dict[str, Any]], kind: set[str]) -> None:
     rows = spoilt(HISTORY.stale, 0, change)
     assert kind == kinds(scores(replace(HISTORY, stale=rows))["stale"])
+
+
+def test_what_a_broker_lacks_is_told_by_what_is_still_the_same() -> None:
+    views = Views(TRUTH)
+    (cut,) = cuts(CUT_OFF, views)
+    (known,) = views.during(second(18), second(18))
+    assert cut.surely_lacks(known, views.during(second(18), second(20)))
+    assert not cut.surely_lacks(known, views.during(second(18), second(26)))
 
 
 def test_a_stale_broker_is_missed_where_one_was_asked_that_had_to_show_it() -> None:
