@@ -65,7 +65,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     from local_cluster.ivy import kafka_jars
     from tests.support.shared import share_in
-    from tests.worker import SMALL_JVM, worker_python
+    from tests.worker import LONG_LIVED_JVM, worker_python
     from truth.session import default_settings
 
     share_in(tmp_path_factory)
@@ -83,7 +83,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         # Every test makes tables: Delta remembers the logs of each, and with each log the plans that read it.
         "spark.driver.memory": "6g",
         "spark.driver.extraJavaOptions": (
-            f"{SMALL_JVM} -Xms2g -Xmn1200m -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+            f"{LONG_LIVED_JVM} -Xms2g -Xmn1200m -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
         ),
         # No file of check sums beside each of a log: for each that it makes or renames, Hadoop starts processes.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",

@@ -14,7 +14,10 @@ SMALL_JVM = (
     # What lives is copied with each collection: room for garbage makes them few.
     "-XX:NewRatio=1"
 )
-"""For a Spark that shares two cores with others, however long it lives."""
+"""For a Spark that shares two cores with others."""
+
+LONG_LIVED_JVM = SMALL_JVM.replace("-XX:TieredStopAtLevel=1", "")
+"""For one that runs hundreds of tests: after some minutes code that C2 compiled has paid for that."""
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="worker-python-")
 

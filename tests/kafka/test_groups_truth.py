@@ -16,4 +16,5 @@ from truth.groups.script import CONSUMER, COOPERATIVE
 def test_history_agrees_with_what_happened(spark: SparkSession, tmp_path: Path) -> None:
     new_lake(spark, tmp_path / "lake")
     seed = secrets.randbelow(100_000)  # which run() prints: `python -m truth.groups --seed` does the same things
-    check_scores(run(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=seed, say=print).scores(), 4)
+    scores = run(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=seed, say=print).scores()
+    check_scores(scores, groups=4, steps=20)
