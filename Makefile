@@ -9,7 +9,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotat
 
 .PHONY: setup lock demo try test unit lint format bench soak truth compat clean
 
-setup: .venv/.ready .jars/delta .jars/spark.jsa
+setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 
 # Nothing is installed whose checksum is not in a file here. So nothing is built in an environment that pip fills itself. Python compiles what is
 # imported, a small part of it, when it is.
@@ -34,7 +34,11 @@ lock: .venv/.ready
 	@touch $@
 
 .jars/spark.jsa: .jars/delta conf/spark-defaults.conf tools/class_archive.py tools/first_run.py
-	$(BIN)/python -m tools.class_archive
+	$(BIN)/python -m tools.class_archive spark
+
+.jars/kafka-classes: .venv/.ready tools/class_archive.py
+	$(BIN)/python -m tools.class_archive kafka
+	@touch $@
 
 demo: .venv/.ready .jars/delta
 	$(BIN)/python -m demo
@@ -44,8 +48,8 @@ try: .venv/.ready
 	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
 
 # Two processes, each with a Spark session of its own, take the files by turns. They start Spark so seldom that they
-# need no archive of classes.
-test: .venv/.ready .jars/delta
+# need no archive of its classes, and brokers so often that they do of theirs.
+test: .venv/.ready .jars/delta .jars/kafka-classes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
 
 unit: .venv/.ready

@@ -20,7 +20,7 @@ from typing import Any, Self
 from local_cluster import probe
 from local_cluster.certificates import Authority
 from local_cluster.errors import LocalClusterError
-from local_cluster.ivy import kafka_jars
+from local_cluster.ivy import kafka_classes, kafka_jars
 from local_cluster.java import java_command
 from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import (
@@ -366,7 +366,10 @@ class LocalCluster:
 
     def _java(self) -> list[str]:
         class_path = ":".join(map(str, kafka_jars(self.kafka_version)))
-        return [java_command(), *_SMALL_JVM, *_LOGGING, *self._java_options, "-cp", class_path]
+        kept = kafka_classes(self.kafka_version)
+        # Java says nothing where it cannot take them, and loads classes as ever.
+        classes = [f"-XX:SharedArchiveFile={kept}", "-Xlog:cds*=off"] if kept.exists() else []
+        return [java_command(), *_SMALL_JVM, *classes, *_LOGGING, *self._java_options, "-cp", class_path]
 
     def _command(self, node_id: int) -> list[str]:
         names = [f"-Djdk.net.hosts.file={self._node_folder(node_id) / HOSTS}"] if self._isolatable else []
