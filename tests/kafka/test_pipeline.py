@@ -34,7 +34,7 @@ from truth.chaos import plan, play, topics
 from truth.groups import play as of_groups
 from truth.groups.compare import Score, compare
 from truth.groups.run import read_history
-from truth.groups.script import CONSUMER, RANGE, write
+from truth.groups.script import CONSUMER, RANGE, beginning, write
 from truth.log import WHOLE_LOG, read_truth
 from truth.report import Verdict, judge
 from truth.run import NEWEST, Run
@@ -150,8 +150,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
                     pipelined.wait_for_batches(1)  # Faults that nobody sees prove nothing.
 
                 journal = play(cluster, administration, steps, saying(len(steps) // 2, killed))
-            whole = [write(SEED, kind) for kind in (RANGE, CONSUMER)]
-            scripts = [replace(each, before=each.before[:BEFORE], after=each.after[:AFTER]) for each in whole]
+            scripts = [beginning(write(SEED, kind), BEFORE, AFTER) for kind in (RANGE, CONSUMER)]
             # After the coordinator's broker stopped. The log keeps what members do from then on.
             stopped_by = len(scripts) * (BEFORE + 1) + 1
             played = of_groups.play(cluster, scripts, saying(stopped_by, lambda: pipelined.end(SIGTERM)))

@@ -12,7 +12,7 @@ from truth.groups.compare import Round, compare, figures, rounds
 from truth.groups.happened import Call, Happened, Holder, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance, Storm, history_of
 from truth.groups.polled import Shown, compare_polled
-from truth.groups.script import CONSUMER, COOPERATIVE, KINDS, SHARE, Deed, is_static, write
+from truth.groups.script import CONSUMER, COOPERATIVE, KINDS, RANGE, SHARE, Deed, beginning, is_static, write
 from truth.groups.storms import compare_loops, compare_storms, storms
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)
@@ -325,6 +325,17 @@ def test_a_script_has_something_of_everything_and_leaves_nobody(kind, seed):
             live.remove(deed.member)
     assert not live
     assert any(len(step) == 2 for step in script.before + script.after)
+
+
+@pytest.mark.parametrize("kind", [RANGE, CONSUMER], ids=lambda kind: kind.name)
+def test_the_beginning_of_a_script_leaves_nobody_too(kind):
+    whole = write(281, kind)
+    script = beginning(whole, 4, 1)
+    assert (script.before, script.after[0]) == (whole.before[:4], whole.after[0])
+    gone = [deed.member for step in script.before + script.after for deed in step if deed.action != "join"]
+    joined = {deed.member for step in script.before + script.after for deed in step if deed.action == "join"}
+    assert joined <= set(gone)
+    assert [deed.action for deed in script.after[-1]] == ["leave"]
 
 
 def test_another_seed_is_another_script():

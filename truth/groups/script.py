@@ -4,7 +4,7 @@ alone.
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 PARTITIONS: Final = 6
@@ -212,6 +212,18 @@ class _Writer:
                 else:
                     yield from self.expire() if self.kind.only_static else self.leave()
             yield from scenario()
+
+
+def beginning(script: Script, before: int, after: int) -> Script:
+    """The first steps of a script alone, and all leave."""
+    writer = _Writer(script.kind, random.Random(0))  # noqa: S311 - not a secret
+    steps = (*script.before[:before], *script.after[:after])
+    for deed in (deed for step in steps for deed in step):
+        if deed.action in ("join", "crash_loop"):
+            writer.live.append(deed.member)
+        elif deed.action in ("leave", "crash", "expire"):
+            writer.live.remove(deed.member)
+    return replace(script, before=steps[:before], after=(*steps[before:], *writer.ended()))
 
 
 def write(seed: int, kind: Kind) -> Script:
