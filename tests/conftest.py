@@ -23,7 +23,7 @@ pytest.register_assert_rewrite("tests.support.incident_questions")
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("test_pipeline.py", "test_history.py", "test_notebooks.py", "test_group_log.py", "test_datasource.py"),
+    *("test_truth.py", "test_notebooks.py", "test_history.py", "test_group_log.py", "test_datasource.py"),
     *("test_readme.py", "test_validate.py", "test_rebalance_history.py", "test_upkeep.py", "test_permissions.py"),
     *("test_large.py", "test_local_cluster.py", "test_lake.py"),
 )

@@ -147,7 +147,7 @@ def _batches(query: StreamingQuery) -> int:
 
 def _config(folder: Path, bootstrap_servers: str, interval: int, polls_per_batch: int) -> Config:
     home = folder / f"every-{interval}s"
-    home.mkdir(parents=True)
+    home.mkdir(parents=True, exist_ok=True)
     file = home / "config.yaml"
     poll = {
         "pollInterval": f"{interval}s",

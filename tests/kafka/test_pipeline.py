@@ -163,6 +163,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
     return Judged(verdict, {group: compare(each, history, played.moves) for group, each in played.happened.items()})
 
 
+@pytest.mark.soak
 def test_history_agrees_with_the_log(judged: Judged) -> None:
     verdict = judged.verdict
     print(verdict)
@@ -175,6 +176,7 @@ def test_history_agrees_with_the_log(judged: Judged) -> None:
     assert verdict.events[gold.ISR_CHANGES.full_name].decided > 20
 
 
+@pytest.mark.soak
 def test_rebalances_agree_with_what_members_said(judged: Judged) -> None:
     check_scores(judged.groups, groups=2, steps=BEFORE + AFTER)
 

@@ -524,10 +524,12 @@ def parts_with(folder: Path, mark: str) -> set[str]:
     return {found.split(":")[0].split("/")[0] for found in traces(folder, [mark])}
 
 
+@pytest.mark.soak
 def test_no_secret_is_in_anything_that_is_kept_or_told(secured, kept):
     assert leaks(secured, kept) == []
 
 
+@pytest.mark.soak
 def test_everything_ran_that_might_have_told_a_secret(kept):
     """With as many clusters that cannot be reached, and names that mean something elsewhere."""
     statuses = json.loads((kept / "statuses.json").read_text())
@@ -547,6 +549,7 @@ def test_everything_ran_that_might_have_told_a_secret(kept):
     assert "spark.executorEnv.HASH_KEY" in (kept / "ui" / "environment.json").read_text()  # which the page shows
 
 
+@pytest.mark.soak
 def test_hostile_names_stay_names(kept):
     assert "\x1b" not in (kept / "out").read_text()
     pages = [*(kept / "docs").rglob("*.html"), *(kept / "ui").glob("*.html")]

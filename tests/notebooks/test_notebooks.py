@@ -94,10 +94,10 @@ def tables_of(soup: BeautifulSoup) -> list[list[list[str]]]:
     ]
 
 
-def page_of(name: str) -> Page:
+def page_of(name: str, lake: str = "known") -> Page:
     """What a notebook shows of the known history, from 12:00:05 to 12:01:40."""
     with redirect_stdout(io.StringIO()) as printed:
-        found = shown(name, lake="known", since="95 seconds", until=UNTIL)
+        found = shown(name, lake=lake, since="95 seconds", until=UNTIL)
     tables = [
         tables_of(BeautifulSoup(each._repr_html_(), "html.parser")) for each in found if isinstance(each, DataFrame)
     ]
@@ -112,27 +112,22 @@ def pages() -> dict[str, Page]:
         return {name: page_of(name) for name in names()}
 
 
-@pytest.fixture(scope="module", params=[("isr_history",), pytest.param(tuple(names()), marks=pytest.mark.soak)])
-def written(
-    request: pytest.FixtureRequest, incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
-    """The HTML files that the README's command makes of the same: of one notebook, or of all of them as it says."""
-    folder, chosen = tmp_path_factory.mktemp("pages"), request.param
+@pytest.fixture(scope="module")
+def written(incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The HTML files that the README's command makes of the same."""
+    folder = tmp_path_factory.mktemp("pages")
     config = folder / "clusters.yaml"
     config.write_text(f"lake: {incident_lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n")
     (command,) = re.findall(r"^\$ (python -m notebooks .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    for said, meant in (
-        (" ".join(names()), " ".join(chosen)),
-        ("clusters.yaml", str(config)),
-        ("2 hours", "95 seconds"),
-    ):
+    for said, meant in (("clusters.yaml", str(config)), ("2 hours", "95 seconds")):
         assert said in command
         command = command.replace(said, meant)
     printed = run_in_new_shell(f"{command} --until {UNTIL} --to {folder}")
-    assert printed.splitlines() == [str(folder / f"{name}.html") for name in chosen]
-    return {name: (folder / f"{name}.html").read_text() for name in chosen}
+    assert printed.splitlines() == [str(folder / f"{name}.html") for name in names()]
+    return {name: (folder / f"{name}.html").read_text() for name in names()}
 
 
+@pytest.mark.soak
 def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
     written: dict[str, str], pages: dict[str, Page], incident_lake: Lake
 ) -> None:
@@ -143,11 +138,22 @@ def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
         assert "stderr" not in {
             name for tag in soup.find_all(attrs={"data-mime-type": True}) for name in tag["data-mime-type"].split(".")
         }
-        page, here = Page.of_html(soup), pages[name]
-        said = here.text.replace("Lake known", f"Lake {incident_lake}").splitlines()
-        assert [line for line in said if line not in page.text] == []
-        assert page.tables == here.tables
-        assert [picture.tolist() for picture in page.pictures] == [picture.tolist() for picture in here.pictures]
+        assert_same(Page.of_html(soup), pages[name], incident_lake)
+
+
+@pytest.mark.parametrize("name", ["isr_history"])
+@pytest.mark.usefixtures("spark")
+def test_spark_shows_what_duckdb_does(pages: dict[str, Page], incident_lake: Lake, name: str) -> None:
+    """The tests' session is there, as one is on Databricks."""
+    assert_same(page_of(name, str(incident_lake)), pages[name], incident_lake)
+
+
+def assert_same(page: Page, known: Page, lake: Lake) -> None:
+    """Two pages show the same; `known` has it from DuckDB."""
+    said = known.text.replace("Lake known", f"Lake {lake}").splitlines()
+    assert [line for line in said if line not in page.text] == []
+    assert page.tables == known.tables
+    assert [picture.tolist() for picture in page.pictures] == [picture.tolist() for picture in known.pictures]
 
 
 def test_isr_history(pages: dict[str, Page]) -> None:

@@ -280,6 +280,7 @@ def check_made_once(spark: SparkSession, lake: Lake, whole: Tables) -> None:
     assert_same(lake, whole)
 
 
+@pytest.mark.soak
 def test_a_disk_that_is_full_in_the_middle_of_a_round_costs_nothing_but_time(
     spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
 ) -> None:
@@ -440,6 +441,7 @@ KEPT = {"silver": timedelta(0), "gold": timedelta(0)}
 MADE = tuple(table for table in TABLES if table is not STATE)
 
 
+@pytest.mark.soak
 def test_what_was_over_goes_and_later_rounds_do_not_notice(
     spark: SparkSession,
     half: Lake,

@@ -69,7 +69,7 @@ def test_spark_takes_all_that_notebooks_ask(spark: SparkSession, lake: Lake) -> 
 
 @pytest.mark.parametrize("name", sorted(set(query.names()) - {"health"}))
 def test_spark_answers_as_duckdb_does(ask: Ask, name: str) -> None:
-    """health is in tests/spark/test_queries.py."""
+    """But for health, which is in tests/spark/test_queries.py."""
     with asking(known_rows()) as other:
         found = ask(name)
         assert found

@@ -517,6 +517,7 @@ def test_a_round_without_news_commits_nothing(
     }, "old states are replaced"
 
 
+@pytest.mark.soak
 def test_what_was_over_goes_and_groups_that_are_gone_are_forgotten(
     spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

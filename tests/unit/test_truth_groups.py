@@ -443,6 +443,22 @@ def test_each_fault_of_polls_is_found(index, spoilt, fault):
     assert any(fault in each for each in polled(rows))
 
 
+def test_of_a_share_group_polls_may_show_the_epoch_before_partitions_have_their_state():
+    step = replace(happened("grow", 0, A_ALONE, before=(A_HALF,)), kind=SHARE)
+    share = {"group_type": "share", "mode": None, "ended_after": at(0)}
+    rows = [
+        replace(rebalance(1, 2, 1, ("same_members",), person(A_HALF, A_HALF)), began_after=at(-1), **share),
+        replace(rebalance(2, 3, 2, ("partitions_changed",), person(A_HALF, A_ALONE)), began_after=at(1), **share),
+    ]
+
+    def is_found(one) -> bool:
+        found = compare_polled([one], History(rows, []), History([], []), EACH_SECOND).faults
+        return any("2 rebalances and not 1 to 1" in fault for fault in found)
+
+    assert not is_found(step)
+    assert is_found(replace(step, kind=CONSUMER))
+
+
 def test_a_rebalance_that_no_poll_tells_is_missed_and_one_too_many_is_found():
     for n in (0, 3, 4):
         assert any(" rebalances and not 1 to" in each for each in polled(POLLED[:n] + POLLED[n + 1 :]))

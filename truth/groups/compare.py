@@ -118,7 +118,7 @@ def _step(one: Happened, rows: Sequence[Rebalance], expected: Sequence[Round] | 
     yield from _reasons(one, rows)
     yield from _members(one, rows)
     yield from _times(one, rows)
-    overtaken = _overtaken(one)
+    overtaken = overtakes(one)
     for row in rows:
         if overtaken is not None and (row.skipped_generations or 0) > overtaken:
             yield f"{row.skipped_generations} skipped generations, where one thing was done: {row}"
@@ -154,8 +154,8 @@ def counts(one: Happened, expected: Sequence[Round] | None) -> tuple[int, int]:
     return min(1, sum(each)) if len(each) > 1 else sum(each), sum(each)
 
 
-def _overtaken(one: Happened) -> int | None:
-    """How many epochs of a rebalance another may overtake; None where several things were done."""
+def overtakes(one: Happened) -> int | None:
+    """How many epochs of a step another may overtake; None where several things were done."""
     if len(one.step) > 1 or one.step[0].action == "crash_loop":
         return None
     had, has = (

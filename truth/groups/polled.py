@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from truth.groups.compare import Score, compare_figures, compare_holders, counts, rounds
+from truth.groups.compare import Score, compare_figures, compare_holders, counts, overtakes, rounds
 from truth.groups.happened import Happened
 from truth.groups.history import History, Rebalance
 from truth.groups.script import CLASSIC_REASONS, REASONS, WITHOUT_REBALANCE
@@ -82,7 +82,8 @@ def _steps(happened: Sequence[Happened]) -> Iterator[_Step]:
     for one in happened:
         expected = rounds(one, generation) if one.kind.group_type == "classic" else None
         last = max([generation, *(each.generation for each in expected or ())])
-        most = counts(one, expected)[1]
+        # A poll may show an epoch that the log has overtaken.
+        most = counts(one, expected)[1] + (overtakes(one) or 0)
         yield _Step(one, most if expected is None else max(last - generation, most))
         generation = last
 
@@ -152,6 +153,8 @@ def _reasons(step: _Step, rows: Sequence[Rebalance]) -> Iterator[str]:
     if one.kind.group_type == "classic":
         # A generation that gives up and one that takes may each be seen.
         may |= {"same_members", *(reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ()))}
+    if overtakes(one):
+        may |= {"partitions_changed", "same_members"}
     if not one.after:
         must, may = must | {"group_emptied"}, may | {"group_emptied"}
     if missing := must - said:

@@ -1,0 +1,42 @@
+"""Things are done to real clusters and groups; then history is held against the controllers' own log, and against what
+members and coordinators said. In short: `make truth` does more, and tests/kafka/test_pipeline.py all of it at once.
+"""
+
+import secrets
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from schemas import gold
+from tests.lakes import new_lake
+from tests.support.group_scores import check_scores
+from truth.groups.run import run as run_groups
+from truth.groups.script import CONSUMER, COOPERATIVE
+from truth.report import judge
+from truth.run import NEWEST, run
+
+SEED, SECONDS = 19993, 40.0
+"""Its plan has something of everything: tests/unit/test_truth_chaos.py."""
+
+
+def test_history_agrees_with_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    new_lake(spark, tmp_path / "every-1s" / "lake")
+    done = run(spark, NEWEST, tmp_path, seed=SEED, seconds=SECONDS, intervals=[1], say=print)
+    verdict = judge(spark, done, 1)
+    print(verdict)
+    assert verdict.faults == []
+    # Polls that found nothing, or a log in which nothing happened, would agree too.
+    assert verdict.states.claims > 500
+    assert verdict.epochs.transitions > 30
+    assert verdict.events["ISR, by silver"].expected > 30
+    assert verdict.events[gold.LEADER_CHANGES.full_name].decided > 10
+    assert verdict.events[gold.ISR_CHANGES.full_name].decided > 10
+
+
+@pytest.mark.soak
+def test_rebalances_agree_with_what_happened(spark: SparkSession, tmp_path: Path) -> None:
+    new_lake(spark, tmp_path / "lake")
+    seed = secrets.randbelow(100_000)  # which run() prints: `python -m truth.groups --seed` does the same things
+    scores = run_groups(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=seed, say=print).scores()
+    check_scores(scores, groups=4, steps=20)
