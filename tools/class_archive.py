@@ -61,6 +61,7 @@ def main(name: str) -> None:
     """Make one of them, in place of one that is there."""
     make, archive = ARCHIVES[name]
     archive.unlink(missing_ok=True)
+    JARS.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="class-archive-", dir=JARS) as scratch:
         make(Path(scratch)).rename(archive)
 
