@@ -25,7 +25,7 @@ from notebooks.__main__ import main
 from notebooks.render import names
 from notebooks.review import ReviewError, open_review
 from schemas import groups, silver
-from schemas.lake import Lake
+from schemas.lake import TABLES, VIEWS, Lake
 from tests.commands import run_in_new_shell
 from tests.support.shown_notebooks import known_to_duckdb, shown
 
@@ -280,14 +280,16 @@ def is_blank(picture: object) -> bool:
 
 
 class TestNothing:
-    @pytest.mark.parametrize(
-        ("name", "pictures"), [("incident", 5), ("isr_history", 5), ("leader_churn", 6), ("rebalance_history", 4)]
-    )
     @pytest.mark.usefixtures("spark")
-    def test_a_lake_without_tables(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, pictures: int
-    ) -> None:
-        found = shown(name, lake=str(tmp_path / "empty"))
+    def test_a_folder_that_is_no_lake(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        found = shown("incident", lake=str(tmp_path / "empty"))
+        assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
+        assert sum(map(is_blank, found)) == 5
+
+    @pytest.mark.parametrize(("name", "pictures"), [("isr_history", 5), ("leader_churn", 6), ("rebalance_history", 4)])
+    def test_a_lake_without_tables(self, capsys: pytest.CaptureFixture[str], name: str, pictures: int) -> None:
+        with known_to_duckdb(without=[*TABLES, *VIEWS]):
+            found = shown(name, since="1 day")
         assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
         assert sum(map(is_blank, found)) == pictures
 
