@@ -16,7 +16,12 @@ SMALL_JVM = (
 )
 """For a Spark that shares two cores with others."""
 
-LONG_LIVED_JVM = SMALL_JVM.replace("-XX:TieredStopAtLevel=1", "")
+LONG_LIVED_JVM = SMALL_JVM.replace(
+    "-XX:TieredStopAtLevel=1",
+    # Six times the defaults: what is not that hot is not worth compiling again.
+    "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=3600 "
+    "-XX:Tier4CompileThreshold=90000 -XX:Tier4BackEdgeThreshold=240000",
+)
 """For one that runs hundreds of tests: after some minutes code that C2 compiled has paid for that."""
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="worker-python-")
