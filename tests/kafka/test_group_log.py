@@ -4,7 +4,6 @@ done.
 
 import itertools
 import json
-import shutil
 import struct
 import time
 from collections import Counter
@@ -41,6 +40,7 @@ from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
 from schemas.lake import ensure_tables
 from tests.group_messages import key_bytes, value_bytes
+from tests.support.streams import Stream
 
 RAW = "group-log-raw"
 """A plain topic in the layout of the log: no coordinator minds what is done to it."""
@@ -400,43 +400,20 @@ class RawSource(KafkaGroupLogSource):
         return "raw_group_log"
 
 
-class Stream:
-    """A stream of the log whose batches go, each whole or not at all, into a folder of its own."""
+class LogStream(Stream):
+    """A stream of the log with the same options each time."""
 
     def __init__(self, spark, folder: Path, **options: str) -> None:
         spark.dataSource.register(RawSource)
-        self.spark, self.folder, self.options = spark, folder, options
-
-    def start(self, *, available_now: bool):
-        reader = self.spark.readStream.format("raw_group_log").options(**self.options)
-        writer = reader.load().writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        rows = str(self.folder / "rows")
-        return writer.foreachBatch(
-            lambda batch, number: batch.write.mode("overwrite").parquet(f"{rows}/batch={number}")
-        ).start()
+        super().__init__(spark, folder, RawSource.name())
+        self.options = options
 
     def run(self) -> None:
-        query = self.start(available_now=True)
-        assert query.awaitTermination(60)
+        self.run_once(**self.options)
 
-    def rows(self) -> list:
+    def kept(self) -> list:
         columns = ["batch", "cluster", "log_partition", "offset", "record", "next_offset", "records", "commits", "type"]
-        return (
-            self.spark.read.parquet(str(self.folder / "rows"))
-            .select(*columns)
-            .orderBy("batch", "cluster", "log_partition", "offset", "record")
-            .collect()
-        )
-
-    def cut_off(self) -> None:
-        """Make the last batch one that was planned and did not commit."""
-        commits = self.folder / "checkpoint" / "commits"
-        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
-        shutil.rmtree(self.folder / "rows" / f"batch={last}")
+        return self.rows().select(*columns).orderBy("batch", "cluster", "log_partition", "offset", "record").collect()
 
 
 def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
@@ -445,9 +422,9 @@ def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
     produce(servers, [GROUP] * 10, partition=1)
     dead = {"kafka.bootstrap.servers": "localhost:1"}
     clusters = json.dumps({"here": {"kafka.bootstrap.servers": servers}, "dead": dead})
-    stream = Stream(spark, tmp_path, clusters=clusters, maxRecordsPerBatch="60", requestTimeout="2s")
+    stream = LogStream(spark, tmp_path, clusters=clusters, maxRecordsPerBatch="60", requestTimeout="2s")
     stream.run()  # the cluster that nobody answers for does not end it
-    rows = stream.rows()
+    rows = stream.kept()
     records = [(row.log_partition, row.offset) for row in rows if row.record == "record"]
     assert sorted(records) == [(0, at) for at in range(1, 100, 2)] + [(1, at) for at in range(10)]
     read = [row for row in rows if row.record == "read"]
@@ -461,33 +438,25 @@ def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
     stream.cut_off()
     produce(servers, [GROUP])
     stream.run()
-    again = stream.rows()
+    again = stream.kept()
     assert again[: len(rows)] == rows
     assert [(row.record, row.offset) for row in again[len(rows) :]] == [("read", 100), ("record", 100)]
-
-
-def until(query, holds) -> None:
-    """Wait until something holds, as long as the stream runs."""
-    deadline = time.monotonic() + 40
-    while not holds():
-        assert query.isActive, query.exception()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_a_stream_goes_on_by_itself(spark, raw, cluster, tmp_path):
     servers = cluster.bootstrap_servers
     produce(servers, [GROUP] * 3)
-    stream = Stream(spark, tmp_path, **{"kafka.bootstrap.servers": servers, "startingOffsets": "latest"})
-    query = stream.start(available_now=False)
+    stream = LogStream(spark, tmp_path, **{"kafka.bootstrap.servers": servers, "startingOffsets": "latest"})
+    query = stream.start(**stream.options)
     try:
         # The log is found in the first batch or, if the cluster is slow to answer, in a later one.
-        until(query, lambda: any('"next"' in file.read_text() for file in tmp_path.glob("checkpoint/offsets/[0-9]*")))
+        planned = tmp_path / "checkpoint" / "offsets"
+        stream.wait(lambda: any('"next"' in file.read_text() for file in planned.glob("[0-9]*")), query, 40)
         produce(servers, [GROUP])
-        until(query, lambda: any(progress.numInputRows for progress in query.recentProgress))
+        stream.wait(lambda: any(progress.numInputRows for progress in query.recentProgress), query, 40)
     finally:
         query.stop()
-    assert [(row.record, row.offset) for row in stream.rows()] == [("read", 3), ("record", 3)]
+    assert [(row.record, row.offset) for row in stream.kept()] == [("read", 3), ("record", 3)]
 
 
 def test_a_batch_read(spark, groups):

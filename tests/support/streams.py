@@ -1,4 +1,4 @@
-"""A stream of the data source that is kept as plain files."""
+"""A stream of a data source that is kept as plain files."""
 
 import shutil
 import time
@@ -11,11 +11,11 @@ class Stream:
     it.
     """
 
-    def __init__(self, spark, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
+    def __init__(self, spark, folder: Path, source: str = "kafka_metadata") -> None:
+        self.spark, self.folder, self.source = spark, folder, source
 
     def start(self, *, available_now: bool = False, **options: str):
-        reader = self.spark.readStream.format("kafka_metadata")
+        reader = self.spark.readStream.format(self.source)
         for name, value in options.items():
             reader = reader.option(name.replace("__", "."), value)
         writer = reader.load().writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
@@ -38,14 +38,15 @@ class Stream:
             query.stop()
 
     def wait_for(self, batches: int, query) -> None:
-        self._wait(lambda: len(list(self.folder.glob("rows/*/_SUCCESS"))) >= batches, query)
+        self.wait(lambda: len(list(self.folder.glob("rows/*/_SUCCESS"))) >= batches, query)
 
     def wait_for_plan(self, query) -> None:
         """Until the first batch is planned, whose polls begin then."""
-        self._wait((self.folder / "checkpoint" / "offsets" / "0").exists, query)
+        self.wait((self.folder / "checkpoint" / "offsets" / "0").exists, query)
 
-    def _wait(self, reached: Callable[[], bool], query) -> None:
-        deadline = time.monotonic() + 60
+    def wait(self, reached: Callable[[], bool], query, seconds: float = 60) -> None:
+        """Until something is so, as long as the stream runs."""
+        deadline = time.monotonic() + seconds
         while not reached():
             assert query.isActive, query.exception()
             assert time.monotonic() < deadline
