@@ -57,7 +57,7 @@ UPKEEPS_A_DAY: Final = 4
 WEEK_S: Final = 240
 A_DAY_OF_COMMITS: Final = 2_880
 MOST: Final = 1.3
-"""What the last period may have, at most, of what the first has."""
+"""The last period may have so many times as much as the first, at most."""
 
 QUESTIONS: Final = ("broker_incidents", "leader_churn", "time_at_level", "timeline", "rebalances", "health")
 """Asked of the last day."""
@@ -65,7 +65,7 @@ QUESTIONS: Final = ("broker_incidents", "leader_churn", "time_at_level", "timeli
 
 @dataclass
 class Period:
-    """What was measured in some days, or commits: medians of seconds, and counts and MB as they were in the end."""
+    """Measurements of some days, or commits: medians of seconds; counts and MB at the end."""
 
     until: float
     round_s: float
@@ -84,7 +84,7 @@ class Period:
 
 @dataclass
 class Faults:
-    """What is done to the clusters, and the groups that they have; the same with the same seed."""
+    """The faults of the clusters, and their groups. The same seed makes the same ones."""
 
     chance: random.Random
     out: dict[str, int]
@@ -261,7 +261,7 @@ def make_older(folder: Path, by: timedelta) -> None:
 def a_year(
     spark: SparkSession, folder: Path, days: int, period: int, *, a_day: tuple[int, int], retention: Mapping[str, str]
 ) -> Iterator[Period]:
-    """Live through so many days; yield what was measured in each period of days. `a_day`: rounds and upkeeps."""
+    """Live through so many days; yield the measurements of each period of days. `a_day`: rounds and upkeeps."""
     began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
     between = DAY / (a_day[0] * POLLS_A_ROUND)
     life = Life(spark, folder, began_at=began_at, between=between, polls=POLLS_A_ROUND, retention=retention)
@@ -273,7 +273,7 @@ def a_year(
 
 def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Iterator[Period]:
     """Make so many rounds with news, one after the other, by a clock on which a day has A_DAY_OF_COMMITS of them; yield
-    what was measured in each period of commits.
+    the measurements of each period of commits.
     """
     between = DAY / A_DAY_OF_COMMITS
     began_at = datetime.now(UTC).replace(microsecond=0) - DAY

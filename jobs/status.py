@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def facts_of(spark: SparkSession, config: Config, now: datetime) -> Facts:
-    """What the lake says of itself. Raises LakeError, in one line, for a lake without tables, or of another version."""
+    """Return the facts that the lake holds. Raises LakeError, in one line: no tables, or another version."""
     lake, intervals = config.lake, config.poll_intervals
     check_tables(spark, lake, (*bronze.TABLES, silver.POLL_GAPS, STATE))
     window = config.limits.window_of(max(intervals.values()))

@@ -152,8 +152,7 @@ def open_review(
 
 def _open(lake: str | Mapping[str, str]) -> Opened:
     """Open a lake with Spark."""
-    # What a configuration names, and conf/spark-defaults.conf too, is relative to the repository's root, as for the
-    # jobs.
+    # Paths in a configuration and in conf/spark-defaults.conf are relative to the repository's root, as for the jobs.
     with chdir(ROOT):
         opened = _lake(lake)
         spark = _session()

@@ -1,4 +1,4 @@
-"""What the headers of polls in bronze say of a fleet: who was polled when, and what came of it."""
+"""A fleet, as the headers of polls in bronze tell it: which cluster was polled, when, and with what outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of the clusters that behave in one manner. `late`: from due to sent, s, of polls that were sent."""
+    """The polls of the clusters that behave in one manner. `late`: from due to sent, s, of polls that were sent."""
 
     clusters: int
     polls: int

@@ -40,7 +40,7 @@ class Memory:
 
 @dataclass
 class Polled:
-    """What a run left."""
+    """The headers of polls that a run left, and the memory of its processes."""
 
     headers: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, Memory] = field(default_factory=lambda: defaultdict(Memory))

@@ -95,7 +95,7 @@ _HISTORIES: dict[str, History] = {}
 
 
 class Pipeline:
-    """What the pipeline does beside polling, by a clock of one's own: rounds of polls, rounds of groups, upkeep."""
+    """The pipeline without polling, by a clock of one's own: rounds of polls, rounds of groups, upkeep."""
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         ensure_lake(spark, config.lake)

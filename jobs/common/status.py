@@ -93,7 +93,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What is known of one cluster.
+    """The facts about one cluster.
 
     `good_at`: when the last good poll was answered, of any time; None: there was none. `refused_polls`, `stale_polls`:
     answers that silver did not accept since. `gold_waits_since`: up to when gold has had silver; None: it has had all.

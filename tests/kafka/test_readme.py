@@ -47,7 +47,7 @@ def written(command: str, folder: Path) -> str:
 
 
 def in_new_shell(command: str, folder: Path) -> str:
-    """What it prints."""
+    """Run the command; return its output."""
     # Options that change nothing but how long Java takes.
     return run_in_new_shell(written(command, folder), JDK_JAVA_OPTIONS=SMALL_JVM)
 

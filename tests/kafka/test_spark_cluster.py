@@ -52,7 +52,7 @@ def config(
 
 
 def run(given: Packed, command: list[str], *, status: int = 0, **variables: str) -> str:
-    """What a command prints, with the environment of a shell that knows nothing of the checkout."""
+    """Run a command in a shell that knows nothing of the checkout; return its output."""
     environment = given.variables() | variables
     done = subprocess.run(
         command, cwd=given.folder, env=environment, capture_output=True, text=True, timeout=900, check=False

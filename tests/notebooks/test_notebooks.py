@@ -55,7 +55,7 @@ def test_stored_without_what_a_run_leaves(name: str) -> None:
 
 @dataclass
 class Page:
-    """What a reader sees: what is printed, tables, pictures as PNG."""
+    """A page as its reader sees it: printed text, tables, pictures as PNG."""
 
     text: str
     tables: list[list[list[str]]]
