@@ -407,7 +407,7 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                         silver["silver.cluster_snapshots"],
                         bounds[1],
                     ),
-                    "unclean": unclean(row, silver["silver.cluster_snapshots"], levels["elr_version_level"], known),
+                    "unclean": unclean(row, levels["elr_version_level"], known),
                     "is_last_known_leader": None
                     if known and may_have_been_killed(row, known)
                     else known and is_from_none(row) and new in known[1] and new not in known[0],
@@ -500,35 +500,32 @@ def reason(row: Row, of_poll: list[Row], clusters: list[Row], changes_max: int |
     return "unknown" if old in failed else "preferred"
 
 
-def steps(row: Row, clusters: list[Row]) -> int | None:
-    """The steps of the epoch that no broker accounts for which left the ISR."""
+def steps(row: Row) -> int | None:
+    """How many records have set the leader, or raised its epoch; None where that is not known."""
     epochs = row["prev_leader_epoch"], row["leader_epoch"]
-    hidden_listener = 72 in {row["error_code"], row["prev_error_code"]}
-    visible = int(row["prev_leader"] not in {None, row["leader"]} and not hidden_listener)
-    if None in epochs or epochs[1] - epochs[0] < visible:
-        return None
-    left = [b for b in row["prev_isr"] if b not in row["isr"]]
-    return max(visible, epochs[1] - epochs[0] - (0 if has_quiet_shrinks(row, clusters) else len(left)))
+    return None if None in epochs else epochs[1] - epochs[0]
 
 
 def is_failover(row: Row, clusters: list[Row]) -> bool:
-    """The leader before lost it in one step, or is out of sync, and not to the preferred replica."""
+    """The leader before lost it, not to the preferred replica, and that one has not led in between: no step is left."""
     if not lost(row) or is_preferred(row):
         return False
-    count = steps(row, clusters)
-    return count == 1 or (count is None and row["prev_leader"] not in row["isr"])
+    count = steps(row)
+    if count is None or count <= 0:
+        return row["prev_leader"] not in row["isr"]
+    firsts = (row["replicas"][0], row["prev_replicas"][0])
+    others_left = [b for b in row["prev_isr"] if b not in row["isr"] and b not in firsts]
+    return count == 1 or (count == 2 and bool(others_left) and not has_quiet_shrinks(row, clusters))
 
 
-def unclean(
-    row: Row, clusters: list[Row], elr_level: int | None, known: tuple[list[int], list[int]] | None
-) -> str | None:
+def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] | None) -> str | None:
     old, new = row["prev_leader"], row["leader"]
     if row["error_code"] == 72:
         return None
     if new == -1:
         return "no"
     is_in_known_list = elr_level != 0 and known is not None and new in known[0]
-    if (new == old or new in row["prev_isr"] or is_in_known_list) and (steps(row, clusters) or 0) > 1:
+    if (new == old or new in row["prev_isr"] or is_in_known_list) and (steps(row) or 0) > 1:
         return None
     if new == old or new in row["prev_isr"]:
         return "no"

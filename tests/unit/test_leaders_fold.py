@@ -280,11 +280,23 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {},
         {"reason": "unknown", "unclean": None, "changes_min": 2},
     ),
-    "failover, and another shrink that raises the epoch": (
-        state(1, 5),
-        state(2, 7, isr="2"),
+    "failover, and a shrink that raises the epoch": (
+        state(2, 5, replicas="1234", isr="234"),
+        state(3, 7, replicas="1234", isr="3"),
         {"levels": (11, 0)},
-        {"reason": "failover", "unclean": "no", "changes_min": 1, "changes_max": 2},
+        {"reason": "failover", "unclean": None, "changes_min": 1, "changes_max": 2},
+    ),
+    "the preferred replica was elected and failed, which took it out of the ISR": (
+        state(3, 16, replicas="143", isr="134"),
+        state(4, 18, replicas="143", isr="34"),
+        {"levels": (11, 0)},
+        {"reason": "unknown", "unclean": None, "changes_min": 1, "changes_max": 2},
+    ),
+    "the preferred replica was elected and failed, and another left the ISR": (
+        state(2, 5, replicas="1234", isr="1234"),
+        state(3, 8, replicas="1234", isr="23"),
+        {"levels": (11, 0)},
+        {"reason": "unknown"},
     ),
     "not preferred, without epochs": (
         state(2, 5) | {"leader_epoch": None},

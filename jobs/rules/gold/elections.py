@@ -42,7 +42,7 @@ def is_isr_shrink(row: Row, levels: Levels) -> bool:
     is_same = row["leader"] == row["prev_leader"] != NO_LEADER and row["replicas"] == row["prev_replicas"]
     if not is_same or hides_leader(row) or has_quiet_shrinks(levels) or not has_isr(row):
         return False
-    return 0 < (raised_by(row) or 0) <= len(set(row["prev_isr"]) - set(row["isr"]))
+    return 0 < (raised_by(row) or 0) <= len(_left(row))
 
 
 def raised_by(row: Row) -> int | None:
@@ -51,28 +51,19 @@ def raised_by(row: Row) -> int | None:
     return None if before is None or now is None else now - before
 
 
-def most_changes(row: Row, levels: Levels) -> int | None:
-    """How many changes of the leader its epochs leave room for, if brokers that left the ISR account for some of them;
-    None where epochs do not tell.
-    """
-    raised = raised_by(row)
-    if raised is None or raised < has_moved(row):
-        return None
-    shows_shrinks = has_isr(row) and not has_quiet_shrinks(levels)
-    left = len(set(row["prev_isr"]) - set(row["isr"])) if shows_shrinks else 0
-    return max(raised - left, int(has_moved(row)))
-
-
 def is_failover(row: Row, levels: Levels) -> bool:
     """Whether the leader before failed, for it lost the partition to another than the preferred replica.
 
-    Between two polls an election may have brought a leader that failed. Where epochs leave room for that, or do not
-    tell, nothing is said of a leader before that may be well.
+    It may be well if an election brought the preferred replica, and that one failed: that is two records. The second
+    takes the preferred replica out of the ISR. If others left the ISR too, and shrinks raise the epoch, there was a
+    third record at least. Where epochs do not tell, nothing is said of a leader before that is in sync.
     """
     if not _has_lost(row) or is_preferred(row):
         return False
-    most = most_changes(row, levels)
-    return row["prev_leader"] not in row["isr"] if most is None else most <= 1
+    raised = raised_by(row)
+    if raised is None or raised < 1:
+        return row["prev_leader"] not in row["isr"]
+    return raised < 2 + (not has_quiet_shrinks(levels) and bool(_left(row) - _preferred_of(row)))
 
 
 def hides_leader(row: Row) -> bool:
@@ -100,12 +91,21 @@ def was_leaderless(row: Row) -> bool:
 
 def is_preferred(row: Row) -> bool:
     """Whether the leader is the preferred replica, or was before a reassignment that came between the polls."""
-    return row["leader"] in (preferred(row["replicas"]), preferred(row["prev_replicas"]))
+    return row["leader"] in _preferred_of(row)
 
 
 def preferred(replicas: Sequence[int] | None) -> int | None:
     """The preferred one of a list of replicas; None where there is none."""
     return replicas[0] if replicas else None
+
+
+def _preferred_of(row: Row) -> set[int | None]:
+    return {preferred(row["replicas"]), preferred(row["prev_replicas"])}
+
+
+def _left(row: Row) -> set[int]:
+    """The brokers that are out of the ISR, and were in it."""
+    return set(row["prev_isr"]) - set(row["isr"])
 
 
 def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
@@ -146,5 +146,5 @@ def _came_back(row: Row) -> bool:
     """Whether the preferred replica, which only a broker that failed is not for long, lost the partition and got it
     back: it leads as before, two or more epochs later.
     """
-    leaders = {row["leader"], row["prev_leader"], preferred(row["replicas"]), preferred(row["prev_replicas"])}
+    leaders = {row["leader"], row["prev_leader"], *_preferred_of(row)}
     return len(leaders) == 1 and (raised_by(row) or 0) >= 2

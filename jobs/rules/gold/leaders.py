@@ -130,7 +130,7 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
     if row["leader"] == NO_LEADER:
         return "no"
     # What led in between, none perhaps, is not known.
-    clean = None if (elections.most_changes(row, levels) or 0) > 1 else "no"
+    clean = None if (raised_by(row) or 0) > 1 else "no"
     if row["leader"] in (row["prev_leader"], *row["prev_isr"]):
         return clean
     if levels.elr_version == 0:
