@@ -94,10 +94,10 @@ def moment(text: str, before: datetime) -> datetime:
 def answer(spark: SparkSession, lake: Lake, sql: str, parameters: dict[str, object]) -> DataFrame:
     """The answer of `lake` to `sql`.
 
-    Tables get their names (bronze.metadata_polls, ...) in the session's catalog, unless they are in one already. Raises
-    QueryError for a statement that is no query: it is not run.
+    Tables that it may name get these names (bronze.metadata_polls, ...) in the session's catalog, unless they are in
+    one already. Raises QueryError for a statement that is no query: it is not run.
     """
-    attach(spark, lake)
+    attach(spark, lake, sql)
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
     check_is_query(spark, sql, parameters)

@@ -25,6 +25,7 @@ TABLES: tuple[Table, ...] = (
 )
 VIEWS: tuple[View, ...] = internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
 """In an order in which each refers to tables and to views before it."""
+_NAMES = frozenset((*(table.full_name for table in TABLES), *(view.full_name for view in VIEWS)))
 
 
 _T = TypeVar("_T")
@@ -199,18 +200,20 @@ def table_exists(spark: SparkSession, lake: Lake, table: Table) -> bool:
         raise
 
 
-def attach(spark: SparkSession, lake: Lake) -> list[str]:
+def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]:
     """Put the lake's tables and views under their names (bronze.metadata_polls, silver.partitions_now, ...).
 
     Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
-    Returns the names, in order; tables that no job has made yet are left out, and views of such tables too. A view of
-    several parts goes without those of such tables, all but the first: what has never been written holds no rows.
-    Raises LakeError for a lake that is not ours, or of another version: its columns have other names.
+    `sql`: only what this query may name, since each table is looked at. Returns the names, in order; tables that no job
+    has made yet are left out, and views of such tables too. A view of several parts goes without those of such tables,
+    all but the first: what has never been written holds no rows. Raises LakeError for a lake that is not ours, or of
+    another version: its columns have other names.
     """
     names: list[str] = []
+    wanted = _NAMES if sql is None else _named_in(sql)
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
     for table in TABLES:
-        if not table_exists(spark, lake, table):
+        if table.full_name not in wanted or not table_exists(spark, lake, table):
             continue
         if not names:  # one table tells for all of them
             _check_origin(spark, lake, table)
@@ -221,11 +224,21 @@ def attach(spark: SparkSession, lake: Lake) -> list[str]:
         names.append(table.full_name)
     for view in VIEWS:
         parts = [part for part in view.parts if set(names).issuperset(_REFERENCE.findall(part))]
-        if view.parts[0] in parts:
+        if view.full_name in wanted and view.parts[0] in parts:
             query = _resolve(union_all(parts), lambda name: f"{prefix}{name}")
             spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
             names.append(view.full_name)
     return names
+
+
+def _named_in(sql: str) -> set[str]:
+    """The tables and views whose names are among the words of a query, and what views among them refer to."""
+    words = set(re.findall(r"\w+", sql.lower()))
+    wanted = {name for name in _NAMES if name.split(".")[1] in words}
+    for view in reversed(VIEWS):  # each refers to views before it
+        if view.full_name in wanted:
+            wanted.update(_REFERENCE.findall(view.query))
+    return wanted
 
 
 def _detach(spark: SparkSession, table: Table) -> None:
