@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,39 +22,45 @@ pytest.register_assert_rewrite("tests.support.incident_questions")
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("test_truth.py", "test_notebooks.py", "test_history.py", "test_group_log.py", "test_datasource.py"),
-    *("test_readme.py", "test_validate.py", "test_rebalance_history.py", "test_upkeep.py", "test_permissions.py"),
-    *("test_large.py", "test_local_cluster.py", "test_lake.py"),
+    *("cluster", "kafka/test_truth.py", "incident_lake", "spark/test_history.py", "spark/test_validate.py"),
+    *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "kafka/test_group_log.py", "spark/test_large.py"),
+    "spark/test_lake.py",
 )
-"""Files that take long. They are begun first, or one process would be left with one when the other has nothing to do.
+"""Groups that take long. They are begun first, or one process would be left with one when the other has nothing to do.
 """
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        file = item.path.relative_to(ROOT / "tests")
-        if file.parts[0] in KINDS:
-            item.add_marker(file.parts[0])
-        # A process takes files whole, and all that asks for the one lake that takes minutes to make.
-        made_once = "incident_lake" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("incident_lake" if made_once else str(file)))
-    _take_turns(items)
     if "soak" not in config.option.markexpr:
-        kept = [item for item in items if "soak" not in item.keywords]
         config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
-        items[:] = kept
-
-
-def _take_turns(items: list[pytest.Item]) -> None:
-    """Put what waits for Kafka and what computes in turn, file by file, so that two processes keep two cores busy."""
-    longest = {name: place for place, name in enumerate(LONGEST)}
-    numbers = {True: count(), False: count()}
-    turns: dict[Path, int] = {}
+        items[:] = [item for item in items if "soak" not in item.keywords]
+    groups = _groups(items)
     for item in items:
-        if item.path not in turns:
-            turns[item.path] = next(numbers[item.path.parent.name == "kafka"])
-    items.sort(key=lambda item: (longest.get(item.path.name, len(LONGEST)), turns[item.path]))
+        kind = item.path.relative_to(ROOT / "tests").parts[0]
+        if kind in KINDS:
+            item.add_marker(kind)
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+    longest = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: longest.get(groups[item], len(LONGEST)))
+
+
+def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
+    """What a process takes whole: a file, but all files that share a cluster, and all that asks for the one lake that
+    takes minutes to make.
+    """
+
+    def asks_for(item: pytest.Item, *fixtures: str) -> bool:
+        return bool({*fixtures} & {*getattr(item, "fixturenames", ())})
+
+    files = {item: str(item.path.relative_to(ROOT / "tests")) for item in items}
+    sharing = {
+        file
+        for item, file in files.items()
+        if file.startswith("kafka") and asks_for(item, "cluster", "sasl_ssl_cluster")
+    }
+    groups = {item: "cluster" if file in sharing else file for item, file in files.items()}
+    return groups | {item: "incident_lake" for item in items if asks_for(item, "incident_lake")}
 
 
 @pytest.fixture(scope="session")

@@ -15,14 +15,14 @@ from metadata_source.poller import Poller
 os.environ["ALICE_PASSWORD"] = "alice-secret"  # noqa: S105
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
     """Three brokers in three racks, shared: a test leaves all of them running as it found them."""
     with LocalCluster(brokers=3, racks=["a", "b", "c"]) as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sasl_ssl_cluster() -> Iterator[LocalCluster]:
     """One broker that also has a SASL_SSL listener and creates topics that are asked for, shared."""
     with LocalCluster(brokers=1, sasl_ssl=True, properties={"auto.create.topics.enable": "true"}) as started:

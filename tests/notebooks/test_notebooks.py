@@ -141,6 +141,7 @@ def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
         assert_same(Page.of_html(soup), pages[name], incident_lake)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["isr_history"])
 @pytest.mark.usefixtures("spark")
 def test_spark_shows_what_duckdb_does(pages: dict[str, Page], incident_lake: Lake, name: str) -> None:

@@ -136,10 +136,10 @@ def states(lake: Lake, history: str = "silver") -> dict[str, Row]:
 # --- against the plain rules ---
 
 
-@pytest.fixture(scope="module", params=[(2, 10), pytest.param((4, 26), marks=pytest.mark.soak)], ids=["short", "long"])
-def histories(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
+@pytest.fixture(scope="module")
+def histories() -> dict[str, list[Answer]]:
     """Of clusters with all that the rules are about. Rules themselves have random histories without Spark
-    (tests/unit/rules).
+    (tests/unit/rules), and rounds in Spark are held against the rules below.
     """
     clusters = [
         RandomCluster("c0", 1),
@@ -147,8 +147,7 @@ def histories(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
         RandomCluster("c2", 3, kinds=["configs", "reassignments", "elr"]),
         RandomCluster("c3", 4, kinds=["configs"]),
     ]
-    of, polls = request.param
-    return {cluster.alias: cluster.answers(polls) for cluster in clusters[:of]}
+    return {cluster.alias: cluster.answers(26) for cluster in clusters}
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +159,7 @@ def varied(spark: SparkSession, histories: dict[str, list[Answer]], tmp_path_fac
     return lake
 
 
+@pytest.mark.soak
 def test_silver_is_as_the_plain_rules_say(varied: Lake, histories: dict[str, list[Answer]]) -> None:
     expected: dict[str, list[Row]] = defaultdict(list)
     for alias, answers in histories.items():
@@ -174,6 +174,7 @@ def test_silver_is_as_the_plain_rules_say(varied: Lake, histories: dict[str, lis
         ), table.full_name
 
 
+@pytest.mark.soak
 def test_gold_is_as_the_plain_rules_say(varied: Lake) -> None:
     stored = {table: rows_of(varied, table) for table in (*gold.ISR_TABLES, *gold.LEADER_TABLES)}
     seen = set()
@@ -400,6 +401,7 @@ def test_two_runs_that_plan_at_once_never_plan_the_same_round(spark: SparkSessio
     assert sorted(row["round"] for row in rows_of(lake, ROUNDS)) == list(range(1, 9))
 
 
+@pytest.mark.soak
 def test_histories_apart_are_those_made_together(
     spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path
 ) -> None:

@@ -80,6 +80,8 @@ def test_large_clusters_have_the_history_of_small_ones(
     bring(spark, lake, histories, 0, grown)
     if polls > POLLS:
         assert is_killed_before_done(spark, lake)
+    else:
+        monkeypatch.setattr(session, "COMPILED_FROM", 10**9)  # plans are compiled in long runs
     history = History(spark, config(lake))
     with frames_let_go():
         assert history.round(LATER)

@@ -440,7 +440,7 @@ def piecemeal(
         if piece is pieces[-2]:
             written = [table for table in TABLES if version(lake, table)]
             assert written, "nothing is compacted"
-            for table in (bronze.GROUP_LOG, *written):
+            for table in (bronze.GROUP_LOG, *written[:2]):
                 spark.sql(f"OPTIMIZE {lake.identifier(table)}")
             run(spark, lake)
             # Its day is over: whole files go, as with retention.
