@@ -114,5 +114,5 @@ def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactor
     from tests.support.incident_groups import write_groups
 
     lake = write_lake(spark, str(tmp_path_factory.mktemp("incident")))
-    write_groups(spark, lake)
+    write_groups(lake)
     return lake

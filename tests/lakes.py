@@ -10,7 +10,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.common.commit import append_rows
 from jobs.common.config import Config
 from jobs.history import History
 from schemas import bronze
@@ -36,7 +35,7 @@ def _empty(spark: SparkSession) -> Path:
 
 def keep(spark: SparkSession, lake: Lake, rows: Iterable[Mapping[str, Any]]) -> None:
     """Take rows of polls into bronze, and make history of them."""
-    append_rows(spark, lake, bronze.METADATA_POLLS, rows)
+    stored.append(lake, bronze.METADATA_POLLS, rows)
     make_history(spark, lake)
 
 

@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import poll_metadata
-from jobs.common.commit import append_rows
 from jobs.common.config import Config, load
 from jobs.read_group_log import read_up_to
 from schemas import bronze
@@ -75,8 +74,7 @@ def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(spark:
     def state(history: str, cluster: str, number: int, places: dict[str, list[int]]) -> dict[str, object]:
         return {"history": history, "cluster": cluster, "round": number, "memory": json.dumps({"places": places})}
 
-    append_rows(
-        spark,
+    stored.append(
         lake,
         STATE,
         [

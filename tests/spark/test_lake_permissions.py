@@ -79,7 +79,11 @@ def test_who_only_asks_writes_nothing(
     window = [part for name, value in WINDOW.items() for part in (f"--{name}", value)]
     assert query.main(["timeline", "--config", str(config), *window]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 5
-    review = open_review(str(config), **WINDOW)
+
+
+@pytest.mark.soak
+def test_a_notebook_writes_nothing(spark: SparkSession, config_of: Readable) -> None:
+    review = open_review(str(config_of([])), **WINDOW)
     assert len(review.ask("broker_incidents")) == 2
 
 

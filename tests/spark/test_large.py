@@ -14,7 +14,6 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from jobs.common import session
-from jobs.common.commit import append_rows
 from jobs.common.config import Config
 from jobs.history import HISTORIES, History
 from jobs.rules import takes
@@ -30,7 +29,7 @@ from tests.support.histories import START, Answer, RandomCluster
 from tests.support.kills import KilledError, killed_at
 from tests.support.large_rounds import OF_A_RUN, in_memory
 
-POLLS, MANY_POLLS = 12, 24
+POLLS, MANY_POLLS = 9, 24
 SEEDS = {"a": 9, "b": 3, "c": 1}
 KINDS = {"c": "redpanda"}
 LATER = START + timedelta(days=1)
@@ -47,7 +46,7 @@ def histories(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
 def bring(spark: SparkSession, lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
     """Append to bronze what a poller has of these answers."""
     taken = {answer.poll_id for answers in histories.values() for answer in answers[since:until]}
-    append_rows(spark, lake, METADATA_POLLS, [row for row in polled(histories) if row["poll_id"] in taken])
+    stored.append(lake, METADATA_POLLS, [row for row in polled(histories) if row["poll_id"] in taken])
 
 
 def polled(histories: Mapping[str, Sequence[Answer]]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from jobs.common import expiry, rounds
-from jobs.common.commit import append_rows, replace_rows
+from jobs.common.commit import replace_rows
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import expire_history
 from jobs.common.live import part_of
@@ -127,11 +127,6 @@ def classic_group(name: str, **has: list[int]) -> Row:
     }
 
 
-def append(spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Row]) -> None:
-    if rows := list(rows):
-        append_rows(spark, lake, table, rows)
-
-
 def settle(spark: SparkSession, lake: Lake, seconds: float) -> None:
     """Say that the polls up to then are in silver."""
     rows = [
@@ -221,10 +216,9 @@ def alpha() -> list[Row]:
     return of_cluster("alpha", orders, unicode, lossy, beside, late, cut_short, cooperative)
 
 
-def write_silver(spark: SparkSession, lake: Lake) -> None:
+def write_silver(lake: Lake) -> None:
     blank = dict.fromkeys(silver.PARTITION_SNAPSHOTS.column_names)
-    append(
-        spark,
+    stored.append(
         lake,
         silver.COORDINATORS,
         coordinators(
@@ -247,7 +241,7 @@ def write_silver(spark: SparkSession, lake: Lake) -> None:
         topic("beta", "t", 4),
         topic("beta", "__consumer_offsets", 50, topic_id="offsets"),
     ]
-    append(spark, lake, silver.TOPIC_SNAPSHOTS, topics)
+    stored.append(lake, silver.TOPIC_SNAPSHOTS, topics)
     stable, larger = classic_group("Stable", a1=[0, 1, 2, 3]), classic_group("Stable", a1=[0, 1], a2=[2, 3])
     groups = [
         # Bounds of the begin of what the log tells.
@@ -282,7 +276,7 @@ def write_silver(spark: SparkSession, lake: Lake) -> None:
         *described("beta", "forgotten", (190, classic_group("CompletingRebalance", a1=[]))),
         *described("beta", "gone", (40, stable), (70, None), (310, stable)),
     ]
-    append(spark, lake, silver.GROUP_SNAPSHOTS, groups)
+    stored.append(lake, silver.GROUP_SNAPSHOTS, groups)
 
 
 def a_copy(lake: Lake, root: Path) -> Lake:
@@ -294,7 +288,7 @@ def a_copy(lake: Lake, root: Path) -> Lake:
 def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake of which silver is written, and nothing else."""
     lake = new_lake(spark, tmp_path_factory.mktemp("polled") / "lake")
-    write_silver(spark, lake)
+    write_silver(lake)
     return lake
 
 
@@ -322,7 +316,7 @@ def rows_of(spark: SparkSession, lake: Lake, name: str) -> list[Row]:
 def whole(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake whose gold was made at one go."""
     lake = a_copy(polled, tmp_path_factory.mktemp("whole") / "lake")
-    append(spark, lake, bronze.GROUP_LOG, alpha())
+    stored.append(lake, bronze.GROUP_LOG, alpha())
     settle(spark, lake, 400)
     run(spark, lake)
     return lake
@@ -432,7 +426,7 @@ def piecemeal(
     # again. Those who make it again die too.
     pieces = list(in_pieces(alpha(), *(end for _, end, _ in request.param[:-1])))
     for piece, (settled, _, kills) in zip(pieces, request.param, strict=True):
-        append(spark, lake, bronze.GROUP_LOG, piece)
+        stored.append(lake, bronze.GROUP_LOG, piece)
         settle(spark, lake, settled)
         for kill in kills:
             with kill(), pytest.raises(KilledError):
@@ -465,7 +459,7 @@ def test_polls_give_way_to_the_log_and_a_run_to_one_that_takes_over(
     app.batch(85, classic(7, [classic_member("a1", has={"t": [0, 1, 2, 3]})], state_seconds=84))
     app.batch(111, classic(8, [classic_member("a1", has={"t": [0, 1]})], state_seconds=110))
     stuck.batch(405, classic(3, [classic_member("a1", has={"t": [0]})], state_seconds=404))
-    append(spark, lake, bronze.GROUP_LOG, of_cluster("beta", app, stuck))
+    stored.append(lake, bronze.GROUP_LOG, of_cluster("beta", app, stuck))
     settle(spark, lake, 420)
     first = history_of(spark, lake)
     second = history_of(spark, lake)
@@ -503,11 +497,11 @@ def test_a_round_without_news_commits_nothing(
     settle(spark, lake, 430)
     quiet = Log("orders", log_partition=1, next_offset=500)
     quiet.span("read", 500, 510, 430)
-    append(spark, lake, bronze.GROUP_LOG, of_cluster("alpha", quiet))
+    stored.append(lake, bronze.GROUP_LOG, of_cluster("alpha", quiet))
     assert not history.round(datetime.now(UTC))
     assert spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version == before
     read_to = version(lake, bronze.GROUP_LOG)
-    append(spark, lake, bronze.GROUP_LOG, [row | {"cluster_id": None} for row in of_cluster("stranger", quiet)])
+    stored.append(lake, bronze.GROUP_LOG, [row | {"cluster_id": None} for row in of_cluster("stranger", quiet)])
     history.catch_up(whole=True)
     noted = {row["cluster"]: json.loads(row["memory"]) for row in newest_states(lake) if row["history"] == JOB}
     assert noted["alpha"]["places"]["1"] == [0, 510]
@@ -546,7 +540,7 @@ def test_what_was_over_goes_and_groups_that_are_gone_are_forgotten(
 
     drop(at(300))
     name = next(f"g{n}" for n in range(1_000) if part_of(f"g{n}") == part_of("app"))
-    append(spark, lake, bronze.GROUP_LOG, of_cluster("beta", Log(name).batch(350, classic(1, [worker(1, [0])]))))
+    stored.append(lake, bronze.GROUP_LOG, of_cluster("beta", Log(name).batch(350, classic(1, [worker(1, [0])]))))
     assert {"app", "gone", "stuck"} <= remembered(), "what is remembered goes with news of its part"
     settle(spark, lake, 420)
     history_of(spark, lake).catch_up()

@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
 from jobs import status
-from jobs.common.commit import append_rows
 from jobs.common.config import load
 from jobs.common.status import Cluster, Facts, Log, Polls
 from schemas import bronze, silver
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
 from tests.lakes import keep, new_lake
+from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
 
@@ -76,7 +76,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     waiting = bronze_rows("prod", [failed(22, "authentication"), failed(23, "authentication")])
     for row in waiting:
         row["error"] = "host:9092: no\x1b[31m\nsuch user"
-    append_rows(spark, made, bronze.METADATA_POLLS, waiting)
+    stored.append(made, bronze.METADATA_POLLS, waiting)
     columns = "cluster, log_partition, offset, record, read_at, day, next_offset"
     spark.sql(
         f"""INSERT INTO {made.identifier(bronze.GROUP_LOG)} ({columns}) VALUES
@@ -85,7 +85,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         """
     )
     taken = {"history": "rebalance_history", "cluster": "prod", "cluster_id": "id-prod", "round": 9}
-    append_rows(spark, made, STATE, [taken | {"memory": json.dumps({"places": {"1": [0, 10]}})}])
+    stored.append(made, STATE, [taken | {"memory": json.dumps({"places": {"1": [0, 10]}})}])
     return made
 
 
@@ -151,8 +151,8 @@ def test_the_command_says_what_is_crossed_and_writes_nothing(
     }
     # All is well, by lax thresholds, once polls are good again, the tables were kept up, and nobody asks for
     # the cluster that was never polled.
-    append_rows(spark, lake, bronze.METADATA_POLLS, bronze_rows("prod", [answered(24)]))
-    append_rows(spark, lake, STATE, [{"history": "upkeep", "cluster": "", "round": 0, "done_at": NOW, "memory": "{}"}])
+    stored.append(lake, bronze.METADATA_POLLS, bronze_rows("prod", [answered(24)]))
+    stored.append(lake, STATE, [{"history": "upkeep", "cluster": "", "round": 0, "done_at": NOW, "memory": "{}"}])
     before = files(lake)
     assert status.main(["--config", str(config_file(tmp_path, str(lake), LAX, "prod")), "--format", "prometheus"]) == 0
     assert files(lake) == before

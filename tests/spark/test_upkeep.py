@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.common import upkeep
-from jobs.common.commit import append_rows, replace_rows
+from jobs.common.commit import replace_rows
 from jobs.common.expiry import expire_history
 from jobs.common.rounds import OvertakenError, Rounds
 from jobs.common.upkeep import expire_bronze, expire_rounds, keep_up, next_due
@@ -29,8 +29,8 @@ KEPT_FOR_EVER = {"silver": None, "gold": None}
 MADE = (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
 
 
-def append(spark: SparkSession, lake: Lake, histories: dict[str, list[Answer]], polls: slice) -> None:
-    append_rows(spark, lake, bronze.METADATA_POLLS, polled(histories, polls))
+def append(lake: Lake, histories: dict[str, list[Answer]], polls: slice) -> None:
+    stored.append(lake, bronze.METADATA_POLLS, polled(histories, polls))
 
 
 def polled(histories: dict[str, list[Answer]], polls: slice) -> list[dict[str, Any]]:
@@ -167,6 +167,7 @@ def closed_files(spark: SparkSession, lake: Lake) -> int:
     return closed.select("_metadata.file_path").distinct().count()
 
 
+@pytest.mark.soak
 def test_upkeep_between_rounds_changes_nothing_that_counts(spark: SparkSession, tmp_path: Path) -> None:
     """History with upkeep between its rounds, against that of all polls at one go: of polls that history has, bronze
     keeps none, the rest is the same.
@@ -180,7 +181,7 @@ def test_upkeep_between_rounds_changes_nothing_that_counts(spark: SparkSession, 
     spark.sql(f"ALTER TABLE {polls} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 seconds')")
     first, second, third = slice(0, 4), slice(4, 8), slice(8, 12)
     for part in (first, second):
-        append(spark, lake, histories, part)
+        append(lake, histories, part)
         make_history(spark, lake)
     assert closed_files(spark, lake) > 1
     keep_up(spark, lake, timedelta(seconds=1), KEPT_FOR_EVER, datetime.now(UTC))
@@ -188,7 +189,7 @@ def test_upkeep_between_rounds_changes_nothing_that_counts(spark: SparkSession, 
     assert data_files(lake, bronze.METADATA_POLLS) == 0, "VACUUM left files that nothing refers to"
     assert closed_files(spark, lake) == 1
     assert timedelta(hours=5) < next_due(spark, lake, datetime.now(UTC)) - datetime.now(UTC) <= upkeep.EVERY
-    append(spark, lake, histories, third)
+    append(lake, histories, third)
     make_history(spark, lake)
 
     whole = in_memory([row for part in (first, second, third) for row in polled(histories, part)])
@@ -221,8 +222,8 @@ def unreferenced(lake: Lake, table: Table) -> Path:
 def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: Path) -> None:
     lake = new_lake(spark, tmp_path, [silver.POLL_GAPS, silver.COORDINATORS, bronze.METADATA_POLLS, internal.STATE])
     for n in range(2):
-        append_rows(spark, lake, silver.POLL_GAPS, [gap(n)])
-        append_rows(spark, lake, silver.COORDINATORS, [coordinator(n)])
+        stored.append(lake, silver.POLL_GAPS, [gap(n)])
+        stored.append(lake, silver.COORDINATORS, [coordinator(n)])
 
     def left_of_two() -> tuple[bool, ...]:
         """Do the upkeep, and return whether it left unreferenced files of these tables."""
@@ -236,7 +237,7 @@ def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: 
     assert left_of_two() == (False, False), "all is new"
     assert (files(silver.POLL_GAPS), files(silver.COORDINATORS)) == (1, 1)
     assert left_of_two() == (True, True), "nothing changed"
-    append_rows(spark, lake, silver.POLL_GAPS, [gap(2)])
+    stored.append(lake, silver.POLL_GAPS, [gap(2)])
     assert left_of_two() == (False, True)
     assert files(silver.POLL_GAPS) == 1
 
@@ -255,7 +256,7 @@ def test_of_leaders_of_the_coordinators_log_the_one_that_held_stays(spark: Spark
         at = datetime(2026, 11, day, tzinfo=UTC)
         return coordinator(partition) | {"poll": f"s/{day}", "began_before": at, "followed_until": at}
 
-    append_rows(spark, lake, silver.COORDINATORS, [led(0, 1), led(0, 2), led(0, 9), led(1, 3), led(1, 4), led(2, 1)])
+    stored.append(lake, silver.COORDINATORS, [led(0, 1), led(0, 2), led(0, 9), led(1, 3), led(1, 4), led(2, 1)])
     now = datetime(2026, 11, 12, 13, tzinfo=UTC)
     expire_history(spark, lake, {"silver": timedelta(days=7), "gold": None}, now)
     left = stored.rows_of(lake, silver.COORDINATORS)
@@ -281,20 +282,20 @@ def test_rounds_go_with_bronze_and_a_job_that_stood_still_still_ends(spark: Spar
     of_gold = old | {"round": 3, "step": "started", "histories": ["isr_shrink"]}
     planned = [old | {"round": n, "step": "planned", "histories": ["silver"]} for n in range(4, 8)]
     of_all = old | {"round": 8, "step": "planned", "histories": ["isr_shrink", "silver"]}
-    append_rows(spark, lake, internal.ROUNDS, [*first, of_gold, *planned, of_all])
+    stored.append(lake, internal.ROUNDS, [*first, of_gold, *planned, of_all])
     assert left() == [2, 3, 4, 5, 6, 7, 8], "nothing is done"
-    append_rows(spark, lake, internal.STATE, [done("silver", 6)])
+    stored.append(lake, internal.STATE, [done("silver", 6)])
     assert left() == [2, 3, 7, 8], "the last starts, and what is not done"
-    append_rows(spark, lake, internal.STATE, [done("silver", 8)])
+    stored.append(lake, internal.STATE, [done("silver", 8)])
     assert left() == [2, 3, 8], "of a round of several histories each has to be done"
-    append_rows(spark, lake, internal.STATE, [done("isr_shrink", 8)])
+    stored.append(lake, internal.STATE, [done("isr_shrink", 8)])
     assert left() == [2, 3, 8], "the last of all stays"
     stood_still = Rounds(spark, lake, ["silver"])
     other = Rounds(spark, lake, ["silver"])
     number = other.plan({}, now).round
-    append_rows(spark, lake, internal.STATE, [done("silver", number)])
+    stored.append(lake, internal.STATE, [done("silver", number)])
     now += timedelta(days=30)
-    append_rows(spark, lake, internal.ROUNDS, [old | {"round": 12, "step": "planned", "histories": ["isr_shrink"]}])
+    stored.append(lake, internal.ROUNDS, [old | {"round": 12, "step": "planned", "histories": ["isr_shrink"]}])
     assert left() == [3, number - 1, 12]
     with pytest.raises(OvertakenError):
         stood_still.plan({}, now)

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from jobs import validate
 from jobs.common import expectations, validity
-from jobs.common.commit import append_rows
 from jobs.common.config import Config, load
 from jobs.common.expectations import ValidationError
 from jobs.common.validity import Batch, Finding, Rule
 from schemas import bronze, groups, internal, quality, silver
 from tests.lakes import keep, new_lake
+from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
 
@@ -153,8 +153,8 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         rebalance("unknown", "classic", at_s=44, end_reason="unknown"),
         rebalance("not_settled", "classic", at_s=3_000),
     ]
-    append_rows(spark, config.lake, groups.REBALANCES_TOLD, [row for row, _ in told])
-    append_rows(spark, config.lake, groups.REBALANCE_MEMBERS_TOLD, [each for _, members in told for each in members])
+    stored.append(config.lake, groups.REBALANCES_TOLD, [row for row, _ in told])
+    stored.append(config.lake, groups.REBALANCE_MEMBERS_TOLD, [each for _, members in told for each in members])
     brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)
     names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)
     again = names.replace("first_poll", f"'{poll(4)}' AS first_poll")

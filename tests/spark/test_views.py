@@ -12,13 +12,12 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.common.commit import append_rows
 from schemas import groups
 from schemas.lake import Lake, read_view
 from schemas.table import View
 from tests.group_states import at
 from tests.lakes import new_lake, utc
-from tests.support import group_views
+from tests.support import group_views, stored
 from tests.support.duckdb_lake import ask, duckdb_lake
 
 ROWS = group_views.merged([group_views.by_hand(), *(group_views.by_chance(seed) for seed in range(2))])
@@ -28,7 +27,7 @@ ROWS = group_views.merged([group_views.by_hand(), *(group_views.by_chance(seed) 
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     made = new_lake(spark, tmp_path_factory.mktemp("views") / "lake")
     for table, rows in ROWS.items():
-        append_rows(spark, made, table, rows)
+        stored.append(made, table, rows)
     return made
 
 

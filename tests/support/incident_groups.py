@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from jobs.common.commit import append_rows
 from schemas import groups, silver
 from schemas.lake import Lake
 from schemas.table import Table
+from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import NOON, STREAM, answers
 from tests.support.large_rounds import tables_of
@@ -330,7 +328,7 @@ def known_rows() -> dict[Table, list[dict[str, Any]]]:
     return tables_of(bronze_rows("prod", answers())) | group_rows()
 
 
-def write_groups(spark: SparkSession, lake: Lake) -> None:
+def write_groups(lake: Lake) -> None:
     """Append them to the lake's tables."""
     for table, rows in group_rows().items():
-        append_rows(spark, lake, table, rows)
+        stored.append(lake, table, rows)
