@@ -4,7 +4,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -97,6 +97,7 @@ class Maker(ABC):
         written = [
             self._writers.submit(each.write, self._lake, step.round, replacing=self._replacing) for each in commits
         ]
+        wait(written)  # If one fails, the round is made again: its commits must not meet these.
         for each in written:
             each.result()  # Raises what the first of them raised that failed.
         self._rounds.done(step, states.values())
