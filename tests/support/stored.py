@@ -11,6 +11,7 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import sqlglot
 
 from jobs.common.stage import arrow_schema
 from schemas.internal import STATE
@@ -48,7 +49,11 @@ def append(lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
     What a row leaves out is null. Generated columns are computed, and files hold one partition each.
     """
     given = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
-    generated = "".join(f', {each.generated_as} AS "{each.name}"' for each in table.columns if each.generated_as)
+    generated = "".join(
+        f', {sqlglot.transpile(each.generated_as, read="spark", write="duckdb", identify=True)[0]} AS "{each.name}"'
+        for each in table.columns
+        if each.generated_as
+    )
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         database.register("given", given).execute(f"CREATE TABLE whole AS SELECT *{generated} FROM given")
