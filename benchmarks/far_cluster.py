@@ -238,7 +238,7 @@ class _Far(asyncio.Protocol):
 
 
 class _Session:
-    """What a broker does with the bytes of one connection."""
+    """The broker's side of one connection: bytes in, bytes out."""
 
     def __init__(self, cluster: FarCluster, broker: FarBroker, tls: ssl.SSLContext | None) -> None:
         self._cluster, self._broker = cluster, broker

@@ -30,7 +30,7 @@ LATER: Final = 4
 
 
 class Asked(NamedTuple):
-    """What one asking took, s, and whether all groups were described."""
+    """The time and the processor time that one asking took, s, and whether all groups were described."""
 
     seconds: float
     processor: float

@@ -1,4 +1,4 @@
-"""What a polling task holds in memory at most: as many clusters as a task has, whose rows nobody takes for a while.
+"""The most memory that a polling task holds: as many clusters as a task has, whose rows nobody takes for a while.
 
 ``python -m benchmarks.memory [--quick]``. Each cluster answers with 1,000 x 100 partitions (`benchmarks.replay`), and
 all answers are there before a row is taken. Measured is the growth of a fresh process; beside it what it would be

@@ -1,4 +1,4 @@
-"""What answers a benchmark runs in a process of its own: it takes no time of what is measured."""
+"""A server that answers a benchmark runs in a process of its own: it takes no time of what is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark read of a lake's tables: files and rows, by its own count of each scan."""
+"""The files and rows that Spark read of a lake's tables, by its own count of each scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each step of the script makes of each partition, by Kafka's documented rules and by no answer of a cluster."""
+"""The effect of each step of the script on a partition, by Kafka's documented rules and by no answer of a cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,12 +38,12 @@ class Move:
     may_be_unknown: bool = False
     """Whether polls may leave the reason open."""
     unclean: frozenset[str | None] = frozenset({"no"})
-    """What history may say of it; None: that it cannot be told."""
+    """The values that history may give here; None: that it cannot be told."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What a step makes of a partition.
+    """The effect of a step on a partition.
 
     `raised`: by how much the leader epoch rises, at least and at most. `is_exact`: whether that counts changes.
     `reason`: of a rise under the same leader. `shows_none`: whether polls may see the leader gone before another one

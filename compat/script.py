@@ -1,4 +1,4 @@
-"""What is done to every cluster, and to two groups on it: the same steps in the same order."""
+"""The script for every cluster, and for two groups on it: the same steps in the same order."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -35,7 +35,7 @@ class Authority:
         return cls(key, certificate)
 
     def write_certificate(self, file: Path) -> None:
-        """What clients trust (PEM)."""
+        """The authority's certificate, which clients trust (PEM)."""
         file.write_bytes(_pem(self.certificate))
 
     def write_server_keystore(self, host: str, file: Path, *, expired: bool = False) -> None:

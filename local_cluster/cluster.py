@@ -281,7 +281,7 @@ class LocalCluster:
         return self._running(node_id).java.pid
 
     def log_file(self, node_id: int) -> Path:
-        """What the node logs."""
+        """The file that the node logs to."""
         return self._node_folder(node_id) / "server.log"
 
     def data_folder(self, node_id: int) -> Path:

@@ -1,4 +1,4 @@
-"""What goes wrong with a local cluster."""
+"""The error of a local cluster."""
 
 
 class LocalClusterError(RuntimeError):

@@ -29,7 +29,7 @@ _JVM = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 _METADATA = b"CGMDv2:"
-"""What rd_kafka_consumer_group_metadata_write begins with; the generation follows, four bytes of this
+"""The first bytes that rd_kafka_consumer_group_metadata_write writes; the generation follows, four bytes of this
 machine's order.
 """
 
@@ -38,7 +38,7 @@ Commands = Callable[[], list[str] | None]
 
 
 class Journal:
-    """What happens to the member, and what it owns after that."""
+    """The events of the member, and the partitions that it owns after each."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file

@@ -48,7 +48,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Told:
-    """What a member's client called back, by the member's clock."""
+    """An event that a member told of, by the member's clock."""
 
     at: datetime
     what: str
@@ -81,7 +81,7 @@ class Member:
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What it has, by what it told last."""
+        """The partitions that it has, by what it told last."""
         told = self.told
         return told[-1].owned if told else frozenset()
 
@@ -202,7 +202,7 @@ class Members:
 
 
 def java_settings(protocol: str) -> dict[str, str]:
-    """What runs Kafka's own client of a protocol: `class_path` and `java`; nothing where it is confluent-kafka's."""
+    """Settings to run Kafka's own client of a protocol: `class_path` and `java`; none where it is confluent-kafka's."""
     if protocol not in ("share", "streams"):
         return {}
     jars = kafka_jars(KAFKA_VERSION)

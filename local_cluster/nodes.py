@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Roles:
-    """What a node of the cluster to come will be, before it has ports."""
+    """The roles, and the rack, of a node of the cluster to come, before it has ports."""
 
     is_broker: bool
     is_controller: bool

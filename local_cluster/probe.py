@@ -1,4 +1,4 @@
-"""What one broker knows, asked over the wire."""
+"""Asks one broker, over the wire, what it knows."""
 
 import socket
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def cluster_id_of(port: int, *, timeout: float = 2.0) -> str:
 
 
 def metadata_of(port: int, topics: Sequence[str] | None = None, timeout: float = 2.0) -> MetadataResponse:
-    """What the broker on this PLAINTEXT port knows of these topics; None: of all. Raises OSError as above.
+    """The metadata that the broker on this PLAINTEXT port has of these topics; None: of all. Raises OSError as above.
 
     One plain request: an admin client asks any broker, and brokers learn of each other at different times.
     """
@@ -38,7 +38,7 @@ def metadata_of(port: int, topics: Sequence[str] | None = None, timeout: float =
 
 
 def ask(port: int, request: ApiMessage, response: type[ApiMessage], timeout: float) -> Any:
-    """What the broker on this PLAINTEXT port answers to one of kafka-python's requests. Raises OSError as above.
+    """The answer of the broker on this PLAINTEXT port to one of kafka-python's requests. Raises OSError as above.
 
     Its clients leave sockets that did not connect to the garbage collector.
     """

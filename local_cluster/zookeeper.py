@@ -27,7 +27,7 @@ def server_properties(port: int, data: Path) -> dict[str, str]:
 
 
 def broker_properties(broker_id: int, ports: Sequence[int]) -> dict[str, str]:
-    """What a broker needs to find ZooKeeper (in the place of process.roles and the controllers' quorum)."""
+    """The properties by which a broker finds ZooKeeper (in the place of process.roles and the controllers' quorum)."""
     return {
         "broker.id": str(broker_id),
         "zookeeper.connect": ",".join(f"{HOST}:{port}" for port in ports),

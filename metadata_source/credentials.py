@@ -1,4 +1,4 @@
-"""What a cluster's client proves itself with: secrets resolved, a token asked for."""
+"""The credentials of a cluster's client: secrets resolved, a token asked for."""
 
 from __future__ import annotations
 

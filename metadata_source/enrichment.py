@@ -1,4 +1,4 @@
-"""What Metadata does not say of a cluster, asked less often, after a good poll and over its connection.
+"""Facts about a cluster that Metadata does not tell, asked less often, after a good poll and over its connection.
 
 | kind | request | permission |
 |---|---|---|
@@ -63,12 +63,12 @@ class Rows:
     values: list[Any]
     topics: list[str] | None = None
     missing: str | None = None
-    """What could not be told, in one line."""
+    """The part that could not be told, in one line."""
 
 
 @dataclass(slots=True)
 class Enrichment:
-    """What the kinds that were asked came to, as in `outcomes`; rows of the good ones."""
+    """The outcomes of the kinds that were asked, as in `outcomes`; rows of the good ones."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Enrichment:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: names alone, so that nobody holds a decoded answer while waiting for another."""
+    """The subject of the questions: names alone, so that nobody holds a decoded answer while waiting for another."""
 
     kinds: tuple[str, ...]
     topics: list[str]

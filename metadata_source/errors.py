@@ -1,4 +1,4 @@
-"""What can go wrong, one class a kind, each message one clear line."""
+"""Errors, one class a kind, each message one clear line."""
 
 from typing import Any
 

@@ -118,7 +118,7 @@ class _Time(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What one broker coordinates, and what it says of it."""
+    """The groups that one broker coordinates, and its answers about them and about the offsets topic."""
 
     groups: dict[str, Values]
     led: frozenset[tuple[int, int]]

@@ -137,7 +137,7 @@ def _min_isr(prober: Prober, metadata: ClusterMetadata) -> tuple[pa.Array, str |
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of a cluster: the poll, its topics (after the filter), and `min_isr` beside each of them."""
+    """The known state of a cluster: the poll, its topics (after the filter), and `min_isr` beside each of them."""
 
     poll: Poll
     metadata: ClusterMetadata

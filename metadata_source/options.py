@@ -34,7 +34,7 @@ ENRICHMENTS: Final = {
     "fenced": "1m",
     "groups": "30s",
 }
-"""What can be asked beside metadata, and how often it is unless told. See `metadata_source.enrichment`."""
+"""Questions that can be asked beside metadata, and how often they are unless told. See `metadata_source.enrichment`."""
 ENRICH_TIMEOUT_MS: Final = 5_000
 """The most that the questions beside metadata take together after a poll, unless told."""
 MAX_BATCH_MS: Final = 60_000
@@ -440,7 +440,7 @@ class Cluster:
 
     @property
     def exposed(self) -> str | None:
-        """What of the credentials whoever is on the network can read, one line; None where nothing."""
+        """The part of the credentials that anyone on the network can read, one line; None where there is none."""
         told = None if self.tls else _EXPOSED.get(self.sent_mechanism or "")
         return told and f"{told} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
 

@@ -64,7 +64,7 @@ _AUTHORIZATION: Final = frozenset({29, 31})
 _AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error"})
 _FINAL: Final = frozenset({"authentication", "authorization", "too_large", "wrong_cluster"})
 _REBOOTSTRAP: Final = _FINAL | {"broker_error"}
-"""What was remembered may be wrong: addresses of another cluster by now, or REBOOTSTRAP_REQUIRED (KIP-1102)."""
+"""Errors by which remembered addresses may be wrong: another cluster's by now, or REBOOTSTRAP_REQUIRED (KIP-1102)."""
 _ROUNDS: Final = 3
 """How often a poll goes round the brokers. More would keep the others of its batch waiting for one that is down."""
 _BACKOFF_S: Final = 0.1
@@ -90,7 +90,7 @@ _LEAST_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll of one cluster came to. What is not known is None."""
+    """The outcome of one poll of one cluster. What is not known is None."""
 
     error_kind: str | None = None
     error: str | None = None
@@ -136,7 +136,7 @@ class _Avoided:
 
 @dataclass(slots=True)
 class _Memory:
-    """What a process remembers of a cluster from poll to poll. Never versions: brokers are up- and downgraded."""
+    """A process's memory of a cluster from poll to poll. Never versions: brokers are up- and downgraded."""
 
     answered: Address | None = None
     learnt: dict[Address, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a user may ask of a cluster, found out by asking; nothing is written, and no topic comes into being by it.
+"""Questions that a user may ask of a cluster, found by asking; nothing is written, and no topic comes into being by it.
 
 Each probe is one request to the broker that answered the poll, whichever broker is responsible: brokers check
 permissions before anything else (KafkaApis.scala), so that an answer such as NOT_COORDINATOR says "allowed".

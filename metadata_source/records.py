@@ -363,7 +363,7 @@ def _header(row: dict[str, Any]) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What one kind of enrichment was answered: a value a row, and the topics of the rows if they have any."""
+    """The answer about one kind of enrichment: a value a row, and the topics of the rows if they have any."""
 
     kind: str
     values: pa.Array

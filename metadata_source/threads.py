@@ -1,4 +1,4 @@
-"""What is read of many clusters, or asked of many brokers of one, side by side."""
+"""Threads that read many clusters, or ask many brokers of one, side by side."""
 
 from __future__ import annotations
 

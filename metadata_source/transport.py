@@ -57,7 +57,7 @@ _SCRAM_ITERATIONS: Final = range(4_096, 1_000_001)
 pretends to be a broker. The most is the library's: a second or so of work.
 """
 _ELSEWHERE: Final = frozenset({"unreachable", "timeout"})
-"""What another of a host's addresses may do better."""
+"""Kinds of error after which another of a host's addresses may do better."""
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
 _WRONG_HOST: Final = frozenset({62, 64})
 

@@ -182,7 +182,7 @@ def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Differen
 
 
 def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMetadata:
-    """What is said of these topics, or all. One that is not there is named only where it was asked for by name."""
+    """An answer about these topics, or all. One that is not there is named only where it was asked for by name."""
     topics = metadata.topics
     mask = pc.not_equal(topics["error_code"], UNKNOWN_TOPIC_OR_PARTITION)
     if names is not None:

@@ -25,7 +25,7 @@ _KINDS: Final = {
     type(None): "nothing",
 }
 _QUOTED: Final = re.compile(r"(['\"])[\w!].+\1")
-"""What PyYAML quotes of the file, such as the name of an alias; not the single characters that it misses or finds."""
+"""A text that PyYAML quotes of the file, such as an alias's name; not the single characters that it misses or finds."""
 
 
 def read_yaml(file: Path) -> Any:

@@ -49,7 +49,7 @@ MEMBER = {
     "as_before": "#eceff1",
     "not_known_from_before": UNKNOWN,
 }
-"""What the rebalance that a stretch began with made of a member; who joined has the colour of the reason."""
+"""The effect on a member of the rebalance that a stretch began with; who joined has the colour of the reason."""
 
 STORM = {"storm": "#b3005a", "crash_loop": "#ff4f8b"}
 
@@ -83,5 +83,5 @@ def of_brokers(brokers: Iterable[int]) -> dict[int, Style]:
 
 
 def leaders(brokers: Mapping[int, Style]) -> dict[str, str]:
-    """What a bar that says who led, or coordinated, is called -> its colour."""
+    """The label of a bar that says who led, or coordinated -> its colour."""
     return {"no leader": NONE, **{f"broker {broker}": style.colour for broker, style in brokers.items()}}

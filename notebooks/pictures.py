@@ -142,7 +142,7 @@ def stack(
 def events(
     rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str, brokers: Mapping[int, colours.Style]
 ) -> Figure:
-    """What happened, a lane for each kind: `rows` have what, broker_id (null: none, -1: no leader), began_*, count."""
+    """Events, a lane for each kind: `rows` have what, broker_id (null: none, -1: no leader), began_*, count."""
     lanes = [] if rows.empty else list(dict.fromkeys(rows["what"]))
     figure, (axes,) = _figure(title, 0.9 + 0.55 * max(len(lanes), 2))
     seen = [] if rows.empty else sorted({int(broker) for broker in rows["broker_id"].dropna()})
@@ -169,7 +169,7 @@ def events(
 def balance(
     rows: pd.DataFrame, window: Window, gaps: pd.DataFrame, *, title: str, brokers: Mapping[int, colours.Style]
 ) -> Figure:
-    """What each broker led, and what others led of what it should, over time.
+    """The partitions that each broker led, and those that others led though it should have, as counts over time.
 
     `rows` of gold.leader_balance, with of: how many brokers there are.
     """
@@ -407,7 +407,7 @@ def _lanes(axes: Axes, lanes: Sequence[str]) -> None:
 
 
 def _short(text: str) -> str:
-    """What has no room, without its middle: a partition's number is at the end."""
+    """Cut the middle out of a text that has no room: a partition's number is at the end."""
     text = printable(text)
     half = _LABEL_LENGTH // 2
     return text if len(text) <= _LABEL_LENGTH else f"{text[:half]}…{text[-half:]}"

@@ -75,7 +75,7 @@ def with_parameters(notebook: NotebookNode, parameters: Mapping[str, object]) ->
 
 
 def html(notebook: NotebookNode, title: str) -> str:
-    """What a notebook that ran shows, without its code and what Spark said on stderr, which the kernel passed on
+    """The page of a notebook that ran, without its code and what Spark said on stderr, which the kernel passed on
     already.
     """
     notebook = copy.deepcopy(notebook)

@@ -77,8 +77,8 @@ class Opened:
 
 @dataclass(frozen=True)
 class Review:
-    """What notebooks ask and draw with. Without history (`window.known_until` is None) each answer is an
-    empty frame.
+    """The lake, the window and all else that notebooks ask and draw with. Without history (`window.known_until` is
+    None) each answer is an empty frame.
     """
 
     lake: Opened

@@ -1,5 +1,5 @@
-"""What a picture of bounded times must compute before it is drawn. Times are naive and UTC, as Spark hands them to
-pandas.
+"""The computations that a picture of bounded times needs before it is drawn. Times are naive and UTC, as Spark hands
+them to pandas.
 """
 
 from collections.abc import Iterable

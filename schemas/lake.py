@@ -183,8 +183,8 @@ def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> No
 
 
 def _side_by_side(look: Callable[[Table], _T], tables: Iterable[Table]) -> list[_T]:
-    """What `look` says of each table, or the error of the first. Looking waits for files and Spark more
-    than it works.
+    """The result of `look` for each table, or the error of the first that fails. Looking waits for files and Spark
+    more than it works.
     """
     with ThreadPoolExecutor(4, "lake") as pool:
         return list(pool.map(look, tables))

@@ -36,7 +36,7 @@ INTERVAL_COLUMNS = (
 )
 
 INTERVAL_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason")
-"""What changes of a row once it is written."""
+"""The columns that change once a row is written, when it ends; `is_current` follows them."""
 
 INTERVAL_CONSTRAINTS = {
     "end_is_whole": "(valid_to IS NULL) = (superseded_poll IS NULL) AND (valid_to IS NULL) = (last_poll IS NULL)",

@@ -1,4 +1,4 @@
-"""What a table of the lake is: columns with comments, keys, constraints, layout, as plain data."""
+"""A table of the lake as plain data: columns with comments, keys, constraints, layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

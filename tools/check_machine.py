@@ -11,12 +11,12 @@ PIP = os.path.join(".venv", "bin", "pip")
 
 
 def problem():
-    """What is missing and how to get it; None when nothing is."""
+    """A line that says what is missing and how to get it; None when nothing is."""
     return python_problem() or java_problem()
 
 
 def python_problem():
-    """What is wrong with this Python."""
+    """The problem with this Python; None when there is none."""
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < (3, 11):
         return "Python 3.11 or newer is needed, this is %s: install one, then `make PYTHON=python3.11 ...`" % version
@@ -30,7 +30,7 @@ def python_problem():
 
 
 def java_problem():
-    """What is wrong with the Java that Spark and the local cluster take: JAVA_HOME's before the one on the PATH."""
+    """The problem with the Java that Spark and the local cluster take: JAVA_HOME's before the one on the PATH."""
     how = "install a JDK (Debian: `apt-get install openjdk-17-jdk-headless`; macOS: `brew install openjdk@17`)"
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"

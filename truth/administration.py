@@ -1,4 +1,4 @@
-"""What an administrator asks of the cluster, of brokers that run, each request with an end."""
+"""An administrator's requests to the cluster, to brokers that run, each with an end."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -30,7 +30,7 @@ _FENCED_AFTER = SESSION_SECONDS + 2
 _LAGS_AFTER = 1.5 * LAG_SECONDS + 0.5
 """Seconds after which followers of a partition with traffic have left its ISR, which is before the session ends."""
 _START_SECONDS = 6.0
-"""What a start takes, about; and a stop a second or two."""
+"""About the time that a start takes; a stop takes a second or two."""
 _FAILED = (LocalClusterError, AdministrationError)
 
 
@@ -59,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Entry:
-    """What was done, from when to when; `error` when it did not go as wanted."""
+    """A step that was done, from when to when; `error` when it did not go as wanted."""
 
     action: str
     what: str
@@ -232,7 +232,7 @@ def topics(seed: int, brokers: Sequence[int]) -> tuple[NewTopic, ...]:
 
 
 def plan(seed: int, brokers: Sequence[int], seconds: float) -> tuple[Step, ...]:
-    """What to do for about so many seconds; the same for the same arguments."""
+    """The steps to do for about so many seconds; the same for the same arguments."""
     planner = _Planner(tuple(brokers), random.Random(seed))  # noqa: S311 - not a secret
     planner.topics = {topic.name: topic for topic in topics(seed, brokers)}
     scenarios: list[Callable[[], Iterator[Step]]] = [

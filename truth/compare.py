@@ -23,7 +23,7 @@ def tolerance(interval: timedelta) -> timedelta:
 
 @dataclass
 class StateScore:
-    """What became of each claim that a partition was in some state at some poll."""
+    """The fate of each claim that a partition, or a broker, was in some state at some poll."""
 
     claims: int = 0
     """Made at polls that count."""
@@ -52,7 +52,7 @@ class StateScore:
 
 @dataclass
 class EpochScore:
-    """What differences of leader epochs between rows of silver say of transitions."""
+    """Differences of leader epochs between rows of silver, as counts of transitions, against the log."""
 
     pairs: int = 0
     """Rows that follow each other, with another epoch."""

@@ -114,7 +114,7 @@ class EventScore:
     needless: list[str] = field(default_factory=list)
     """Rows that leave open what only one thing in the log can have been, or what was due."""
     unclean: Counter[str] = field(default_factory=Counter)
-    """What the rows of truly unclean elections say of that."""
+    """The `unclean` of the rows of truly unclean elections, counted."""
     slack: list[int] = field(default_factory=list)
     """changes_max - changes_min of each row."""
     widths: list[timedelta] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is said to have lasted against the log: partitions at levels, incidents of brokers, what each broker leads.
+"""Spells that history tells, against the log: partitions at levels, incidents of brokers, what each broker leads.
 
 Made for the rows of gold.isr_episodes, gold.broker_incidents and gold.leader_balance. At each poll that counts, what
 history says of that moment must have held; the ends of each row must hold an event of the log; and what a row counts

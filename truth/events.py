@@ -1,4 +1,4 @@
-"""What happened by the log: leader transitions, and brokers leaving and joining ISRs."""
+"""Events by the log: leader transitions, and brokers leaving and joining ISRs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -50,7 +50,7 @@ def failed_polls(spark: SparkSession, lake: Lake) -> int:
 
 
 def witnesses(spark: SparkSession, lake: Lake) -> list[Heard]:
-    """What brokers beside the one that answered a good poll said with it."""
+    """The answers of brokers beside the one that answered a good poll, given with it."""
     headers = _read(spark, lake, bronze.METADATA_POLLS).where("record = 'poll' AND outcome = 'ok'").select("witnesses")
     return heard(headers.toArrow().to_pylist())
 

@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = re.compile(r"^baseOffset: (\d+) .*?\bCreateTime: (\d+)")
 _RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
 _CONTROL = re.compile(r"\b(LeaderChange|SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|controlType): ")
-"""What the quorum writes for itself."""
+"""The control records, which the quorum writes for itself."""
 
 
 class TruthError(RuntimeError):
@@ -167,7 +167,7 @@ def read_truth(cluster: LocalCluster) -> Truth:
 
 
 def dump(kafka_version: str, files: Sequence[Path]) -> str:
-    """What DumpLogSegments prints of the segments of a metadata log."""
+    """The text that DumpLogSegments prints of the segments of a metadata log."""
     tool = subprocess.run(
         [
             java_command(),

@@ -1,4 +1,4 @@
-"""What polling saw, as plain records: polls from bronze, states from silver."""
+"""Polls and the states that they saw, as plain records: polls from bronze, states from silver."""
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a run says for and against history."""
+"""The evidence of a run for and against history."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -50,7 +50,7 @@ SETUPS = (NEWEST, WITHOUT_ELR, OLD_EPOCHS)
 
 @dataclass(frozen=True)
 class Run:
-    """What is left of a run: a lake for each poll interval, what was done, and the truth."""
+    """The remains of a run: a lake for each poll interval, what was done, and the truth."""
 
     setup: Setup
     lakes: Mapping[int, Config]

@@ -1,4 +1,4 @@
-"""What lasts, by the log: partitions at levels, ISRs that lack a broker, what each broker leads, brokers cut off.
+"""Spells, by the log: partitions at levels, ISRs that lack a broker, what each broker leads, brokers cut off.
 
 An answer shows what held at some time while the poll was answered, or a moment before. So of each moment there is what
 may hold around it, and what surely does.
@@ -152,7 +152,7 @@ def _counted(state: PartitionState | None) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an answer shows: live partitions and brokers."""
+    """The live partitions and brokers that an answer shows."""
 
     partitions: Mapping[PartitionKey, PartitionState]
     brokers: frozenset[int]
@@ -171,7 +171,7 @@ class View:
         return self.brokers == other.brokers and next(self._differing(other), None) is None
 
     def parts(self) -> frozenset[str]:
-        """What an answer is compared by: its topics, by id, and its list of brokers."""
+        """The parts that an answer is compared by: its topics, by id, and its list of brokers."""
         return frozenset({_LIST, *(topic_id for topic_id, _ in self.partitions)})
 
     def parts_unlike(self, other: "View") -> frozenset[str]:
@@ -186,7 +186,7 @@ class View:
 
 
 def _shown(view: View, key: PartitionKey) -> object:
-    """What an answer tells of a partition."""
+    """The state of a partition as an answer tells it."""
     state = view.partitions.get(key)
     if state is None:
         return None
@@ -195,7 +195,7 @@ def _shown(view: View, key: PartitionKey) -> object:
 
 
 class Views:
-    """What up-to-date brokers show, from moment to moment."""
+    """The views of up-to-date brokers, from moment to moment."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth

@@ -1,4 +1,4 @@
-"""What was measured: values, the runs behind them, and how both are shown."""
+"""Measurements: values, the runs behind them, and how both are shown."""
 
 from __future__ import annotations
 

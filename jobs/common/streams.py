@@ -28,7 +28,7 @@ _BEGINS_AGAIN = {
     bronze.GROUP_LOG: "reading begins then where history of the log ends, or else at startingOffsets, and what the "
     "lake has stays",
 }
-"""What happens, and what it costs, if the checkpoint of the stream that fills a table is removed."""
+"""The effect, and the cost, of removing the checkpoint of the stream that fills a table."""
 
 
 def append_stream(
@@ -60,7 +60,7 @@ def append_stream(
 
 
 _OF_ANOTHER = ("CONCURRENT_STREAM_LOG_UPDATE", "DELTA_CONCURRENT_TRANSACTION")
-"""What Spark and Delta say to one of two runs that have the same checkpoint."""
+"""The error classes that Spark and Delta raise in one of two runs that have the same checkpoint."""
 _TAKEN_OVER_S = 120.0
 """So long a run that begins tries to take over from one that has its checkpoint."""
 _AGAIN_AFTER_S = 1.0

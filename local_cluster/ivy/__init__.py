@@ -90,7 +90,7 @@ def ivy_arguments(
 
 
 def failures(log: str) -> list[str]:
-    """What Ivy says that it could not resolve or download, each once, a cause such as an unknown host first."""
+    """The failures to resolve or download that Ivy reports, each once, a cause such as an unknown host first."""
     found = [match["why"] for match in _NO_ACCESS.finditer(log)]
     found += [match["what"] for match in _UNRESOLVED.finditer(log)]
     return list(dict.fromkeys(found))

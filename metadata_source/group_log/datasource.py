@@ -44,7 +44,7 @@ new.
 
 
 class KafkaGroupLogSource(DataSource):
-    """What group coordinators wrote to their log. See `metadata_source.options` for the options."""
+    """The records that group coordinators wrote to their log. See `metadata_source.options` for the options."""
 
     topic = OFFSETS_TOPIC
 

@@ -30,7 +30,7 @@ _ASKED_EPOCHS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a cluster says of its log: each partition's first offset and the one after its last, and its newest leader
+    """A log as its cluster tells of it: each partition's first offset and the one after its last, and its newest leader
     epochs.
 
     No partitions: there is no log. `topic_id` is None before Kafka 2.8. A partition of `partitions` that `begins` and

@@ -87,7 +87,7 @@ def read_spans(
 
 
 class Went(NamedTuple):
-    """What became of the offsets of a span from `offset` up to `next_offset`."""
+    """The fate of the offsets of a span from `offset` up to `next_offset`."""
 
     span: Span
     record: str

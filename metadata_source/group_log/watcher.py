@@ -1,4 +1,4 @@
-"""What a cluster says of its log: where each partition begins and ends, and under which leader epochs it was written.
+"""Asks a cluster about its log: where each partition begins and ends, and under which leader epochs it was written.
 
 Each partition's leader is asked, over the project's own transport: no client library shows the answers to
 OffsetForLeaderEpoch.
@@ -56,7 +56,7 @@ class LogWatcher:
         self._leaders: dict[Address, list[_Led]] = {}
         self._topic_id: str | None = None
         self._lineages: dict[_Led, Lineage] = {}
-        """What leaders told of older epochs: that holds for as long as they lead."""
+        """Answers of leaders about older epochs: they hold for as long as those brokers lead."""
 
     def look(self, place: Place | None = None) -> Log:
         """Return what the log is now; its epochs as far back as it takes to compare it with what was read before

@@ -1,4 +1,4 @@
-"""What consumers of classic groups and their leader tell each other; to the coordinator it is bytes.
+"""Messages between the consumers of a classic group and their leader; to the coordinator they are bytes.
 
 Kafka's rule (``ConsumerProtocol.deserializeVersion`` and what calls it): two bytes are the version; one that is higher
 than the highest known is read as that; what stands after the known fields is left alone.

@@ -1,4 +1,4 @@
-"""What coordinators are asked about groups, as tables: which there are, and each by the request of its type.
+"""Requests to coordinators about groups, and the responses, as tables: the list, and each group by its type's request.
 
 They follow Kafka's definitions (``clients/src/main/resources/common/message/*Groups*.json`` and
 ``*GroupDescribe*.json``).

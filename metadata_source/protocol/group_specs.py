@@ -1,4 +1,4 @@
-"""What the group coordinators write to ``__consumer_offsets``, as tables: keys and values of records by record type.
+"""Records that group coordinators write to ``__consumer_offsets``, as tables: keys and values by record type.
 
 They follow Kafka's definitions (``group-coordinator/src/main/resources/common/message/*Key.json`` and ``*Value.json``),
 and for what classic members put in there themselves those of the consumer protocol

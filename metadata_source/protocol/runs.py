@@ -88,7 +88,7 @@ def _layout(version: int) -> _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Headers:
-    """What stands before the partitions of topics, one row a topic."""
+    """Positions and lengths of the fields before the partitions of topics, one row a topic."""
 
     start: Positions
     name: Positions  # first byte of the name

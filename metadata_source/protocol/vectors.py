@@ -1,5 +1,5 @@
-"""What NumPy and Arrow have no word for and the fast readers share: values that stand at many positions of one piece of
-bytes.
+"""Operations that NumPy and Arrow lack and the fast readers share, on values that stand at many positions of one piece
+of bytes.
 """
 
 from __future__ import annotations

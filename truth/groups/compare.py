@@ -18,8 +18,8 @@ from truth.groups.storms import compare_loops, compare_storms
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
 LOOK_AHEAD: Final = timedelta(seconds=15)
-"""What begins so soon after the first poll that showed a move followed it; two of the intervals of these polls are
-less.
+"""A rebalance that begins so soon after the first poll that showed a move followed it; two of the intervals of these
+polls are less.
 """
 
 ByGeneration = defaultdict[int, set[TopicPartition]]
@@ -27,7 +27,7 @@ ByGeneration = defaultdict[int, set[TopicPartition]]
 
 @dataclass
 class Score:
-    """What was compared, and all that should not be."""
+    """Counts of all that was compared, and the faults in it."""
 
     steps: int = 0
     rebalances: int = 0
@@ -242,7 +242,7 @@ def _times(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
 
 
 def _chain(rows: Sequence[Rebalance]) -> Iterator[str]:
-    """What follows what: generations, and each begin after the end before it."""
+    """The order of rows: each generation after the one before it, and each begin after the end before it."""
     for before, after in pairwise(rows):
         if after.prev_generation != before.generation:
             yield f"{after} does not follow {before}"

@@ -21,7 +21,7 @@ SECONDS = 3.0
 _ASK_SECONDS = 0.02
 STABLE, RECONCILING, EMPTY = "stable", "reconciling", "empty"
 _OF_THREAD = "-StreamThread-"
-"""What KafkaStreams puts between its client id and the thread's number."""
+"""The text that KafkaStreams puts between its client id and the thread's number."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What was done to a group, and what its members and its coordinator said of it: what history is held against."""
+"""Steps done to a group, with what its members and its coordinator said of them: history is held against these."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

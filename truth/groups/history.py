@@ -1,5 +1,5 @@
-"""What history says of groups, as the comparison reads it: rows of gold.rebalances with their members, and
-gold.group_events.
+"""The history of groups, as the comparison reads it: rows of gold.rebalances with their members, gold.group_events and
+gold.rebalance_storms.
 """
 
 from collections import defaultdict

@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Played:
-    """What was done to the groups."""
+    """The steps done to the groups, and the moves of their coordinators."""
 
     happened: Mapping[str, Sequence[Happened]]
     """By group."""
@@ -320,6 +320,6 @@ def _move(cluster: LocalCluster, groups: Sequence[Group], pool: ThreadPoolExecut
 
 
 def _results(futures: Sequence[Future[T]]) -> list[T]:
-    """What all came to, once all have ended; raises what the first raised."""
+    """The results of all, once all have ended; raises the error of the first that failed."""
     wait(futures)
     return [future.result() for future in futures]

@@ -18,7 +18,7 @@ TOLERANCE: Final = timedelta(milliseconds=50)
 _LEAST_SHOWN: Final = 0.5
 """The part of all quiet moments that polls have to tell, or the run proves nothing."""
 _MAY_PASS: Final = frozenset({"crash_loop"})
-"""What comes and is undone so soon that polls need not see it."""
+"""Actions that are undone so soon that polls need not see them."""
 
 
 @dataclass(frozen=True)

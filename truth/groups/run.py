@@ -34,7 +34,7 @@ _BATCH_SECONDS: Final = 10
 
 @dataclass(frozen=True)
 class Run:
-    """What was done, and what history says of it."""
+    """The steps that were played, and what history says of them."""
 
     played: Played
     history: History
@@ -88,7 +88,7 @@ def _polls(spark: SparkSession, lake: Lake) -> list[Shown]:
 
 
 def read_history(spark: SparkSession, lake: Lake) -> History:
-    """What gold says of the groups of a lake's one cluster."""
+    """The history that gold has of the groups of a lake's one cluster."""
     rebalances, members, events, storms = (
         read_view(spark, lake, view).toArrow().to_pylist()
         for view in (groups.REBALANCES, groups.REBALANCE_MEMBERS, groups.GROUP_EVENTS, groups.REBALANCE_STORMS)

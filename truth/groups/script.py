@@ -84,7 +84,7 @@ CLASSIC_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "grow": ("same_members",),
     "widen": ("partitions_changed", "same_members"),
 }
-"""What history may say more of classic groups, whose leader assigns what it knows."""
+"""The further reasons that history may give for an action on a classic group, whose leader assigns what it knows."""
 
 WITHOUT_REBALANCE: Final = frozenset({"restart", "move"})
 
@@ -96,7 +96,7 @@ def is_static(member: str) -> bool:
 
 @dataclass(frozen=True)
 class Script:
-    """What is done to one group, before and after the coordinator's broker is stopped; in the end nobody is left."""
+    """The steps done to one group, before and after the coordinator's broker is stopped; in the end nobody is left."""
 
     kind: Kind
     before: tuple[Step, ...]

@@ -46,7 +46,7 @@ def compare_loops(happened: Sequence[Happened], history: History) -> Iterator[st
 
 
 def storms(group: str, rows: Sequence[Rebalance]) -> Iterator[Storm]:
-    """What rebalances make."""
+    """The storms and crash loops that a group's rebalances make."""
     times = sorted(row.stored_before or row.began_before for row in rows)
     yield from _chains(group, STORM, None, times)
     joins: dict[str, list[datetime]] = {}

@@ -103,7 +103,7 @@ def pattern_record(state: State, row: Row, _: Told) -> State:
 
 
 def partition_metadata_record(state: State, row: Row, _: Told) -> State:
-    """What is known of the topics that are subscribed to (type 4), before the epoch that a change of it begins.
+    """The metadata of the topics that are subscribed to (type 4), before the epoch that a change of it begins.
 
     Kafka 3.7 to 4.0 write it where it changed (GroupMetadataManager.consumerGroupHeartbeat); later ones keep a hash
     with the epoch, and leave a tombstone.

@@ -1,4 +1,4 @@
-"""What answers say of topics, and so when a topic is there, when it is believed to be gone, and why.
+"""Topics as answers show them, and so when a topic is there, when it is believed to be gone, and why.
 
 A topic absent from two accepted polls ends, as of the first of them: `gone` (inferred: deleted), `unauthorized` (error
 29), or `not_polled` (the filter no longer covers it). One whose name comes back with another topic id ends at once:
