@@ -74,7 +74,7 @@ def test_large_clusters_have_the_history_of_small_ones(
     nobody has said so.
     """
     lake = new_lake(spark, tmp_path)
-    polls = len(histories["a"])
+    polls = len(histories["c"])
     grown = polls // 3
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 3)
     bring(spark, lake, histories, 0, grown)
