@@ -212,22 +212,24 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     names: list[str] = []
     wanted = _NAMES if sql is None else _named_in(sql)
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
-    for table in TABLES:
-        if table.full_name not in wanted or not table_exists(spark, lake, table):
-            continue
-        if not names:  # one table tells for all of them
+    for table in (each for each in TABLES if each.full_name in wanted):
+        is_there = table_exists(spark, lake, table)
+        if is_there and not names:  # one table tells for all of them
             _check_origin(spark, lake, table)
         if lake.root is not None:
-            spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
-            _detach(spark, table)
-            spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
-        names.append(table.full_name)
-    for view in VIEWS:
+            _detach(spark, table)  # or another lake's would answer
+            if is_there:
+                spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
+                spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
+        names += [table.full_name] if is_there else []
+    for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(_REFERENCE.findall(part))]
-        if view.full_name in wanted and view.parts[0] in parts:
+        if view.parts[0] in parts:
             query = _resolve(union_all(parts), lambda name: f"{prefix}{name}")
             spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
             names.append(view.full_name)
+        elif lake.root is not None and spark.catalog.databaseExists(view.schema):
+            spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")
     return names
 
 

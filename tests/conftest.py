@@ -46,8 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
-    """What a process takes whole: a file, but all files that share a cluster, and all that asks for the one lake that
-    takes minutes to make.
+    """The group of each test, which a process takes whole: its file, all files that share a cluster, or all tests that
+    ask for the one lake that takes long to make.
     """
 
     def asks_for(item: pytest.Item, *fixtures: str) -> bool:

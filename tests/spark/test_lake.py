@@ -149,6 +149,16 @@ def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
     assert lake.read(spark, tables[0]).columns == [c.name for c in silver.TOPIC_SNAPSHOTS.columns]
 
 
+def test_what_a_lake_lacks_no_other_lake_answers(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    attach(spark, lake)
+    smaller = new_lake(spark, tmp_path, [silver.POLL_GAPS])
+    asked = "SELECT * FROM silver.topics_now JOIN silver.poll_gaps USING (cluster)"
+    assert attach(spark, smaller, asked) == ["silver.poll_gaps"]
+    others = (silver.TOPIC_SNAPSHOTS.full_name, "silver.topics_now")
+    assert not any(map(spark.catalog.tableExists, others))
+    attach(spark, lake)
+
+
 def test_attach_takes_nothing_away(spark: SparkSession, lake: Lake) -> None:
     attach(spark, lake)
     # A table of the same name that somebody keeps in the catalog, ours by its looks or not.
