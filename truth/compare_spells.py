@@ -134,7 +134,8 @@ _Row = Episode | Incident
 def compare_episodes(rows: Sequence[Episode], settings: Sequence[Setting], watch: Watch, truth: Truth) -> SpellScore:
     """Rows of gold.isr_episodes. `settings`: what was known of min ISR, which is compared too."""
     score = SpellScore(rows=len(rows))
-    known = _known(settings, watch, truth, score)
+    known = _known(settings, watch)
+    _judge_settings(settings, watch, truth, score)
     held = level_spans(truth)
     said = _said(((row.key, row.level), row) for row in rows)
     for row in rows:
@@ -185,9 +186,9 @@ def _judge_episode(row: Episode, watch: Watch, truth: Truth, score: SpellScore) 
             score.misjudged.append(f"{row}: everything was known")
 
 
-def compare_incidents(rows: Sequence[Incident], watch: Watch, truth: Truth) -> SpellScore:
-    """Rows of gold.broker_incidents."""
-    score, lacking = SpellScore(rows=len(rows)), absences(truth)
+def compare_incidents(rows: Sequence[Incident], settings: Sequence[Setting], watch: Watch, truth: Truth) -> SpellScore:
+    """Rows of gold.broker_incidents. `settings`: as in compare_episodes."""
+    score, lacking, known = SpellScore(rows=len(rows)), absences(truth), _known(settings, watch)
     not_counted = _not_counted(watch)
     for broker in sorted(truth.brokers.keys() | {row.broker_id for row in rows}):
         of_partitions = lacking.get(broker, {})
@@ -204,7 +205,7 @@ def compare_incidents(rows: Sequence[Incident], watch: Watch, truth: Truth) -> S
                 score.wrong.append(f"broker {broker} at {_when(poll)}")
         for row in mine:
             _judge_bounds(row, held, watch.tolerance, not_counted, score)
-            _judge_incident(row, of_partitions, watch, truth, score)
+            _judge_incident(row, of_partitions, known, watch, truth, score=score)
         for before, after in pairwise(mine):
             if before.ended_before is None or after.began_before < before.ended_before + MERGED_WITHIN:
                 score.misjudged.append(f"{after}: is part of the one before, {before}")
@@ -212,11 +213,17 @@ def compare_incidents(rows: Sequence[Incident], watch: Watch, truth: Truth) -> S
 
 
 def _judge_incident(
-    row: Incident, of_partitions: Mapping[PartitionKey, Sequence[Span]], watch: Watch, truth: Truth, score: SpellScore
+    row: Incident,
+    of_partitions: Mapping[PartitionKey, Sequence[Span]],
+    known: Mapping[str, frozenset[str]],
+    watch: Watch,
+    truth: Truth,
+    *,
+    score: SpellScore,
 ) -> None:
     since, until = _lasts(row, watch)
-    polls = list(_polls_of(row, watch))
-    times = [(poll.sent_at - watch.tolerance, poll.received_at) for poll in polls]
+    spans = {poll.poll_id: (poll.sent_at - watch.tolerance, poll.received_at) for poll in _polls_of(row, watch)}
+    times = list(spans.values())
     most = [key for key, held in of_partitions.items() if any(span.may_hold(since, until) for span in held)]
     sure = [
         key for key, held in of_partitions.items() if any(span.surely_holds(*time) for span in held for time in times)
@@ -228,12 +235,16 @@ def _judge_incident(
     surely, perhaps = {LEVELS[0]}, {LEVELS[0]}
     for key in most:
         states = truth.partitions[key]
-        least = min_isr(truth, states[0].topic, states[0].at)
+        topic = states[0].topic
+        least = min_isr(truth, topic, states[0].at)
         at = {id(state): levels(state, out, least) for state, out in zip(states, out_of(states), strict=True)}
         perhaps |= {level for state in during(states, since, until) for level in at[id(state)]}
-        lacked = [time for time in times if any(span.surely_holds(*time) for span in of_partitions[key])]
-        shown = [during(states, *time) for time in lacked]
-        surely |= {level for each in shown if len(each) == 1 for level in at[id(each[0])]}
+        for poll_id, time in spans.items():
+            shown = during(states, *time)
+            if len(shown) == 1 and any(span.surely_holds(*time) for span in of_partitions[key]):
+                # Levels of min ISR are told where it was known.
+                is_known = poll_id in known.get(topic, ())
+                surely |= {level for level in at[id(shown[0])] if is_known or level not in OF_MIN_ISR}
     worst = [max(each, key=LEVELS.index) for each in (surely, perhaps)]
     if not LEVELS.index(worst[0]) <= LEVELS.index(row.worst_level) <= LEVELS.index(worst[1]):
         score.misjudged.append(f"{row}: the worst was {worst[0]} to {worst[1]}")
@@ -263,17 +274,24 @@ def compare_balance(rows: Sequence[Led], watch: Watch, truth: Truth) -> SpellSco
     return score
 
 
-def _known(settings: Sequence[Setting], watch: Watch, truth: Truth, score: SpellScore) -> dict[str, frozenset[str]]:
-    """The polls by which the min ISR of each topic was known; each that was is compared."""
+def _known(settings: Sequence[Setting], watch: Watch) -> dict[str, frozenset[str]]:
+    """The polls by which the min ISR of each topic was known."""
     known: dict[str, frozenset[str]] = {}
     for each in settings:
-        polls = [poll for poll in watch.polls if _is_open(each.first_poll, each.superseded_poll, poll)]
-        known[each.topic] = known.get(each.topic, frozenset()) | {poll.poll_id for poll in polls}
-        for poll in polls[:1]:
+        known[each.topic] = known.get(each.topic, frozenset()) | {poll.poll_id for poll in _polls_with(each, watch)}
+    return known
+
+
+def _judge_settings(settings: Sequence[Setting], watch: Watch, truth: Truth, score: SpellScore) -> None:
+    for each in settings:
+        for poll in _polls_with(each, watch)[:1]:
             score.claims += 1
             if each.min_insync_replicas != min_isr(truth, each.topic, poll.received_at):
                 score.wrong.append(f"{each}: it is {min_isr(truth, each.topic, poll.received_at)} at {_when(poll)}")
-    return known
+
+
+def _polls_with(setting: Setting, watch: Watch) -> list[Poll]:
+    return [poll for poll in watch.polls if _is_open(setting.first_poll, setting.superseded_poll, poll)]
 
 
 def _judge_bounds(

@@ -134,7 +134,7 @@ def _judge_lasting(spark: SparkSession, run: Run, interval: int, watch: Watch) -
     witnesses = lake.witnesses(spark, where)
     return {
         gold.ISR_EPISODES.full_name: compare_episodes(episodes, settings, watch, truth),
-        gold.BROKER_INCIDENTS.full_name: compare_incidents(incidents, watch, truth),
+        gold.BROKER_INCIDENTS.full_name: compare_incidents(incidents, settings, watch, truth),
         gold.LEADER_BALANCE.full_name: compare_balance(balance, watch, truth),
         gold.STALE_BROKERS.full_name: compare_stale(stale, witnesses, run.journal, watch, truth),
     }

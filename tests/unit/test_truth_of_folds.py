@@ -206,7 +206,7 @@ ASKED = [Heard(1, sent(n) + LATENCY, sent(n) + 2 * LATENCY) for n in (2, 4, 6, 1
 def scores(history: History, asked: Iterable[Heard] = ASKED) -> dict[str, SpellScore]:
     return {
         "episodes": compare_episodes(history.episodes, history.settings, WATCH, TRUTH),
-        "incidents": compare_incidents(history.incidents, WATCH, TRUTH),
+        "incidents": compare_incidents(history.incidents, history.settings, WATCH, TRUTH),
         "balance": compare_balance(history.balance, WATCH, TRUTH),
         "stale": compare_stale(history.stale, asked, CUT_OFF, WATCH, TRUTH),
     }
@@ -235,6 +235,14 @@ def test_the_folds_agree_with_the_truth() -> None:
         (1, 2, "at_min_isr"), (3, 2, "offline"), (2, 2, "at_min_isr"), (3, 1, "at_min_isr"),
     ]  # fmt: skip
     assert [(row.broker_id, row.epochs_behind, row.end_reason) for row in HISTORY.stale] == [(1, 1, "caught_up")]
+
+
+def test_levels_of_min_isr_are_wanted_where_it_was_known() -> None:
+    """An incident of which the enrichment told no min ISR is under-replicated at worst, as far as anybody could see."""
+    row = next(row for row in HISTORY.incidents if row.worst_level == "at_min_isr")
+    seen = [replace(row, worst_level="under_replicated") if each is row else each for each in HISTORY.incidents]
+    assert kinds(compare_incidents(seen, HISTORY.settings, WATCH, TRUTH)) == {"misjudged"}
+    assert compare_incidents(seen, [], WATCH, TRUTH).faults == []
 
 
 EPISODES = [
