@@ -221,7 +221,8 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
             if is_there:
                 spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
                 spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
-        names += [table.full_name] if is_there else []
+        if is_there:
+            names.append(table.full_name)
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(_REFERENCE.findall(part))]
         if view.parts[0] in parts:

@@ -222,8 +222,8 @@ def _judge_incident(
     score: SpellScore,
 ) -> None:
     since, until = _lasts(row, watch)
-    spans = {poll.poll_id: (poll.sent_at - watch.tolerance, poll.received_at) for poll in _polls_of(row, watch)}
-    times = list(spans.values())
+    polls = list(_polls_of(row, watch))
+    times = [(poll.sent_at - watch.tolerance, poll.received_at) for poll in polls]
     most = [key for key, held in of_partitions.items() if any(span.may_hold(since, until) for span in held)]
     sure = [
         key for key, held in of_partitions.items() if any(span.surely_holds(*time) for span in held for time in times)
@@ -239,11 +239,11 @@ def _judge_incident(
         least = min_isr(truth, topic, states[0].at)
         at = {id(state): levels(state, out, least) for state, out in zip(states, out_of(states), strict=True)}
         perhaps |= {level for state in during(states, since, until) for level in at[id(state)]}
-        for poll_id, time in spans.items():
+        for poll, time in zip(polls, times, strict=True):
             shown = during(states, *time)
             if len(shown) == 1 and any(span.surely_holds(*time) for span in of_partitions[key]):
-                # Levels of min ISR are told where it was known.
-                is_known = poll_id in known.get(topic, ())
+                # If a poll did not know the topic's min ISR, history has no level of it there.
+                is_known = poll.poll_id in known.get(topic, ())
                 surely |= {level for level in at[id(shown[0])] if is_known or level not in OF_MIN_ISR}
     worst = [max(each, key=LEVELS.index) for each in (surely, perhaps)]
     if not LEVELS.index(worst[0]) <= LEVELS.index(row.worst_level) <= LEVELS.index(worst[1]):
@@ -283,15 +283,19 @@ def _known(settings: Sequence[Setting], watch: Watch) -> dict[str, frozenset[str
 
 
 def _judge_settings(settings: Sequence[Setting], watch: Watch, truth: Truth, score: SpellScore) -> None:
+    """Compare each setting once, at the first poll that knew it."""
     for each in settings:
-        for poll in _polls_with(each, watch)[:1]:
-            score.claims += 1
-            if each.min_insync_replicas != min_isr(truth, each.topic, poll.received_at):
-                score.wrong.append(f"{each}: it is {min_isr(truth, each.topic, poll.received_at)} at {_when(poll)}")
+        poll = next(_polls_with(each, watch), None)
+        if poll is None:
+            continue
+        score.claims += 1
+        least = min_isr(truth, each.topic, poll.received_at)
+        if each.min_insync_replicas != least:
+            score.wrong.append(f"{each}: it is {least} at {_when(poll)}")
 
 
-def _polls_with(setting: Setting, watch: Watch) -> list[Poll]:
-    return [poll for poll in watch.polls if _is_open(setting.first_poll, setting.superseded_poll, poll)]
+def _polls_with(setting: Setting, watch: Watch) -> Iterator[Poll]:
+    return (poll for poll in watch.polls if _is_open(setting.first_poll, setting.superseded_poll, poll))
 
 
 def _judge_bounds(

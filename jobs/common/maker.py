@@ -83,7 +83,7 @@ class Maker(ABC):
         """Commit changed rows of tables, and `others`, side by side, and say that the round is done.
 
         Each changed row takes the place of the live row with its key, or is appended. `states`: after the round. `of`:
-        what the round is of, as the log line names it.
+        the clusters of the round, for the log line.
         """
         commits, kept = list(others), []
         for table, changed in made.items():

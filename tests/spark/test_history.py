@@ -31,7 +31,7 @@ from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake, LakeError, read_view
 from schemas.table import PART, Table
 from tests.lakes import new_lake
-from tests.support import gold_oracle, stored
+from tests.support import gold_oracle
 from tests.support.bronze_rows import bronze_rows
 from tests.support.disks import full_after, small_disk
 from tests.support.histories import START, Answer, RandomCluster, good_answer
@@ -39,7 +39,7 @@ from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.large_rounds import tables_of
 from tests.support.retained import keys, was_over
 from tests.support.silver_oracle import expected_rows
-from tests.support.stored import Row, as_text, newest_states, rounds_of, rows_of, version
+from tests.support.stored import Row, append, as_text, newest_states, rounds_of, rows_of, version
 
 POLLS = 12
 LATER = START + timedelta(days=1)
@@ -90,7 +90,7 @@ def half(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFac
 
 def with_polls(spark: SparkSession, folder: Path, polls: list[Row]) -> Lake:
     lake = new_lake(spark, folder)
-    stored.append(lake, METADATA_POLLS, polls)
+    append(lake, METADATA_POLLS, polls)
     return lake
 
 
@@ -539,7 +539,7 @@ class Polled:
             answer = good_answer(stream, n, at, {0: None, 1: None}, {"orders": [partition]}, batch=n)
             self.answers[alias].append(replace(answer, cluster_id=f"id-{alias}"))
         rows = [row for alias, answers in self.answers.items() for row in bronze_rows(alias, answers)]
-        stored.append(self.lake, METADATA_POLLS, [r for r in rows if (r["cluster"], r["poll_id"]) not in self.written])
+        append(self.lake, METADATA_POLLS, [r for r in rows if (r["cluster"], r["poll_id"]) not in self.written])
         self.written |= {(row["cluster"], row["poll_id"]) for row in rows}
 
 

@@ -44,7 +44,7 @@ def histories(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
     }
 
 
-def bring(spark: SparkSession, lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
+def bring(lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
     """Append to bronze what a poller has of these answers."""
     taken = {answer.poll_id for answers in histories.values() for answer in answers[since:until]}
     stored.append(lake, METADATA_POLLS, [row for row in polled(histories) if row["poll_id"] in taken])
@@ -77,7 +77,7 @@ def test_large_clusters_have_the_history_of_small_ones(
     polls = len(histories["c"])
     grown = polls // 3
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 3)
-    bring(spark, lake, histories, 0, grown)
+    bring(lake, histories, 0, grown)
     if polls > POLLS:
         assert is_killed_before_done(spark, lake)
     else:
@@ -92,7 +92,7 @@ def test_large_clusters_have_the_history_of_small_ones(
     History(spark, config(lake)).catch_up()
     at_first = parts(lake)
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 1)
-    bring(spark, lake, histories, grown, polls)
+    bring(lake, histories, grown, polls)
     while is_killed_before_done(spark, lake):
         pass
     later = parts(lake)

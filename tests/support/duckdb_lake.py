@@ -19,8 +19,8 @@ _REFERENCE = re.compile(r"\{([\w.]+)\}")
 
 
 def in_duckdb(sql: str) -> str:
-    """Spark's SQL as DuckDB has it."""
-    return sqlglot.parse_one(sql, read="spark").transform(_functions).sql("duckdb")
+    """Spark's SQL as DuckDB has it. Names are quoted: some are words of DuckDB's grammar, as `at` is."""
+    return sqlglot.parse_one(sql, read="spark").transform(_functions).sql("duckdb", identify=True)
 
 
 def _functions(node: exp.Expression) -> exp.Expression:

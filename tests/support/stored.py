@@ -11,12 +11,12 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sqlglot
 
 from jobs.common.stage import arrow_schema
 from schemas.internal import STATE
 from schemas.lake import Lake
 from schemas.table import PART, Table
+from tests.support.duckdb_lake import in_duckdb
 
 Row = dict[str, Any]
 
@@ -46,38 +46,35 @@ def rows_of(lake: Lake, table: Table) -> list[Row]:
 def append(lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
     """Append rows in one commit. Spark takes half a second for one; of constraints only Spark knows.
 
-    What a row leaves out is null. Generated columns are computed, and files hold one partition each.
+    A column that a row leaves out is null. Generated columns are computed. Each file holds one partition.
     """
+    folder = Path(lake.path(table))
     given = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
-    generated = "".join(
-        f', {sqlglot.transpile(each.generated_as, read="spark", write="duckdb", identify=True)[0]} AS "{each.name}"'
-        for each in table.columns
-        if each.generated_as
-    )
+    generated = (f"{each.generated_as} AS `{each.name}`" for each in table.columns if each.generated_as)
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
-        database.register("given", given).execute(f"CREATE TABLE whole AS SELECT *{generated} FROM given")
+        database.register("given", given)
+        database.execute(in_duckdb(f"CREATE TABLE whole AS SELECT {', '.join(('*', *generated))} FROM given"))
         names = ", ".join(f'"{name}"' for name in table.partition_by)
         partitions = database.sql(f"SELECT DISTINCT {names} FROM whole").fetchall() if names else [()]
         actions = [{"commitInfo": {"timestamp": time.time_ns() // 1_000_000, "operation": "WRITE"}}]
         for values in partitions:
             same = " AND ".join(f'"{name}" IS NOT DISTINCT FROM ?' for name in table.partition_by) or "true"
             part = database.sql(f"SELECT * FROM whole WHERE {same}", params=values).to_arrow_table()
-            actions.append({"add": _add(Path(lake.path(table)), part.drop_columns([*table.partition_by]))})
-            actions[-1]["add"]["partitionValues"] = {
-                name: None if value is None else str(value).lower()
-                for name, value in zip(table.partition_by, values, strict=True)
-            }
-    commit = Path(lake.path(table)) / "_delta_log" / f"{version(lake, table) + 1:020}.json"
+            partition = dict(zip(table.partition_by, values, strict=True))
+            actions.append({"add": _add(folder, part.drop_columns([*table.partition_by]), partition)})
+    commit = folder / "_delta_log" / f"{version(lake, table) + 1:020}.json"
     commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
 
 
-def _add(folder: Path, rows: pa.Table) -> Row:
+def _add(folder: Path, rows: pa.Table, partition: Row) -> Row:
+    """Write a file, and return the action that adds it."""
     file = folder / f"part-{uuid4()}.parquet"
     pq.write_table(rows, file)
     stat = file.stat()
     return {
         "path": file.name,
+        "partitionValues": {name: None if value is None else str(value).lower() for name, value in partition.items()},
         "size": stat.st_size,
         "modificationTime": stat.st_mtime_ns // 1_000_000,
         "dataChange": True,

@@ -54,16 +54,18 @@ def raised_by(row: Row) -> int | None:
 def is_failover(row: Row, levels: Levels) -> bool:
     """Whether the leader before failed, for it lost the partition to another than the preferred replica.
 
-    It may be well if an election brought the preferred replica, and that one failed: that is two records. The second
-    takes the preferred replica out of the ISR. If others left the ISR too, and shrinks raise the epoch, there was a
-    third record at least. Where epochs do not tell, nothing is said of a leader before that is in sync.
+    The leader before may be well if an election brought the preferred replica, and the preferred replica failed. Those
+    are two records, and the second takes the preferred replica out of the ISR. If other replicas left the ISR, and
+    shrinks raise the epoch, there was a third record at least. If the epochs do not tell, a leader before that is in
+    sync has not failed as far as anybody knows.
     """
     if not _has_lost(row) or is_preferred(row):
         return False
     raised = raised_by(row)
     if raised is None or raised < 1:
         return row["prev_leader"] not in row["isr"]
-    return raised < 2 + (not has_quiet_shrinks(levels) and bool(_left(row) - _preferred_of(row)))
+    others_shrank = not has_quiet_shrinks(levels) and _left(row) - _preferred_of(row)
+    return raised < (3 if others_shrank else 2)
 
 
 def hides_leader(row: Row) -> bool:
@@ -100,6 +102,7 @@ def preferred(replicas: Sequence[int] | None) -> int | None:
 
 
 def _preferred_of(row: Row) -> set[int | None]:
+    """The preferred replicas of the list of replicas now, and of the list before."""
     return {preferred(row["replicas"]), preferred(row["prev_replicas"])}
 
 
