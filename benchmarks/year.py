@@ -1,14 +1,15 @@
 """Whether anything grows in a year: a lake that lives through one by a test clock, with upkeep as the pipeline does it.
 
-``python -m benchmarks.year [--days N] [--rounds N] [--upkeeps N] [--commits N] [--period N] [--silver AGE] [--gold AGE]
-[--json FILE]``. Ten clusters of 1,000 partitions, six rounds a day, three polls a round. Each day brokers go and come
-back, leaders move, topics are deleted and made again, and groups come, rebalance and go. Upkeep is due four times a
-day. Then one day of commits, one after the other without waiting. Fewer rounds and upkeeps a day make a shorter run.
-A line for each period says what a round, an upkeep and a question take, how many files and log entries there are, and
-how much memory is in use; the last lines compare the last period with the first.
+``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold AGE] [--json FILE]``.
+Ten clusters of 1,000 partitions. A day has six steps, of three polls each: brokers go and come back, leaders move, topics
+are deleted and made again, and groups come, rebalance and go. One round makes history of 30 steps. `--steps 1` makes a
+round of each step, to the same rows, which takes a day and more. Upkeep comes after each second round (production has
+hundreds between two). Then one day of commits, one after the other without waiting. A line for each period says what a
+round, an upkeep and a question take, how many files and log entries there are, and how much memory is in use. The last
+lines compare the last period with the first.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
-each day the files of the lake are made a day older. When a file was replaced stands in Delta's log and cannot be made
+each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
 older: seven days, for which replaced files are kept, are WEEK_S seconds here.
 """
 
@@ -50,10 +51,11 @@ if TYPE_CHECKING:
 
 CLUSTERS: Final = 10
 TOPICS, PARTITIONS, BROKERS = 20, 50, 6
-ROUNDS_A_DAY: Final = 6
-POLLS_A_ROUND: Final = 3
+STEPS_A_DAY: Final = 6
+POLLS_A_STEP: Final = 3
 DAY: Final = timedelta(days=1)
-UPKEEPS_A_DAY: Final = 4
+UPKEEP_AFTER: Final = {"days": 2, "commits": 20}
+"""Rounds between two upkeeps."""
 WEEK_S: Final = 240
 A_DAY_OF_COMMITS: Final = 2_880
 MOST: Final = 1.3
@@ -93,8 +95,8 @@ class Faults:
     offsets: dict[str, int]
 
     def change(self, cluster: MadeUpCluster, number: int) -> None:
-        """Do the faults of one of six rounds to a cluster."""
-        place = number % 6
+        """Do the faults of one of a day's six steps to a cluster."""
+        place = number % STEPS_A_DAY
         if place == 0 and self.chance.random() < 0.3:
             self.out[cluster.alias] = self.chance.randrange(1, BROKERS)
             cluster.stop(self.out[cluster.alias])
@@ -109,7 +111,7 @@ class Faults:
             cluster.make_again(self.deleted.pop(cluster.alias))
 
     def group_log(self, cluster: str, at: datetime, number: int) -> Iterator[dict[str, Any]]:
-        """Yield what the coordinators write in a round: two groups that last rebalance, one comes and goes."""
+        """Yield what the coordinators write in a step: two groups that last rebalance, one comes and goes."""
         for group in ("orders", "billing"):
             self.groups[cluster, group] = self.groups.get((cluster, group), 0) + 1
             yield self._record(cluster, group, at, self.groups[cluster, group], members=2)
@@ -182,32 +184,27 @@ class Life:
         """The time by the test clock: a moment after the last poll."""
         return self.poller.began_at + self.poller.n * self.poller.interval
 
-    def round(self, change: Callable[[MadeUpCluster, int], object]) -> None:
-        """Poll all clusters, read their logs, and make history of it."""
-        at = self.now
+    def round(self, change: Callable[[MadeUpCluster, int], object], steps: int = 1) -> None:
+        """Poll all clusters, read the log of so many steps, and make history of it."""
+        at, of_step = self.now, self.poller.polls * self.poller.interval / steps
         product.append_polls(self.spark, self.config, self.poller.batch(change))
-        log = [row for each in self.poller.clusters for row in self.faults.group_log(each.alias, at, self.number)]
+        log = [
+            row
+            for step in range(steps)
+            for each in self.poller.clusters
+            for row in self.faults.group_log(each.alias, at + step * of_step, self.number + step)
+        ]
         append_rows(self.spark, self.config.lake, bronze.GROUP_LOG, log)
         polls, groups = self.pipeline.rounds(self.now)
         self.took["round"].append(polls)
         self.took["groups"].append(groups)
-        self.number += 1
+        self.number += steps
 
-    def keep_up(self, at: datetime) -> None:
+    def keep_up(self) -> None:
         """Do the upkeep if it is due."""
         start = time.perf_counter()
-        if self.pipeline.keep_up_when_due(at):
+        if self.pipeline.keep_up_when_due(self.now):
             self.took["upkeep"].append(time.perf_counter() - start)
-
-    def day(self, rounds: int, upkeeps: int) -> None:
-        """Live through a day, of so many rounds and upkeeps."""
-        begin = self.now
-        for hour in range(24):
-            if hour % (24 // rounds) == 0:
-                self.round(lambda cluster, place: self.faults.change(cluster, self.number) if place == 1 else None)
-            if hour % (24 // upkeeps) == 0:
-                self.keep_up(begin + timedelta(hours=hour))
-        make_older(self.folder, DAY)
 
     def measured(self, until: float) -> Period:
         """Say how it is now, and what all took since this was asked last."""
@@ -259,16 +256,24 @@ def make_older(folder: Path, by: timedelta) -> None:
 
 
 def a_year(
-    spark: SparkSession, folder: Path, days: int, period: int, *, a_day: tuple[int, int], retention: Mapping[str, str]
+    spark: SparkSession, folder: Path, days: int, period: int, *, steps: int, retention: Mapping[str, str]
 ) -> Iterator[Period]:
-    """Live through so many days; yield the measurements of each period of days. `a_day`: rounds and upkeeps."""
+    """Live through so many days, in rounds of so many steps; yield the measurements of each period of days."""
     began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
-    between = DAY / (a_day[0] * POLLS_A_ROUND)
-    life = Life(spark, folder, began_at=began_at, between=between, polls=POLLS_A_ROUND, retention=retention)
-    for day in range(1, days + 1):
-        life.day(*a_day)
-        if day % period == 0:
-            yield life.measured(day)
+    between, polls = DAY / (STEPS_A_DAY * POLLS_A_STEP), steps * POLLS_A_STEP
+    life = Life(spark, folder, began_at=began_at, between=between, polls=polls, retention=retention)
+
+    def change(cluster: MadeUpCluster, place: int) -> None:
+        if place % POLLS_A_STEP == 1:
+            life.faults.change(cluster, life.number + place // POLLS_A_STEP)
+
+    for number in range(1, days * STEPS_A_DAY // steps + 1):
+        life.round(change, steps)
+        make_older(folder, DAY * steps / STEPS_A_DAY)
+        if number % UPKEEP_AFTER["days"] == 0:
+            life.keep_up()
+        if life.number % (period * STEPS_A_DAY) < steps:
+            yield life.measured(life.number / STEPS_A_DAY)
 
 
 def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Iterator[Period]:
@@ -281,8 +286,8 @@ def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Itera
     for number in range(1, commits + 1):
         moved = life.poller.clusters[number % CLUSTERS]
         life.round(lambda cluster, _, moved=moved: cluster.change(2) if cluster is moved else None)
-        if number % 20 == 0:
-            life.keep_up(life.now)
+        if number % UPKEEP_AFTER["commits"] == 0:
+            life.keep_up()
         if number % period == 0:
             yield life.measured(number)
 
@@ -331,8 +336,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print what was measured; the exit status is 1 if something has grown too much."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--days", type=int, default=365)
-    parser.add_argument("--rounds", type=int, default=ROUNDS_A_DAY, help="a day (default %(default)s)")
-    parser.add_argument("--upkeeps", type=int, default=UPKEEPS_A_DAY, help="a day, at most (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=30, help="of which a round makes history (default %(default)s)")
     parser.add_argument("--commits", type=int, default=A_DAY_OF_COMMITS, help="of the day of commits")
     parser.add_argument("--period", type=int, default=30, help="days of which a line is printed (default 30)")
     parser.add_argument("--silver", help="retention of silver (default: none)")
@@ -348,7 +352,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         periods = []
         with tempfile.TemporaryDirectory(prefix="year-") as folder:
             made = (
-                a_year(spark, Path(folder), count, period, a_day=(arguments.rounds, arguments.upkeeps), retention=kept)
+                a_year(spark, Path(folder), count, period, steps=arguments.steps, retention=kept)
                 if what == "days"
                 else a_day(spark, Path(folder), count, max(1, count // 12))
             )
