@@ -22,8 +22,10 @@ setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 	@$(PIP) check
 	@touch $@
 
-# The versions of both files stay unless pyproject.toml asks for others, or UPGRADE names a package.
-lock: .venv/.ready
+# The versions of both files stay unless pyproject.toml asks for others, or UPGRADE names a package. What pyproject.toml
+# has more than constraints.txt cannot be installed yet.
+lock:
+	@test -x $(BIN)/uv || $(MAKE) .venv/.ready
 	$(LOCK) --extra dev $(UPGRADE:%=--upgrade-package %) --output-file constraints.txt pyproject.toml
 	$(LOCK) --group build $(UPGRADE:%=--upgrade-package %) --output-file constraints-build.txt
 	$(MAKE) .venv/.ready

@@ -25,7 +25,8 @@ from pyspark.sql import functions as F
 from jobs.common.config import Config
 from jobs.history import HISTORIES, History
 from schemas.bronze import METADATA_POLLS
-from schemas.lake import TABLES, Lake, ensure_tables
+from schemas.in_spark import ensure_tables
+from schemas.lake import TABLES, Lake
 
 STREAM = "20261101T000000Z-00000000"
 B = "CAST((id * 10 + p) % 30 AS INT)"

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.aims import aim
 from benchmarks.rounds import product
 from schemas import groups, internal, silver
-from schemas.lake import TABLES, Lake, attach, ensure_tables
+from schemas.in_spark import attach, ensure_tables
+from schemas.lake import TABLES, Lake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,12 +1,12 @@
 """Whether anything grows in a year: a lake that lives through one by a test clock, with upkeep as the pipeline does it.
 
-``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold AGE] [--json FILE]``.
-Ten clusters of 1,000 partitions. A day has six steps, of three polls each: brokers go and come back, leaders move, topics
-are deleted and made again, and groups come, rebalance and go. One round makes history of 30 steps. `--steps 1` makes a
-round of each step, to the same rows, which takes a day and more. Upkeep comes after each second round (production has
-hundreds between two). Then one day of commits, one after the other without waiting. A line for each period says what a
-round, an upkeep and a question take, how many files and log entries there are, and how much memory is in use. The last
-lines compare the last period with the first.
+``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold AGE]
+[--json FILE]``. Ten clusters of 1,000 partitions. A day has six steps, of three polls each: brokers go and come back,
+leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes history of 30 steps.
+`--steps 1` makes a round of each step, to the same rows, which takes a day and more. Upkeep comes after each third
+round (production has hundreds between two). Then one day of commits, one after the other without waiting. A line for
+each period says what a round, an upkeep and a question take, how many files and log entries there are, and how much
+memory is in use. The last lines compare the last period with the first.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
 each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
@@ -39,7 +39,8 @@ from benchmarks.rounds.processes import resident_mb
 from jobs.common.commit import append_rows
 from jobs.query import text_of
 from schemas import bronze, internal
-from schemas.lake import TABLES, attach
+from schemas.in_spark import attach
+from schemas.lake import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ TOPICS, PARTITIONS, BROKERS = 20, 50, 6
 STEPS_A_DAY: Final = 6
 POLLS_A_STEP: Final = 3
 DAY: Final = timedelta(days=1)
-UPKEEP_AFTER: Final = {"days": 2, "commits": 20}
+UPKEEP_AFTER: Final = {"days": 3, "commits": 20}
 """Rounds between two upkeeps."""
 WEEK_S: Final = 240
 A_DAY_OF_COMMITS: Final = 2_880
@@ -169,7 +170,12 @@ class Life:
         retention: Mapping[str, str]) -> None:  # fmt: skip
         clusters = made_up([f"cluster-{n}" for n in range(CLUSTERS)], TOPICS, PARTITIONS, BROKERS)
         self.poller = MadeUpPoller(clusters, between, polls, began_at=began_at)
-        self.config: Config = product.configured(folder, [each.alias for each in clusters], retention=dict(retention))
+        self.config: Config = product.configured(
+            folder,
+            [each.alias for each in clusters],
+            retention=dict(retention),
+            history={"pollsPerRound": polls},
+        )
         self.spark, self.folder = spark, folder
         spark.conf.set(
             "spark.databricks.delta.properties.defaults.deletedFileRetentionDuration", f"interval {WEEK_S} seconds"

@@ -19,7 +19,8 @@ from jobs.common.config import Config, load
 from jobs.history import History
 from local_cluster import LocalCluster
 from schemas import bronze, gold, silver
-from schemas.lake import TABLES, Lake, ensure_tables
+from schemas.in_spark import ensure_tables
+from schemas.lake import TABLES, Lake
 from truth import lake
 from truth.compare_events import IsrChange, LeaderChange
 from truth.groups.run import read_history

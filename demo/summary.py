@@ -11,7 +11,7 @@ from jobs.common.config import load
 from jobs.common.session import spark_session
 from metadata_source.text import text_table
 from schemas import gold, groups, silver
-from schemas.lake import attach
+from schemas.in_spark import attach
 
 CHANGES = Path(__file__).with_name("changes.sql")
 POLLS = """

@@ -50,8 +50,9 @@ from jobs.rules.takes import Take, is_due, take
 from metadata_source.facts import OFFSETS_TOPIC
 from schemas import gold, silver
 from schemas.bronze import METADATA_POLLS
+from schemas.in_spark import ensure_lake
 from schemas.internal import STATE
-from schemas.lake import LakeError, ensure_lake
+from schemas.lake import LakeError
 from schemas.table import PART, Table
 
 HISTORIES = {

@@ -25,7 +25,7 @@ from jobs.common.streams import Running
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
 from jobs.rebalance_history import RebalanceHistory
-from schemas.lake import ensure_lake
+from schemas.in_spark import ensure_lake
 
 log = logging.getLogger("kafka_metadata_history.pipeline")
 

@@ -20,8 +20,9 @@ from jobs.common.session import SessionError, setting
 from jobs.common.streams import Running, append_stream
 from metadata_source.datasource import CLUSTERS_PER_TASK
 from schemas import bronze
+from schemas.in_spark import read_view
 from schemas.internal import STATE_NOW
-from schemas.lake import Lake, read_view
+from schemas.lake import Lake
 
 QUERY = "poll_metadata"
 

@@ -27,8 +27,9 @@ from jobs.common.rounds import states_of
 from jobs.common.session import spark_session
 from metadata_source.text import printable, text_table
 from schemas import table
+from schemas.in_spark import attach, table_exists
 from schemas.internal import STATE
-from schemas.lake import Lake, attach, table_exists
+from schemas.lake import Lake
 
 QUERIES = Path(table.__file__).parent / "queries"
 FILTERS = {"cluster": "alias", "topic": "topic", "broker": "broker", "group": "consumer, share or streams group"}

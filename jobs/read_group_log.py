@@ -21,8 +21,9 @@ from jobs.common.driver import forget_planned
 from jobs.common.streams import Running, append_stream
 from metadata_source.options import parse
 from schemas import bronze
+from schemas.in_spark import read_view
 from schemas.internal import STATE_NOW
-from schemas.lake import Lake, read_view
+from schemas.lake import Lake
 
 QUERY = "read_group_log"
 

@@ -24,8 +24,9 @@ from jobs.common.status_text import FORMS
 from jobs.common.upkeep import HISTORY
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze, silver
+from schemas.in_spark import check_tables, read_view, table_exists
 from schemas.internal import STATE, STATE_NOW
-from schemas.lake import TABLES, check_tables, read_view, table_exists
+from schemas.lake import TABLES
 from schemas.table import Table
 
 JOB = "status"

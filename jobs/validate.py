@@ -23,8 +23,8 @@ from jobs.common.session import spark_session
 from jobs.common.validity import Finding, batches, done, window_of
 from metadata_source.text import printable, text_table
 from schemas import bronze, gold, groups, quality, silver
+from schemas.in_spark import check_tables, ensure_tables, read_view
 from schemas.internal import STATE, STATE_NOW
-from schemas.lake import check_tables, ensure_tables, read_view
 
 JOB = "validate"
 CRITICAL_FOUND = 2

@@ -23,7 +23,8 @@ from jobs.query import moment, text_of
 from notebooks import colours
 from notebooks.spans import Window
 from schemas import gold, groups, internal, silver
-from schemas.lake import Lake, attach
+from schemas.in_spark import attach
+from schemas.lake import Lake
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_ROWS = 20_000

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from jobs.common.config import Config
 from jobs.history import History
 from schemas import bronze
-from schemas.lake import TABLES, Lake, ensure_tables
+from schemas.in_spark import ensure_tables
+from schemas.lake import TABLES, Lake
 from schemas.table import Table
 from tests.support import stored
 from tests.support.shared import made_once

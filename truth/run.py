@@ -14,7 +14,8 @@ from jobs import poll_metadata
 from jobs.common.config import Config, load
 from jobs.history import History
 from local_cluster import LocalCluster
-from schemas.lake import TABLES, ensure_tables
+from schemas.in_spark import ensure_tables
+from schemas.lake import TABLES
 from truth.administration import Administration
 from truth.chaos import PROPERTIES, Entry, plan, play, topics
 from truth.lake import ALIAS

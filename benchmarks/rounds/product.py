@@ -24,7 +24,7 @@ from jobs.history import History
 from jobs.rebalance_history import RebalanceHistory
 from local_cluster.process import NodeProcess
 from schemas import bronze
-from schemas.lake import ensure_lake
+from schemas.in_spark import ensure_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,8 +14,9 @@ from jobs.common.commit import delete_matching, delete_rows, replace_rows
 from jobs.common.rounds import State, states_of
 from jobs.rules.round import GOLD, SILVER
 from schemas import gold, groups, silver
+from schemas.in_spark import table_exists
 from schemas.internal import STATE, retention_of
-from schemas.lake import Lake, table_exists
+from schemas.lake import Lake
 from schemas.table import Table, sql_string
 
 log = logging.getLogger("kafka_metadata_history.upkeep")

@@ -19,7 +19,7 @@ from jobs.common.live import LiveRows, in_parts, parts_of, replaced
 from jobs.common.rounds import Rounds, State, Step, states_of
 from jobs.common.stage import frame_of
 from jobs.rules.takes import NOTED_AFTER
-from schemas.lake import ensure_lake
+from schemas.in_spark import ensure_lake
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.rounds")

@@ -14,8 +14,9 @@ from jobs.common.config import Config
 from jobs.common.driver import Checkpoint
 from jobs.common.rounds import OvertakenError
 from schemas import bronze
+from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import STATE_NOW
-from schemas.lake import Lake, LakeError, ensure_lake, read_view
+from schemas.lake import Lake, LakeError
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.streams")

@@ -14,8 +14,9 @@ from jobs.common.expiry import expire_history
 from jobs.common.group_log import NOT_TAKEN
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
+from schemas.in_spark import read_view, table_exists
 from schemas.internal import ROUNDS, STATE, STATE_NOW
-from schemas.lake import TABLES, Lake, read_view, table_exists
+from schemas.lake import TABLES, Lake
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.upkeep")

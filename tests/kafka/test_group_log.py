@@ -38,7 +38,7 @@ from metadata_source.group_log.reader import SCHEMA, read_spans
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
-from schemas.lake import ensure_tables
+from schemas.in_spark import ensure_tables
 from tests.group_messages import key_bytes, value_bytes
 from tests.support.streams import Stream
 

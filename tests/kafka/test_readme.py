@@ -11,7 +11,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from local_cluster import LocalCluster
-from schemas.lake import Lake, attach
+from schemas.in_spark import attach
+from schemas.lake import Lake
 from tests.commands import run_in_new_shell
 from tests.worker import SMALL_JVM
 

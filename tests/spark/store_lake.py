@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 from jobs.common.commit import append_rows
 from schemas import bronze
-from schemas.lake import TABLES, Lake, ensure_tables
+from schemas.in_spark import ensure_tables
+from schemas.lake import TABLES, Lake
 from schemas.table import LAKE_VERSION
 from tests.lakes import make_history
 from tests.support.bronze_rows import bronze_rows

@@ -27,8 +27,9 @@ from jobs.history import HISTORIES, History
 from jobs.query import dropped
 from schemas import gold, silver
 from schemas.bronze import METADATA_POLLS
+from schemas.in_spark import read_view
 from schemas.internal import ROUNDS, STATE
-from schemas.lake import Lake, LakeError, read_view
+from schemas.lake import Lake, LakeError
 from schemas.table import PART, Table
 from tests.lakes import new_lake
 from tests.support import gold_oracle

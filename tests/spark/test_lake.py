@@ -22,7 +22,8 @@ from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS, BatchRecords, Planned
 from schemas import bronze, silver
-from schemas.lake import TABLES, VIEWS, Lake, LakeError, attach, check_tables, ensure_tables, read_view
+from schemas.in_spark import attach, check_tables, ensure_tables, read_view
+from schemas.lake import TABLES, VIEWS, Lake, LakeError
 from schemas.table import VERSION_PROPERTY, Column
 from tests.lakes import new_lake
 from tests.metadata_messages import cluster

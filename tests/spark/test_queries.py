@@ -11,7 +11,8 @@ from pyspark.sql.types import StructType
 
 from jobs.poll_metadata import newest_stream
 from schemas import bronze, internal, silver
-from schemas.lake import Lake, attach
+from schemas.in_spark import attach
+from schemas.lake import Lake
 from schemas.table import Table
 from tests.lakes import new_lake
 

@@ -13,7 +13,8 @@ from jobs import query
 from jobs.common.markers import with_values
 from notebooks import render
 from schemas import gold
-from schemas.lake import Lake, read_view
+from schemas.in_spark import read_view
+from schemas.lake import Lake
 from tests.support import incident_questions
 from tests.support.duckdb_lake import asking
 from tests.support.incident_groups import known_rows

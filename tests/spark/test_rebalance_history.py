@@ -23,7 +23,8 @@ from jobs.rebalance_history import JOB, TABLES, RebalanceHistory
 from jobs.rules.coordinators import coordinators
 from metadata_source.schedule import poll_id
 from schemas import bronze, groups, internal, silver
-from schemas.lake import VIEWS, Lake, read_view
+from schemas.in_spark import read_view
+from schemas.lake import VIEWS, Lake
 from schemas.table import Table
 from tests import lakes
 from tests.group_records import CONSUMER, Log, at, classic, classic_member

@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from schemas import groups
-from schemas.lake import Lake, read_view
+from schemas.in_spark import read_view
+from schemas.lake import Lake
 from schemas.table import View
 from tests.group_states import at
 from tests.lakes import new_lake, utc

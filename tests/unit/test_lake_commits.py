@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.lake import Lake, LakeError, check_commits, ensure_lake, ensure_tables
+from schemas.in_spark import check_commits, ensure_lake, ensure_tables
+from schemas.lake import Lake, LakeError
 
 
 def session(**settings: str) -> Any:

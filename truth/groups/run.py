@@ -16,7 +16,8 @@ from jobs.common.config import Config, load
 from jobs.history import SILVER, making
 from local_cluster import LocalCluster
 from schemas import bronze, groups
-from schemas.lake import Lake, read_view
+from schemas.in_spark import read_view
+from schemas.lake import Lake
 from truth.groups.compare import Score, compare
 from truth.groups.history import History, history_of
 from truth.groups.play import PROPERTIES, Played, Say, play

@@ -1,0 +1,113 @@
+"""A lake of folders in DuckDB: its tables and views under their names, read without a JVM, and Spark's SQL translated.
+
+Delta's log is read by delta-rs (`deltalake`): DuckDB's own extension would be a download.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import duckdb
+import sqlglot
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from sqlglot import expressions as exp
+from sqlglot.errors import SqlglotError
+
+from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, LakeError, check_origin, named_in, resolved
+from schemas.table import union_all
+
+if TYPE_CHECKING:
+    from schemas.lake import Lake
+    from schemas.table import Table
+
+
+class NoQueryError(ValueError):
+    """Raised for SQL that is not one query (SELECT). One line."""
+
+
+def in_duckdb(sql: str) -> str:
+    """Spark's SQL as DuckDB has it. Raises NoQueryError for text that Spark's grammar does not know."""
+    return _parsed(sql).transform(_functions).sql("duckdb", identify=True)
+
+
+def query_in_duckdb(sql: str) -> str:
+    """One query of Spark's SQL as DuckDB has it. Raises NoQueryError for anything else."""
+    if not isinstance(_parsed(sql), exp.Query):
+        raise NoQueryError("not a query (SELECT)")
+    return in_duckdb(sql)
+
+
+def _parsed(sql: str) -> exp.Expression:
+    try:
+        return sqlglot.parse_one(sql, read="spark")
+    except SqlglotError as error:
+        raise NoQueryError(" ".join(str(error).split())) from error
+
+
+def _functions(node: exp.Expression) -> exp.Expression:
+    """The functions that sqlglot leaves as they are, and DuckDB has not."""
+    if isinstance(node, exp.Exists) and node.expression is not None:
+        return exp.func("len", exp.func("list_filter", node.this, node.expression)) > 0
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "get":
+        array, place = node.expressions
+        return exp.func("list_extract", array, place + 1)
+    if isinstance(node, exp.FromJson) and isinstance(node.expression, exp.Literal):
+        return exp.func("from_json", node.this, exp.Literal.string(_structure(node.expression.this)), dialect="duckdb")
+    if isinstance(node, exp.Inline):
+        as_columns = exp.PropertyEQ(this=exp.to_identifier("recursive"), expression=exp.true())
+        return exp.func("unnest", node.this, as_columns)
+    return node
+
+
+def _structure(ddl: str) -> str:
+    """The structure that DuckDB's from_json takes, of the columns that Spark's takes as DDL."""
+    columns = sqlglot.parse_one(f"CREATE TABLE of ({ddl})", read="spark").find_all(exp.ColumnDef)
+    return json.dumps({column.name: column.args["kind"].sql("duckdb") for column in columns})
+
+
+def attach(database: duckdb.DuckDBPyConnection, lake: Lake, sql: str | None = None) -> list[str]:
+    """Put the lake's tables and views under their names (silver.partitions_now, ...). Returns the names, in order.
+
+    `sql`: only what this query may name. Tables that no job has made yet are left out, as `schemas.in_spark.attach`
+    does. Raises LakeError for a lake that is not ours, or of another version.
+    """
+    names: list[str] = []
+    wanted = NAMES if sql is None else named_in(sql)
+    for schema in sorted({name.split(".")[0] for name in wanted}):
+        database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    for table in (each for each in TABLES if each.full_name in wanted):
+        if (stored := _opened(lake, table)) is not None:
+            registered = table.full_name.replace(".", "__")
+            database.register(registered, stored.to_pyarrow_dataset())
+            database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS FROM {registered}")
+            names.append(table.full_name)
+    for view in (each for each in VIEWS if each.full_name in wanted):
+        parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
+        if view.parts[0] in parts:
+            query = in_duckdb(resolved(union_all(parts), lambda name: name))
+            database.execute(f"CREATE OR REPLACE VIEW {view.full_name} AS {query}")
+            names.append(view.full_name)
+    return names
+
+
+def _opened(lake: Lake, table: Table) -> DeltaTable | None:
+    try:
+        stored = DeltaTable(lake.path(table))
+    except TableNotFoundError:
+        return None
+    check_origin(stored.metadata().configuration, lake, table)
+    return stored
+
+
+def connected() -> duckdb.DuckDBPyConnection:
+    """A database of its own, in UTC, that reads no files but those of tables that are attached, and no variables of
+    this program.
+    """
+    database = duckdb.connect()
+    database.execute("SET TimeZone = 'UTC'")
+    database.execute("SET python_enable_replacements = false")
+    database.execute("SET enable_external_access = false")
+    database.execute("SET lock_configuration = true")
+    return database
