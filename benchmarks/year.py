@@ -2,11 +2,12 @@
 
 ``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold AGE]
 [--json FILE]``. Ten clusters of 1,000 partitions. A day has six steps, of three polls each: brokers go and come back,
-leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes history of 30 steps.
+leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes history of 60 steps.
 `--steps 1` makes a round of each step, to the same rows, which takes a day and more. Upkeep comes after each third
-round (production has hundreds between two). Then one day of commits, one after the other without waiting. A line for
-each period says what a round, an upkeep and a question take, how many files and log entries there are, and how much
-memory is in use. The last lines compare the last period with the first.
+round (production has hundreds between two). Then one day of 2,880 commits of polls, one after the other without
+waiting; each ten of them become history in a round. A line for each period says what a round, an upkeep and a question
+take, how many files and log entries there are, and how much memory is in use. The last lines compare the last period
+with the first.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
 each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
@@ -37,7 +38,7 @@ from benchmarks.rounds.lakes import made_up
 from benchmarks.rounds.made_up import MadeUpPoller
 from benchmarks.rounds.processes import resident_mb
 from jobs.common.commit import append_rows
-from jobs.query import text_of
+from jobs.common.questions import text_of
 from schemas import bronze, internal
 from schemas.in_spark import attach
 from schemas.lake import TABLES
@@ -55,8 +56,10 @@ TOPICS, PARTITIONS, BROKERS = 20, 50, 6
 STEPS_A_DAY: Final = 6
 POLLS_A_STEP: Final = 3
 DAY: Final = timedelta(days=1)
-UPKEEP_AFTER: Final = {"days": 3, "commits": 20}
-"""Rounds between two upkeeps."""
+UPKEEP_AFTER: Final = {"days": 3, "commits": 200}
+"""Rounds, or commits of polls, between two upkeeps."""
+COMMITS_A_ROUND: Final = 10
+"""Without waiting polls are quicker than history: a round takes in what came during the one before."""
 WEEK_S: Final = 240
 A_DAY_OF_COMMITS: Final = 2_880
 MOST: Final = 1.3
@@ -190,8 +193,8 @@ class Life:
         """The time by the test clock: a moment after the last poll."""
         return self.poller.began_at + self.poller.n * self.poller.interval
 
-    def round(self, change: Callable[[MadeUpCluster, int], object], steps: int = 1) -> None:
-        """Poll all clusters, read the log of so many steps, and make history of it."""
+    def poll(self, change: Callable[[MadeUpCluster, int], object], steps: int = 1) -> None:
+        """Poll all clusters, and read the log of so many steps: a commit each."""
         at, of_step = self.now, self.poller.polls * self.poller.interval / steps
         product.append_polls(self.spark, self.config, self.poller.batch(change))
         log = [
@@ -201,10 +204,13 @@ class Life:
             for row in self.faults.group_log(each.alias, at + step * of_step, self.number + step)
         ]
         append_rows(self.spark, self.config.lake, bronze.GROUP_LOG, log)
+        self.number += steps
+
+    def make_history(self) -> None:
+        """Make history of all that was polled and read."""
         polls, groups = self.pipeline.rounds(self.now)
         self.took["round"].append(polls)
         self.took["groups"].append(groups)
-        self.number += steps
 
     def keep_up(self) -> None:
         """Do the upkeep if it is due."""
@@ -274,7 +280,8 @@ def a_year(
             life.faults.change(cluster, life.number + place // POLLS_A_STEP)
 
     for number in range(1, days * STEPS_A_DAY // steps + 1):
-        life.round(change, steps)
+        life.poll(change, steps)
+        life.make_history()
         make_older(folder, DAY * steps / STEPS_A_DAY)
         if number % UPKEEP_AFTER["days"] == 0:
             life.keep_up()
@@ -283,15 +290,17 @@ def a_year(
 
 
 def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Iterator[Period]:
-    """Make so many rounds with news, one after the other, by a clock on which a day has A_DAY_OF_COMMITS of them; yield
-    the measurements of each period of commits.
+    """Poll so many times, each time with news and a commit, by a clock on which a day has A_DAY_OF_COMMITS of them;
+    yield the measurements of each period of commits.
     """
     between = DAY / A_DAY_OF_COMMITS
     began_at = datetime.now(UTC).replace(microsecond=0) - DAY
     life = Life(spark, folder, began_at=began_at, between=between, polls=1, retention={})
     for number in range(1, commits + 1):
         moved = life.poller.clusters[number % CLUSTERS]
-        life.round(lambda cluster, _, moved=moved: cluster.change(2) if cluster is moved else None)
+        life.poll(lambda cluster, _, moved=moved: cluster.change(2) if cluster is moved else None)
+        if number % COMMITS_A_ROUND == 0:
+            life.make_history()
         if number % UPKEEP_AFTER["commits"] == 0:
             life.keep_up()
         if number % period == 0:
@@ -342,7 +351,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print what was measured; the exit status is 1 if something has grown too much."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--days", type=int, default=365)
-    parser.add_argument("--steps", type=int, default=30, help="of which a round makes history (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=60, help="of which a round makes history (default %(default)s)")
     parser.add_argument("--commits", type=int, default=A_DAY_OF_COMMITS, help="of the day of commits")
     parser.add_argument("--period", type=int, default=30, help="days of which a line is printed (default 30)")
     parser.add_argument("--silver", help="retention of silver (default: none)")

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from jobs.common.config import load
 from jobs.common.markers import with_values
+from jobs.common.questions import moment, text_of
 from jobs.common.session import spark_session
-from jobs.query import moment, text_of
 from notebooks import colours
 from notebooks.spans import Window
 from schemas import gold, groups, internal, silver

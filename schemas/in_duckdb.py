@@ -15,7 +15,7 @@ from deltalake.exceptions import TableNotFoundError
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, LakeError, check_origin, named_in, resolved
+from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, check_origin, named_in, resolved
 from schemas.table import union_all
 
 if TYPE_CHECKING:

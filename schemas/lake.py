@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from schemas import bronze, gold, groups, internal, quality, silver
@@ -53,6 +54,11 @@ class Lake:
     def is_uri(self) -> bool:
         """Whether its folders are named by a URI, and may be on another machine."""
         return self.root is not None and _URI.match(self.root) is not None
+
+    @property
+    def exists(self) -> bool:
+        """Whether any of its tables lies in its folder, which is of this machine."""
+        return any(Path(self.path(table), "_delta_log").is_dir() for table in TABLES)
 
     def path(self, table: Table) -> str:
         """Folder or URI of `table`; only for a lake of folders."""

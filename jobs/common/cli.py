@@ -64,7 +64,9 @@ def parser_of(name: str, description: str | None, config_holds: str) -> argparse
 
 
 def reported(name: str, action: Callable[[], int | None]) -> int:
-    """Do it, and return its exit status (None: 0), or 1 after one line that says what is wrong."""
+    """Do it, and return its exit status (None: 0), or that of an error (1 unless it has another) after one line that
+    says what is wrong.
+    """
     # PySpark writes each error that it raises to stderr by itself, whole plans with it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
@@ -74,7 +76,7 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
     except _REPORTED as error:
         print(f"{name}: {one_line(error)}", file=sys.stderr)
         log.debug("traceback", exc_info=True)
-        return 1
+        return int(getattr(error, "exit_status", 1))
 
 
 def one_line(error: BaseException) -> str:

@@ -26,6 +26,11 @@ def with_values(sql: str, values: Mapping[str, object]) -> str:
     return _MARKER_OR_TEXT.sub(value, sql)
 
 
+def markers_of(sql: str) -> set[str]:
+    """The names of a query's markers."""
+    return {found["name"] for found in _MARKER_OR_TEXT.finditer(sql) if found["name"]}
+
+
 def literal(value: object) -> str:
     """A value as SQL writes it. Of a text its bytes: no character of it can end the literal, whatever the settings."""
     if value is None:

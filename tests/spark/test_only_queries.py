@@ -4,7 +4,9 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
-from jobs.query import QueryError, check_is_query, names, text_of
+from jobs.common.markers import with_values
+from jobs.common.questions import QueryError, names, text_of
+from jobs.query import check_is_query
 
 
 @pytest.mark.parametrize(
@@ -28,14 +30,14 @@ def test_what_is_no_query_is_refused_in_one_line(spark: SparkSession, sql: str) 
     with pytest.raises(
         QueryError, match=r"^neither a name nor a query \(SELECT\), which is all that is asked here: \["
     ) as error:
-        check_is_query(spark, sql, {})
+        check_is_query(spark, sql)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("sql", ["SHOW TABLES", "DROP kept"])
 def test_two_words_are_a_table_and_its_alias(spark: SparkSession, sql: str) -> None:
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
-        check_is_query(spark, sql, {})
+        check_is_query(spark, sql)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +53,12 @@ def test_two_words_are_a_table_and_its_alias(spark: SparkSession, sql: str) -> N
     ],
 )
 def test_queries_are_asked(spark: SparkSession, sql: str) -> None:
-    check_is_query(spark, sql, {"since": "2026-11-01T12:00:00Z"})
+    check_is_query(spark, with_values(sql, {"since": "2026-11-01T12:00:00Z"}))
 
 
 def test_brackets_that_the_check_would_close_are_no_query_either(spark: SparkSession) -> None:
     sql = "SELECT 1) UNION ALL (SELECT 2"
-    check_is_query(spark, sql, {})
+    check_is_query(spark, sql)
     with pytest.raises(ParseException):
         spark.sql(sql)
 
@@ -64,4 +66,4 @@ def test_brackets_that_the_check_would_close_are_no_query_either(spark: SparkSes
 def test_the_named_ones_are_queries(spark: SparkSession) -> None:
     for name in names():
         with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"):
-            check_is_query(spark, f"SELECT * FROM nothing, ({text_of(name)})", {})
+            check_is_query(spark, f"SELECT * FROM nothing, ({text_of(name)})")

@@ -7,33 +7,14 @@ from typing import Any
 
 import duckdb
 import pandas as pd
-import sqlglot
-from sqlglot import expressions as exp
 
+from jobs.common.markers import with_values
+from schemas.in_duckdb import in_duckdb
 from schemas.lake import TABLES, VIEWS
 from schemas.table import Table, View
 
 Row = dict[str, Any]
-_PARAMETER = re.compile(r"(?<!:):(\w+)")
 _REFERENCE = re.compile(r"\{([\w.]+)\}")
-
-
-def in_duckdb(sql: str) -> str:
-    """Spark's SQL as DuckDB has it. Names are quoted: some are words of DuckDB's grammar, as `at` is."""
-    return sqlglot.parse_one(sql, read="spark").transform(_functions).sql("duckdb", identify=True)
-
-
-def _functions(node: exp.Expression) -> exp.Expression:
-    """The functions that sqlglot leaves as they are, and DuckDB has not."""
-    if isinstance(node, exp.Exists) and node.expression is not None:
-        return exp.func("len", exp.func("list_filter", node.this, node.expression)) > 0
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "get":
-        array, place = node.expressions
-        return exp.func("list_extract", array, place + 1)
-    if isinstance(node, exp.Inline):
-        as_columns = exp.PropertyEQ(this=exp.to_identifier("recursive"), expression=exp.true())
-        return exp.func("unnest", node.this, as_columns)
-    return node
 
 
 def duckdb_lake(rows: Mapping[Table, Iterable[Row]], views: Iterable[View]) -> duckdb.DuckDBPyConnection:
@@ -78,11 +59,7 @@ def ask(lake: duckdb.DuckDBPyConnection, sql: str) -> list[Row]:
 def asking(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapping[str, object]], list[Row]]]:
     """Asks a lake with these rows and all views, with values for the parameters that a text names."""
     with duckdb_lake(rows, VIEWS) as lake:
-        yield lambda sql, parameters: ask(lake, _with_values(sql, parameters))
-
-
-def _with_values(sql: str, parameters: Mapping[str, object]) -> str:
-    return _PARAMETER.sub(lambda match: _literal(parameters[match[1]]), sql)
+        yield lambda sql, parameters: ask(lake, with_values(sql, parameters))
 
 
 @contextmanager
@@ -90,7 +67,7 @@ def framing(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapp
     """The same, with frames as answers: as Spark's toPandas makes them, in UTC and without saying so."""
 
     def frame(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
-        answer = lake.execute(in_duckdb(_with_values(sql, parameters)))
+        answer = lake.execute(in_duckdb(with_values(sql, parameters)))
         made = pd.DataFrame(answer.fetchall(), columns=[name for name, *_ in answer.description])
         for name, type_, *_ in answer.description:
             if type_ == "TIMESTAMP WITH TIME ZONE":
@@ -99,9 +76,3 @@ def framing(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapp
 
     with duckdb_lake(rows, VIEWS) as lake:
         yield frame
-
-
-def _literal(value: object) -> str:
-    if value is None:
-        return "NULL"
-    return f"'{value}'" if isinstance(value, str) else str(value)

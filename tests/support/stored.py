@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.common.stage import arrow_schema
+from schemas.in_duckdb import in_duckdb
 from schemas.internal import STATE
 from schemas.lake import Lake
 from schemas.table import PART, Table
-from tests.support.duckdb_lake import in_duckdb
 
 Row = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.common.config import load
-from jobs.query import names
+from jobs.common.questions import names
 from metadata_source.options import GROUP_LOG_OPTIONS, OPTIONS, markdown_table
 from schemas.lake import TABLES, VIEWS
 

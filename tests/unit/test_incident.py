@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import query
+from jobs.common import questions
 from schemas import groups
 from tests.support import incident_questions
 from tests.support.duckdb_lake import asking
@@ -21,7 +21,7 @@ from tests.support.incident_questions import PARAMETERS, Ask, Row, in_seconds
 def ask() -> Iterator[Ask]:
     with asking(known_rows()) as asked:
         yield lambda name, **parameters: [
-            in_seconds(row) for row in asked(query.text_of(name), {**PARAMETERS, **parameters})
+            in_seconds(row) for row in asked(questions.text_of(name), {**PARAMETERS, **parameters})
         ]
 
 
@@ -55,7 +55,7 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
 
     known = known_rows()
     with asking(known | {groups.GROUP_LIVES: list(map(with_a_gap, known[groups.GROUP_LIVES]))}) as asked:
-        rows = {row["group_id"]: row for row in asked(query.text_of("group_stability"), PARAMETERS)}
+        rows = {row["group_id"]: row for row in asked(questions.text_of("group_stability"), PARAMETERS)}
     assert rows.keys() == {"billing", "search", "shop", "audit", "fresh"}
     billing, search = rows["billing"], rows["search"]
     assert (billing["rebalances"], billing["seconds_min"]) == (8, pytest.approx(14))
@@ -66,4 +66,4 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
 
 def test_every_question_is_asked_here() -> None:
     asked = set(re.findall(r'ask\("(\w+)"', Path(incident_questions.__file__).read_text()))
-    assert asked == set(query.names()) - {"health"}, "health is in tests/spark/test_queries.py"
+    assert asked == set(questions.names()) - {"health"}, "health is in tests/spark/test_queries.py"

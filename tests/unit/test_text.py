@@ -1,11 +1,8 @@
-"""Text for people: names of a cluster that would do something to a terminal or to a spreadsheet do not."""
-
-import csv
+"""Text for people: names of a cluster that would do something to a terminal do not."""
 
 import pytest
 
 from jobs.common.cli import one_line
-from jobs.query import as_csv
 from metadata_source.text import printable, text_table
 
 
@@ -37,11 +34,3 @@ def test_a_table_keeps_its_lines_and_columns() -> None:
 
 def test_an_error_is_printable() -> None:
     assert one_line(RuntimeError("group \x1b[2J is odd")) == r"group \x1b[2J is odd"
-
-
-def test_no_cell_of_csv_is_a_formula() -> None:
-    texts = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "-cmd", "\t=1", "\r=1", "a=1", "", "-1", "+1.5"]
-    numbers = [-1, -1.5, None, True]
-    header, row = csv.reader(as_csv(["=header"], [[*texts, *numbers]]).splitlines())
-    assert header == ["'=header"]
-    assert row == [*(f"'{text}" for text in texts[:5]), r"\t=1", r"\r=1", *texts[7:], "-1", "-1.5", "", "True"]

@@ -19,7 +19,7 @@ import contextlib, io, json, runpy, sys
 site, *jobs = sys.argv[1:]
 sys.path.insert(0, site)
 from jobs.common import validity
-from jobs.query import names
+from jobs.common.questions import names
 from schemas.lake import VIEWS
 shown = {"from": validity.__file__, "queries": names(), "views": len(VIEWS), "subjects": [*validity.SUBJECTS]}
 shown["jobs"] = {}

@@ -1,0 +1,238 @@
+"""Answers as text: a table for people, CSV and JSON for programs. Rows are Arrow's, whoever answered."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from metadata_source.text import printable
+
+COLUMNS = 8
+"""A table for people has so many columns at most, unless it is wide."""
+WIDTH = 120
+"""Of a table where no terminal says how wide it is."""
+LISTED = 4
+"""Of a list a table for people shows so many."""
+
+Row = Mapping[str, object]
+
+
+# --- for programs ---
+
+
+def as_json(rows: pa.Table) -> str:
+    """A JSON object a line. Times in UTC, to the millisecond."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in _plain_rows(rows))
+
+
+def as_csv(rows: pa.Table) -> str:
+    """The rows as CSV with a header, printable. A text that a spreadsheet would take for a formula begins with an
+    apostrophe.
+    """
+    text = io.StringIO()
+    lines = ([_cell(value) for value in row.values()] for row in _plain_rows(rows))
+    csv.writer(text, lineterminator="\n").writerows(
+        [_no_formula(cell) for cell in each] for each in (rows.column_names, *lines)
+    )
+    return text.getvalue()
+
+
+def _plain_rows(rows: pa.Table) -> Iterator[dict[str, object]]:
+    for batch in rows.to_batches():
+        for row in batch.to_pylist(maps_as_pydicts="strict"):
+            yield {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: object) -> object:
+    """A value as JSON has it."""
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _cell(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
+
+
+_FORMULA = re.compile(r"[=@]|[+-](?![\d.]+\Z)")
+
+
+def _no_formula(cell: object) -> object:
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if not isinstance(cell, str):
+        return cell
+    return f"'{printable(cell)}" if _FORMULA.match(cell) else printable(cell)
+
+
+# --- for people ---
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A column of a table for people: its heading, and the cell of each row."""
+
+    heading: str
+    cell: Callable[[Row], str]
+    is_number: bool = False
+
+
+def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) -> str:
+    """The rows as a table of at most eight columns: bounds share a cell, durations are seconds. `wide`: each column by
+    itself. `width`: of the terminal, in characters.
+    """
+    columns = [_alone(name, rows.schema.field(name).type) for name in rows.column_names] if wide else _together(rows)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    kept = columns if wide else columns[:COLUMNS]
+    for column in kept:
+        table.add_column(
+            Text(printable(column.heading)), justify="right" if column.is_number else "left", overflow="fold"
+        )
+    for row in _rows(rows):
+        table.add_row(*(Text(printable(column.cell(row))) for column in kept))
+    console = Console(
+        file=io.StringIO(), width=10_000 if wide else width or WIDTH, color_system=None, legacy_windows=False
+    )
+    console.print(table)
+    file = console.file
+    assert isinstance(file, io.StringIO)  # noqa: S101 - for mypy
+    text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+    left = [column.heading for column in columns[len(kept) :]]
+    return f"{text}(not shown: {', '.join(left)}; --wide shows all columns)\n" if left else text
+
+
+def _rows(rows: pa.Table) -> Iterator[Row]:
+    for batch in rows.to_batches():
+        yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+def _together(rows: pa.Table) -> list[_Shown]:
+    """The columns, those that are bounds of one thing as one."""
+    names, found = rows.column_names, []
+    taken: set[str] = set()
+    for name in names:
+        if name in taken:
+            continue
+        for low, high, of in _BOUNDS:
+            if name.endswith(low) and (other := name.removesuffix(low) + high) in names:
+                taken |= {name, other}
+                found.append(of(name.removesuffix(low), name, other))
+                break
+        else:
+            found.append(_alone(name, rows.schema.field(name).type, in_seconds=True))
+    return found
+
+
+def _alone(name: str, type_: pa.DataType, *, in_seconds: bool = False) -> _Shown:
+    is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    if in_seconds and name.endswith("_ms"):
+        return _Shown(f"{_spaced(name.removesuffix('_ms'))} s", lambda row: _number(_thousandth(row[name])), True)
+    return _Shown(_spaced(name) if in_seconds else name, lambda row: _text(row[name]), is_number)
+
+
+def _times(stem: str, after: str, before: str) -> _Shown:
+    """Between two times: the later one whole, of the earlier one what differs."""
+
+    def cell(row: Row) -> str:
+        begin, end = row[after], row[before]
+        if not isinstance(end, datetime):
+            return f"after {_text(begin)}" if isinstance(begin, datetime) else ""
+        if not isinstance(begin, datetime):
+            return f"by {_text(end)}"
+        one, other = _text(begin), _text(end)
+        return other if one == other else f"{one} to {other[11:] if one[:10] == other[:10] else other}"
+
+    return _Shown(_spaced(stem), cell)
+
+
+def _numbers(stem: str, least: str, most: str, scale: Callable[[object], object] = lambda value: value) -> _Shown:
+    """Between two numbers."""
+
+    def cell(row: Row) -> str:
+        low, high = _number(scale(row[least])), _number(scale(row[most]))
+        if low == high:
+            return low
+        return f"{low} to {high}" if low and high else f"≥ {low}" if low else f"≤ {high}"
+
+    return _Shown(_spaced(stem), cell, True)
+
+
+def _milliseconds(stem: str, least: str, most: str) -> _Shown:
+    return _numbers(f"{stem} s", least, most, _thousandth)
+
+
+def _seconds(stem: str, least: str, most: str) -> _Shown:
+    return _numbers(f"{stem}seconds", least, most)
+
+
+_BOUNDS: Sequence[tuple[str, str, Callable[[str, str, str], _Shown]]] = (
+    ("_after", "_before", _times),
+    ("_ms_min", "_ms_max", _milliseconds),
+    ("seconds_min", "seconds_max", _seconds),
+    ("_min", "_max", _numbers),
+)
+"""Endings of two columns that are the bounds of one thing -> that thing as a column."""
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _thousandth(value: object) -> object:
+    return value / 1000 if isinstance(value, int | float | Decimal) else None
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float | Decimal) and value != int(value):
+        return f"{value:,.1f}" if abs(value) >= 1 else f"{value:.3f}"
+    return f"{int(value):,}" if isinstance(value, int | float | Decimal) else str(value)
+
+
+def _text(value: object) -> str:
+    """A value for people. Times in UTC, to the second."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float | Decimal):
+        return _number(value)
+    if isinstance(value, list):
+        more = f", ... ({len(value)})" if len(value) > LISTED else ""
+        return ", ".join(_text(each) for each in value[:LISTED]) + more
+    if isinstance(value, Mapping):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    return str(value)
+
+
+FORMS = ("table", "csv", "json")
+
+
+def written(rows: pa.Table, form: str, *, wide: bool = False, width: int | None = None) -> str:
+    """The rows in one of FORMS."""
+    if form == "json":
+        return as_json(rows)
+    return as_csv(rows) if form == "csv" else as_table(rows, wide=wide, width=width)

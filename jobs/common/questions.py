@@ -1,0 +1,182 @@
+"""Questions to a lake: named ones of schemas/queries/ or SQL, about a window of time, narrowed or not; and the lines
+beside an answer. Knows no engine: `Ask` is whoever has the lake open.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from jobs.common.config import duration
+from jobs.common.markers import markers_of, with_values
+from metadata_source.text import printable
+from schemas import table
+
+QUERIES = Path(table.__file__).parent / "queries"
+FILTERS = {"cluster": "alias", "topic": "topic", "broker": "broker", "group": "consumer, share or streams group"}
+"""Parameters of questions that may be null: option -> what it narrows the answer to."""
+LINES = 5
+"""So many clusters, or gaps, have a line of their own beside an answer."""
+
+Ask = Callable[[str], pa.Table]
+"""Answers a query in Spark's SQL, which names tables and views of the lake."""
+
+
+class QueryError(ValueError):
+    """Raised for a question that nobody can answer as it stands. One line."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query about [`since`, `until`]. `filters`: the options that narrow it, by name. `sql`: it with all values."""
+
+    query: str
+    since: datetime
+    until: datetime
+    filters: Mapping[str, object]
+    sql: str
+
+
+def question(query: str, since: str, until: str | None, filters: Mapping[str, object], now: datetime) -> Question:
+    """What somebody asks. `since`, `until`: as `moment` takes them; `filters`: None narrows nothing.
+
+    Raises QueryError for an unknown name, time or duration, and for a filter that the query does not know.
+    """
+    text = text_of(query)
+    end = moment(until, now) if until else now
+    begin = moment(since, end)
+    if begin > end:
+        raise QueryError(f"--since {shown(begin)} is after --until {shown(end)}")
+    markers = markers_of(text)
+    given = {name: value for name, value in filters.items() if value is not None}
+    if idle := [name for name in given if name not in markers]:
+        known = [f"--{name}" for name in FILTERS if name in markers]
+        narrowed = f"it takes {', '.join(known)}" if known else "nothing narrows it"
+        raise QueryError(f"{name_of(query)}: --{idle[0]} does not narrow this query; {narrowed}")
+    window = {"since": begin.isoformat(), "until": end.isoformat()}
+    return Question(query, begin, end, given, with_values(text, dict.fromkeys(FILTERS) | given | window))
+
+
+def names() -> list[str]:
+    """The names of the questions, sorted."""
+    return sorted(file.stem for file in QUERIES.glob("*.sql"))
+
+
+def about(name: str) -> str:
+    """The comment at the head of a named question, as one line."""
+    lines = text_of(name).splitlines()
+    head = lines[: next(number for number, line in enumerate(lines) if not line.startswith("--"))]
+    return " ".join(line.removeprefix("--").strip() for line in head)
+
+
+def text_of(query: str) -> str:
+    """The SQL of a named question; free SQL as it is. Raises QueryError for an unknown name."""
+    if " " in query.strip():
+        return query
+    if query not in names():
+        close = difflib.get_close_matches(query, names(), 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names())}"
+        raise QueryError(f"no query is called {query!r}; {hint}")
+    return (QUERIES / f"{query}.sql").read_text(encoding="utf-8")
+
+
+def name_of(query: str) -> str:
+    """The name of a question, or `SELECT` for free SQL."""
+    return "SELECT" if " " in query.strip() else query
+
+
+def moment(text: str, before: datetime) -> datetime:
+    """A time: an ISO one (UTC unless it says otherwise), or as long before `before` as `text` says."""
+    with suppress(ValueError):
+        at = datetime.fromisoformat(text)
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+    with suppress(ValueError, OverflowError):
+        return before - duration(text)
+    raise QueryError(f"{text!r} is neither a time like 2026-11-21T10:00:00Z nor a duration like '2 hours'")
+
+
+def shown(at: datetime) -> str:
+    """A time for people, to the second."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+# --- beside an answer ---
+
+_OF_CLUSTER = "(CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)"
+_KNOWN = {
+    "cluster": "SELECT cluster AS known FROM internal.state WHERE history = 'silver'",
+    # Gold may be kept for longer than silver.
+    "topic": f"""SELECT topic AS known FROM silver.topic_snapshots WHERE {_OF_CLUSTER}
+        UNION SELECT topic FROM gold.isr_episodes WHERE {_OF_CLUSTER}
+        UNION SELECT topic FROM gold.leader_changes WHERE {_OF_CLUSTER}""",
+    "broker": f"""SELECT broker_id AS known FROM silver.broker_snapshots WHERE {_OF_CLUSTER}
+        UNION SELECT broker_id FROM gold.broker_incidents WHERE {_OF_CLUSTER}""",
+    "group": f"""SELECT group_id AS known FROM silver.group_snapshots WHERE {_OF_CLUSTER}
+        UNION SELECT group_id FROM gold.rebalances WHERE {_OF_CLUSTER}""",
+}
+"""Filter -> the values that history knows."""
+_REACH = f"SELECT cluster, greatest(silver_from, gold_from) AS since, until FROM silver.reach WHERE {_OF_CLUSTER}"
+_GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds FROM silver.poll_gaps
+    WHERE gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP) AND {_OF_CLUSTER}
+    ORDER BY gap_start, cluster"""
+
+
+def check_filters(asked: Question, ask: Ask) -> None:
+    """Raise QueryError for a filter whose value history does not know: an empty answer would say that all is well."""
+    cluster = asked.filters.get("cluster")
+    for name, value in asked.filters.items():
+        known = ask(with_values(_KNOWN[name], {"cluster": cluster}))["known"].to_pylist()
+        if value not in known:
+            texts = sorted({str(each) for each in known if each is not None})
+            close = difflib.get_close_matches(str(value), texts, 1) or (texts if len(texts) <= LINES else [])
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            of_cluster = f" of cluster {cluster}" if cluster is not None and name != "cluster" else ""
+            raise QueryError(printable(f"--{name} {value}: history{of_cluster} knows no such {name}{hint}"))
+
+
+def reach(asked: Question, ask: Ask) -> list[str]:
+    """Lines that say from when to when history is known, and which gaps it has in the window."""
+    values = {
+        "cluster": asked.filters.get("cluster"),
+        "since": asked.since.isoformat(),
+        "until": asked.until.isoformat(),
+    }
+    clusters = ask(with_values(_REACH, values)).to_pylist()
+    gaps = ask(with_values(_GAPS, values)).to_pylist()
+    return [*_reaches(sorted(clusters, key=lambda row: str(row["cluster"])), asked.since), *_gaps(gaps)]
+
+
+def _reaches(clusters: list[dict[str, datetime]], since: datetime) -> Iterable[str]:
+    if not clusters:
+        yield "history is empty: no cluster had a good poll that became history"
+    if len(clusters) > LINES:
+        begins = [row["since"] for row in clusters if row["since"] is not None]
+        ends = [row["until"] for row in clusters if row["until"] is not None]
+        yield (
+            f"history of {len(clusters)} clusters: the first begins {shown(min(begins))}, the last "
+            f"{shown(max(begins))}; the first ends {shown(min(ends))}, the last {shown(max(ends))}"
+        )
+        return
+    for row in clusters:
+        begin = row["since"]
+        late = "; it lacks the beginning of the window" if begin is None or begin > since else ""
+        known = f"{shown(begin) if begin else '?'} to {shown(row['until']) if row['until'] else '?'}"
+        yield f"history of {printable(str(row['cluster']))}: {known}{late}"
+
+
+def _gaps(gaps: list[dict[str, object]]) -> Iterable[str]:
+    for gap in gaps[:LINES]:
+        begin, end, kinds = gap["gap_start"], gap["gap_end"], gap["error_kinds"]
+        assert isinstance(begin, datetime)  # noqa: S101 - for mypy
+        assert isinstance(end, datetime)  # noqa: S101
+        why = f"{gap['reason']}: {', '.join(map(str, kinds))}" if isinstance(kinds, list) and kinds else gap["reason"]
+        yield f"gap of {printable(str(gap['cluster']))}: {shown(begin)} to {shown(end)} ({why})"
+    if more := gaps[LINES:]:
+        spans = [each["gap_end"] - each["gap_start"] for each in more]  # type: ignore[operator]
+        yield f"{len(more)} more gaps, {sum(spans, timedelta()).total_seconds():,.0f} s together (silver.poll_gaps)"

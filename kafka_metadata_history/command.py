@@ -1,0 +1,104 @@
+"""The command line. Each command is a few lines: what it does is elsewhere."""
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import click
+
+from jobs.common.answers import FORMS, WIDTH, written
+from jobs.common.config import ConfigError, load
+from jobs.common.questions import QueryError, about, check_filters, names, question, reach
+from kafka_metadata_history.opened import has_folder, with_spark, without_spark
+from metadata_source.text import printable
+from schemas.lake import LakeError
+
+NAME = "kafka-metadata-history"
+CONFIG = f"{NAME}.yaml"
+FAILED, USAGE, UNHEALTHY, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
+"""Exit statuses, beside 0."""
+
+config_option = click.option(
+    "--config",
+    default=CONFIG,
+    show_default=True,
+    envvar="KAFKA_METADATA_HISTORY_CONFIG",
+    show_envvar=True,
+    metavar="FILE",
+    help="YAML: the lake, the clusters.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
+@click.version_option(package_name=NAME)
+def app() -> None:
+    """Keep every leader change, ISR shrink and rebalance of your Kafka clusters as Delta tables, and ask about them."""
+
+
+@app.command()
+@click.argument("asked", metavar="[NAME|SELECT]", required=False)
+@config_option
+@click.option("--since", default="1 day", show_default=True, help="A time in ISO form, or how long before --until.")
+@click.option("--until", help="A time in ISO form, or how long ago. Default: now.")
+@click.option("--cluster", help="This cluster alone.")
+@click.option("--topic", help="This topic alone.")
+@click.option("--broker", type=int, help="This broker alone.")
+@click.option("--group", help="This consumer, share or streams group alone.")
+@click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people.")
+@click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Rows of a table; 0: all.")
+@click.option("--wide", is_flag=True, help="A table of all columns, each by itself.")
+def query(
+    *,
+    asked: str | None,
+    config: str,
+    since: str,
+    until: str | None,
+    form: str,
+    limit: int,
+    wide: bool,
+    **filters: object,
+) -> None:
+    """Ask the lake a question by its name, or in SQL. Without either, list the questions."""
+    if asked is None:
+        click.echo("\n".join(f"{name}\n    {about(name)}" for name in names()))
+        return
+    of = question(asked, since, until, filters, datetime.now(UTC))
+    lake = load(config).lake
+    ask, engine = (without_spark(lake), "DuckDB") if has_folder(lake) else (with_spark(lake), "Spark")
+    check_filters(of, ask)
+    rows = ask(of.sql)
+    shown = rows.slice(0, limit) if form == "table" and limit else rows
+    few = shown.drop_columns(["cluster"]) if form == "table" and not wide and "cluster" in of.filters else shown
+    click.echo(written(few, form, wide=wide, width=shutil.get_terminal_size((WIDTH, 0)).columns), nl=False)
+    left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
+    say([f"{len(rows)} rows, by {engine}{left}", *reach(of, ask)])
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines beside an answer."""
+    for line in lines:
+        click.echo(printable(line), err=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command and exit with its status."""
+    sys.exit(status(argv))
+
+
+def status(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status; whatever is wrong is one line."""
+    try:
+        found: int | None = app(args=argv, prog_name=NAME, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except QueryError as error:
+        say([f"{NAME}: {error}"])
+        return USAGE
+    except (ConfigError, LakeError) as error:
+        say([f"{NAME}: {error}"])
+        return FAILED
+    return found or 0

@@ -1,0 +1,102 @@
+"""Answers as text: tables for people, CSV and JSON for programs."""
+
+import csv
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from jobs.common.answers import COLUMNS, as_csv, as_json, as_table
+
+AT = datetime(2026, 11, 1, 12, 0, 3, 250_000, tzinfo=UTC)
+EARLIER = datetime(2026, 11, 1, 11, 59, 58, tzinfo=UTC)
+DAY_BEFORE = datetime(2026, 10, 31, 23, 0, tzinfo=UTC)
+
+
+def lines(rows: pa.Table, **how: object) -> list[str]:
+    heading, _, *cells = as_table(rows, **how).splitlines()  # type: ignore[arg-type]
+    return [" ".join(line.split()) for line in (heading, *cells)]
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "shown"),
+    [
+        (EARLIER, AT, "2026-11-01 11:59:58 to 12:00:03"),
+        (DAY_BEFORE, AT, "2026-10-31 23:00:00 to 2026-11-01 12:00:03"),
+        (AT, AT, "2026-11-01 12:00:03"),
+        (None, AT, "by 2026-11-01 12:00:03"),
+        (AT, None, "after 2026-11-01 12:00:03"),
+        (None, None, ""),
+    ],
+)
+def test_two_bounds_of_a_time_are_one_cell(after: datetime | None, before: datetime | None, shown: str) -> None:
+    type_ = pa.timestamp("us", "UTC")
+    rows = pa.table({"began_after": pa.array([after], type_), "began_before": pa.array([before], type_), "n": [7]})
+    assert lines(rows) == ["began n", f"{shown} 7".strip()]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "shown"),
+    [(1_500, 2_500, "1.5 to 2.5"), (2_000, 2_000, "2"), (2_000, None, "≥ 2"), (None, 2_000, "≤ 2"), (None, None, "")],
+)
+def test_two_bounds_of_a_duration_are_one_cell_in_seconds(least: int | None, most: int | None, shown: str) -> None:
+    type_ = pa.int64()
+    rows = pa.table(
+        {"topic": ["orders"], "took_ms_min": pa.array([least], type_), "took_ms_max": pa.array([most], type_)}
+    )
+    assert lines(rows) == ["topic took s", f"orders {shown}".strip()]
+
+
+def test_a_table_names_the_columns_that_it_leaves_out() -> None:
+    rows = pa.table({f"c{n}": [n] for n in range(COLUMNS + 2)})
+    *table, left = lines(rows)
+    assert table == ["c0 c1 c2 c3 c4 c5 c6 c7", "0 1 2 3 4 5 6 7"]
+    assert left == "(not shown: c8, c9; --wide shows all columns)"
+    assert lines(rows, wide=True) == [" ".join(rows.column_names), "0 1 2 3 4 5 6 7 8 9"]
+
+
+def test_a_table_is_as_wide_as_the_terminal_and_no_name_writes_to_it() -> None:
+    rows = pa.table({"group_id": ["a\x1b[2Jb [red]x[/red]", "x" * 300], "topics": [list("abcdef"), []]})
+    text = as_table(rows, width=100)
+    assert max(map(len, text.splitlines())) <= 100
+    assert r"a\x1b[2Jb [red]x[/red]" in text
+    assert "a, b, c, d, ... (6)" in text
+
+
+def test_programs_get_every_column_and_type() -> None:
+    rows = pa.table(
+        {
+            "at": pa.array([AT], pa.timestamp("us", "UTC")),
+            "n": pa.array([Decimal(3)], pa.decimal128(38, 0)),
+            "part": pa.array([Decimal("0.5")], pa.decimal128(10, 3)),
+            "is_open": [True],
+            "isr": [[1, 2]],
+            "left": pa.array([{"a": 1}], pa.map_(pa.string(), pa.int32())),
+            "nothing": pa.nulls(1),
+        }
+    )
+    assert json.loads(as_json(rows)) == {
+        "at": "2026-11-01T12:00:03.250Z",
+        "n": 3,
+        "part": 0.5,
+        "is_open": True,
+        "isr": [1, 2],
+        "left": {"a": 1},
+        "nothing": None,
+    }
+    assert as_csv(rows).splitlines()[1] == '2026-11-01T12:00:03.250Z,3,0.5,true,"[1, 2]","{""a"": 1}",'
+
+
+def test_no_cell_of_csv_is_a_formula() -> None:
+    texts = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "-cmd", "\t=1", "\r=1", "a=1", "", "-1", "+1.5"]
+    header, *rows = csv.reader(as_csv(pa.table({"=header": texts})).splitlines())
+    assert header == ["'=header"]
+    assert [cell for row in rows for cell in row or [""]] == [
+        *(f"'{text}" for text in texts[:5]),
+        r"\t=1",
+        r"\r=1",
+        *texts[7:],
+    ]
+    assert as_csv(pa.table({"n": [-1], "part": [-1.5]})) == "n,part\n-1,-1.5\n"

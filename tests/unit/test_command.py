@@ -1,0 +1,131 @@
+"""The command asks a lake in a folder, without a JVM."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from jobs.common.questions import names
+from kafka_metadata_history.command import FAILED, USAGE, status
+from schemas.table import LAKE_VERSION
+from tests.spark.store_lake import stored
+
+WINDOW = ("--since", "2026-11-01", "--until", "2026-11-02")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Half of the known incident: two of three brokers are missing."""
+    folder = tmp_path_factory.mktemp("stored")
+    with tarfile.open(stored(LAKE_VERSION)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "lake"
+
+
+@pytest.fixture
+def config(lake: Path, tmp_path: Path) -> str:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"lake: {lake}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
+    return str(file)
+
+
+def asked(config: str, *arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, list[str]]:
+    found = status(["query", *arguments, "--config", config])
+    printed = capsys.readouterr()
+    return found, printed.out, printed.err.splitlines()
+
+
+def test_an_answer_says_how_many_rows_who_answered_and_what_history_reaches(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exit_status, answer, beside = asked(config, "broker_incidents", *WINDOW, capsys=capsys)
+    assert exit_status == 0
+    heading, _, *rows, _ = answer.splitlines()
+    assert heading.split()[:4] == ["cluster", "broker", "id", "rack"]
+    assert [row.split()[:3] for row in rows] == [["prod", "2", "b"], ["prod", "3", "b"]]
+    assert beside == [
+        "2 rows, by DuckDB",
+        "history of prod: 2026-11-01 12:00:00Z to 2026-11-01 12:00:30Z; it lacks the beginning of the window",
+    ]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_named_question_is_answered(config: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_status, _, beside = asked(config, name, *WINDOW, capsys=capsys)
+    assert (exit_status, beside[0].partition(" ")[2]) == (0, "rows, by DuckDB")
+
+
+def test_programs_get_all_rows_and_columns(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT cluster, topic, isr FROM silver.partitions_now WHERE topic = 'orders' ORDER BY partition"
+    _, answer, beside = asked(config, sql, "--format", "json", "--limit", "1", capsys=capsys)
+    rows = [json.loads(line) for line in answer.splitlines()]
+    assert beside[0] == f"{len(rows)} rows, by DuckDB"
+    assert len(rows) > 1
+    assert set(rows[0]) == {"cluster", "topic", "isr"}
+    _, answer, beside = asked(config, sql, "--limit", "1", capsys=capsys)
+    assert len(answer.splitlines()) == 3
+    assert beside[0] == f"{len(rows)} rows, by DuckDB; 1 shown, --limit 0 shows all"
+
+
+def test_a_table_of_one_cluster_does_not_name_it(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, answer, _ = asked(config, "timeline", *WINDOW, "--cluster", "prod", capsys=capsys)
+    assert "prod" not in answer
+    _, answer, _ = asked(config, "timeline", *WINDOW, "--cluster", "prod", "--wide", capsys=capsys)
+    assert "prod" in answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["unclean_election"], "no query is called 'unclean_election'; did you mean unclean_elections?"),
+        (["timeline", "--since", "yesterday"], "'yesterday' is neither a time like"),
+        (["timeline", "--since", "2026-11-02", "--until", "2026-11-01"], "is after --until"),
+        (
+            ["stuck_groups", "--topic", "orders"],
+            "stuck_groups: --topic does not narrow this query; it takes --cluster,",
+        ),
+        (["SELECT 1 AS one", "--broker", "1"], "SELECT: --broker does not narrow this query; nothing narrows it"),
+        (["timeline", "--cluster", "prd"], "--cluster prd: history knows no such cluster; did you mean prod?"),
+        (["timeline", "--topic", "order"], "--topic order: history knows no such topic; did you mean orders?"),
+        (["timeline", "--cluster", "prod", "--broker", "9"], "history of cluster prod knows no such broker;"),
+        (["timeline", "--group", "billing"], "--group billing: history knows no such group"),
+        (["SELECT nothing FROM gold.leader_changes"], "DuckDB: Binder Error"),
+        (["SELECT 1 FROM gold.nothing"], "DuckDB: Catalog Error"),
+        (["DELETE FROM gold.leader_changes"], "neither a name nor a query (SELECT)"),
+        (["DROP VIEW gold.incident_timeline"], "neither a name nor a query (SELECT)"),
+        (["COPY gold.leader_changes TO '/tmp/leader_changes.csv'"], "neither a name nor a query (SELECT)"),
+        (["SELECT 1; SELECT 2"], "neither a name nor a query (SELECT)"),
+        (["SELECT FROM WHERE"], "neither a name nor a query (SELECT)"),
+        (["SELECT * FROM read_csv('/etc/passwd')"], "DuckDB: "),
+        (["SELECT * FROM read_text('/etc/passwd')"], "DuckDB: "),
+        (["SELECT * FROM '/etc/passwd'"], "DuckDB: "),
+        (["timeline", "--format", "xml"], "Invalid value for '--format'"),
+    ],
+)
+def test_a_question_that_nobody_can_answer(
+    config: str, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    exit_status, answer, beside = asked(config, *arguments, capsys=capsys)
+    assert (exit_status, answer) == (USAGE, "")
+    assert says in beside[-1]
+
+
+def test_where_there_is_no_lake_or_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(str(tmp_path / "no.yaml"), "timeline", capsys=capsys)[0] == FAILED
+    file = tmp_path / "config.yaml"
+    file.write_text(f"lake: {tmp_path}/lake\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
+    exit_status, _, beside = asked(str(file), "timeline", capsys=capsys)
+    assert exit_status == FAILED
+    assert beside == [f"kafka-metadata-history: {tmp_path}/lake: no lake there; `kafka-metadata-history run` makes one"]
+
+
+def test_no_part_of_spark_is_needed(config: str) -> None:
+    script = (
+        "import sys; from kafka_metadata_history.command import status; "
+        f"exit_status = status(['query', 'timeline', '--since', '2026-11-01', '--config', {config!r}]); "
+        "sys.exit(exit_status or 'pyspark' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
