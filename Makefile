@@ -31,8 +31,8 @@ lock:
 	$(MAKE) .venv/.ready
 	$(BIN)/python -m tools.licences
 
-.jars/delta: .venv/.ready tools/delta_jars.py
-	$(BIN)/python -m tools.delta_jars
+.jars/delta: .venv/.ready kafka_metadata_history/delta_jars.py
+	$(BIN)/python -m kafka_metadata_history.delta_jars
 	@touch $@
 
 .jars/spark.jsa: .jars/delta conf/spark-defaults.conf tools/class_archive.py tools/first_run.py

@@ -1,13 +1,13 @@
 """Whether anything grows in a year: a lake that lives through one by a test clock, with upkeep as the pipeline does it.
 
 ``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold AGE]
-[--json FILE]``. Ten clusters of 1,000 partitions. A day has six steps, of three polls each: brokers go and come back,
-leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes history of 60 steps.
-`--steps 1` makes a round of each step, to the same rows, which takes a day and more. Upkeep comes after each third
-round (production has hundreds between two). Then one day of 2,880 commits of polls, one after the other without
-waiting; each ten of them become history in a round. A line for each period says what a round, an upkeep and a question
-take, how many files and log entries there are, and how much memory is in use. The last lines compare the last period
-with the first.
+[--json FILE]``. Ten clusters of 1,000 partitions. A day has six polls, and before each something happens: brokers go
+and come back, leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes
+history of 60 polls. `--steps 1` makes a round of each, to the same rows, which takes a day and more. Upkeep comes after
+each third round (production has hundreds between two). Then one day of 2,880 commits of polls, one after the other
+without waiting; each ten of them become history in a round. A line for each period says what a round, an upkeep and a
+question take, how many files and log entries there are, and how much memory is in use. The last lines compare the last
+period with the first.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
 each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 CLUSTERS: Final = 10
 TOPICS, PARTITIONS, BROKERS = 20, 50, 6
 STEPS_A_DAY: Final = 6
-POLLS_A_STEP: Final = 3
 DAY: Final = timedelta(days=1)
 UPKEEP_AFTER: Final = {"days": 3, "commits": 200}
 """Rounds, or commits of polls, between two upkeeps."""
@@ -272,15 +271,10 @@ def a_year(
 ) -> Iterator[Period]:
     """Live through so many days, in rounds of so many steps; yield the measurements of each period of days."""
     began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
-    between, polls = DAY / (STEPS_A_DAY * POLLS_A_STEP), steps * POLLS_A_STEP
-    life = Life(spark, folder, began_at=began_at, between=between, polls=polls, retention=retention)
-
-    def change(cluster: MadeUpCluster, place: int) -> None:
-        if place % POLLS_A_STEP == 1:
-            life.faults.change(cluster, life.number + place // POLLS_A_STEP)
-
+    between = DAY / STEPS_A_DAY
+    life = Life(spark, folder, began_at=began_at, between=between, polls=steps, retention=retention)
     for number in range(1, days * STEPS_A_DAY // steps + 1):
-        life.poll(change, steps)
+        life.poll(lambda cluster, place: life.faults.change(cluster, life.number + place), steps)
         life.make_history()
         make_older(folder, DAY * steps / STEPS_A_DAY)
         if number % UPKEEP_AFTER["days"] == 0:

@@ -2,7 +2,7 @@
 
 spark-submit jobs/validate.py --config FILE
 
-Exit status: 0 when nothing critical was found, 2 when something was, 1 when it could not be validated.
+Exit status: 0 when nothing critical was found, 3 when something was, 1 when it could not be validated.
 """
 
 import logging
@@ -27,7 +27,7 @@ from schemas.in_spark import check_tables, ensure_tables, read_view
 from schemas.internal import STATE, STATE_NOW
 
 JOB = "validate"
-CRITICAL_FOUND = 2
+CRITICAL_FOUND = 3
 SHOWN = 10
 """Rows that are printed of those that break a rule; the table keeps 200."""
 

@@ -10,7 +10,10 @@ import click
 from jobs.common.answers import FORMS, WIDTH, written
 from jobs.common.config import ConfigError, load
 from jobs.common.questions import QueryError, about, check_filters, names, question, reach
-from kafka_metadata_history.opened import has_folder, with_spark, without_spark
+from jobs.common.status import CROSSED, judge
+from jobs.common.status_text import FORMS as STATUS_FORMS
+from kafka_metadata_history.opened import facts_without_spark, has_folder, with_spark, without_spark
+from local_cluster.errors import LocalClusterError
 from metadata_source.text import printable
 from schemas.lake import LakeError
 
@@ -19,6 +22,7 @@ CONFIG = f"{NAME}.yaml"
 FAILED, USAGE, UNHEALTHY, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 """Exit statuses, beside 0."""
 
+memory_option = click.option("--memory", default="1g", show_default=True, help="Of the JVM that does the work.")
 config_option = click.option(
     "--config",
     default=CONFIG,
@@ -75,6 +79,52 @@ def query(
     say([f"{len(rows)} rows, by {engine}{left}", *reach(of, ask)])
 
 
+@app.command()
+@config_option
+@click.option("--format", "form", type=click.Choice(tuple(STATUS_FORMS)), default="table", show_default=True)
+def status(*, config: str, form: str) -> int:
+    """Say how recording fares: polls, failures, gaps, delays, sizes. Exits 3 if a threshold is crossed."""
+    read = load(config)
+    if not has_folder(read.lake):
+        return in_spark("status", "--config", config, "--format", form)
+    facts = facts_without_spark(read, datetime.now(UTC))
+    crossed = judge(facts, read.limits)
+    click.echo(STATUS_FORMS[form](facts, crossed), nl=False)
+    return CROSSED if crossed else 0
+
+
+@app.command()
+@config_option
+@click.option("--once", is_flag=True, help="Poll once, make history of it, and end: for schedulers.")
+@memory_option
+def run(*, config: str, once: bool, memory: str) -> int:
+    """Poll the clusters and keep their history, until a signal ends it."""
+    return in_spark("pipeline", "--config", config, *(["--once"] if once else []), memory=memory)
+
+
+@app.command()
+@config_option
+@memory_option
+def validate(*, config: str, memory: str) -> int:
+    """Hold what is new in the lake against its rules. Exits 3 if a rule that is critical is broken."""
+    return in_spark("validate", "--config", config, memory=memory)
+
+
+@app.command()
+@config_option
+@memory_option
+def maintain(*, config: str, memory: str) -> int:
+    """Drop rows past their retention, compact files, remove those that nothing refers to. `run` does so by itself."""
+    return in_spark("maintain", "--config", config, memory=memory)
+
+
+def in_spark(job: str, *arguments: str, memory: str = "1g") -> int:
+    """Run a job in a session of its own and return its exit status."""
+    from kafka_metadata_history.spark import run_job  # noqa: PLC0415 - takes seconds
+
+    return run_job(job, arguments, memory)
+
+
 def say(lines: Iterable[str]) -> None:
     """Print lines beside an answer."""
     for line in lines:
@@ -83,10 +133,10 @@ def say(lines: Iterable[str]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command and exit with its status."""
-    sys.exit(status(argv))
+    sys.exit(exit_status(argv))
 
 
-def status(argv: Sequence[str] | None = None) -> int:
+def exit_status(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; whatever is wrong is one line."""
     try:
         found: int | None = app(args=argv, prog_name=NAME, standalone_mode=False)
@@ -98,7 +148,7 @@ def status(argv: Sequence[str] | None = None) -> int:
     except QueryError as error:
         say([f"{NAME}: {error}"])
         return USAGE
-    except (ConfigError, LakeError) as error:
+    except (ConfigError, LakeError, LocalClusterError) as error:
         say([f"{NAME}: {error}"])
         return FAILED
     return found or 0

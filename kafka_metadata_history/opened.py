@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import duckdb
 
+from jobs.common.facts import facts_of
 from jobs.common.questions import QueryError
-from schemas.in_duckdb import NoQueryError, attach, connected, query_in_duckdb
-from schemas.lake import LakeError
+from jobs.common.status import Size
+from schemas.in_duckdb import NoQueryError, attach, connected, files_of, query_in_duckdb
+from schemas.lake import LakeError, resolved
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
+    from jobs.common.config import Config
     from jobs.common.questions import Ask
+    from jobs.common.status import Facts
     from schemas.lake import Lake
 
 
@@ -23,9 +30,13 @@ def without_spark(lake: Lake) -> Ask:
     It raises QueryError for what is no query, or names what the lake does not have; LakeError for a folder that holds
     no lake, one that is not ours, or of another version.
     """
-    database = connected()
+    database, one_by_one = connected(), Lock()
 
     def ask(sql: str) -> pa.Table:
+        with one_by_one:
+            return answer(sql)
+
+    def answer(sql: str) -> pa.Table:
         try:
             query = query_in_duckdb(sql)
         except NoQueryError as error:
@@ -41,6 +52,18 @@ def without_spark(lake: Lake) -> Ask:
     return ask
 
 
+def facts_without_spark(config: Config, now: datetime) -> Facts:
+    """Return the facts of a status of a lake in a folder. Raises as `without_spark`, and LakeError for a lake that no
+    round was made in.
+    """
+    ask = without_spark(config.lake)
+
+    def sizes() -> list[Size]:
+        return [Size(name, sum(files), len(files)) for name, files in files_of(config.lake).items()]
+
+    return facts_of(lambda sql: ask(resolved(sql, lambda name: name)), sizes, config, now)
+
+
 def has_folder(lake: Lake) -> bool:
     """Whether a lake is a folder of this machine. Raises LakeError if no lake is there."""
     if lake.root is None or lake.is_uri:
@@ -52,8 +75,10 @@ def has_folder(lake: Lake) -> bool:
 
 def with_spark(lake: Lake) -> Ask:
     """Return what answers Spark's SQL about any lake, in a session of Spark that this starts. It raises the same."""
+    from jobs.common.session import spark_session  # noqa: PLC0415
     from jobs.query import answer  # noqa: PLC0415 - takes seconds
-    from kafka_metadata_history.spark import session  # noqa: PLC0415
+    from kafka_metadata_history.spark import prepare  # noqa: PLC0415
 
-    spark = session("query")
+    prepare()
+    spark = spark_session("query")
     return lambda sql: answer(spark, lake, sql)

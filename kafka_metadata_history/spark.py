@@ -1,50 +1,63 @@
-"""Spark as this command starts it: the settings of conf/spark-defaults.conf, in any folder."""
+"""Jobs in a session of Spark that this process starts: the settings of conf/spark-defaults.conf, in any folder."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
+import signal
 import sys
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from jobs.common.session import spark_session
+from jobs.common.driver import exit_on
+from kafka_metadata_history import delta_jars
+from local_cluster.ivy import JARS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Sequence
 
 MEMORY: Final = "1g"
-"""Of the driver, which is all of Spark here."""
+"""Of the driver, which is all of Spark here, unless the user says otherwise."""
+_ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
-def session(name: str, memory: str = MEMORY) -> SparkSession:
-    """Return a session for a job, in a JVM that this starts.
+def run_job(job: str, arguments: Sequence[str], memory: str = MEMORY) -> int:
+    """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143."""
+    prepare(memory)
+    signal.signal(signal.SIGTERM, exit_on)
+    found: int = importlib.import_module(f"jobs.{job}").main(arguments)
+    return found
 
-    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, it is the user's, and so are all settings.
+
+def prepare(memory: str = MEMORY) -> None:
+    """Say how the JVM of this process will start, and fetch Delta's jars unless they are there.
+
+    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings. Raises
+    LocalClusterError if the jars cannot be had.
     """
-    if not {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
-        # Before the JVM starts, or they are not heard.
-        os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
-            [
-                *(f"--conf {quote(f'{key}={value}')}" for key, value in settings().items()),
-                f"--driver-memory {memory}",
-                "pyspark-shell",
-            ]
-        )
-    return spark_session(name)
+    if {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
+        return
+    delta_jars.main()
+    given = (f"--conf {quote(f'{key}={value}')}" for key, value in settings().items())
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join((*given, f"--driver-memory {quote(memory)}", "pyspark-shell"))
 
 
 def settings() -> dict[str, str]:
-    """Return the settings of conf/spark-defaults.conf, with jars and interpreter of this installation."""
-    lines = (
-        line.split(None, 1) for line in _file().read_text("utf-8").splitlines() if line and not line.startswith("#")
-    )
+    """Return the settings of conf/spark-defaults.conf, with the jars and the interpreter of this installation."""
+    lines = [line.split(None, 1) for line in _file().read_text("utf-8").splitlines() if line and line[0] != "#"]
     found = {key: value.strip() for key, value in lines}
-    return found | {"spark.pyspark.python": sys.executable}
+    archive = JARS / "spark.jsa"
+    found["spark.driver.extraClassPath"] = f"{JARS}/delta/*"
+    found["spark.pyspark.python"] = sys.executable
+    options = "spark.driver.extraJavaOptions"
+    found[options] = _ARCHIVE.sub(f" -XX:SharedArchiveFile={archive}" if archive.exists() else "", found[options])
+    return found
 
 
 def _file() -> Path:
+    """In an installed package the file lies beside this one, in a checkout it has a folder."""
     here = Path(__file__).resolve().parent
-    return next(
-        file for file in (here / "spark-defaults.conf", here.parent / "conf" / "spark-defaults.conf") if file.exists()
-    )
+    name = "spark-defaults.conf"
+    return file if (file := here / name).exists() else here.parent / "conf" / name

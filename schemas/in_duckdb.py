@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
 import sqlglot
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -39,14 +40,14 @@ def query_in_duckdb(sql: str) -> str:
     return in_duckdb(sql)
 
 
-def _parsed(sql: str) -> exp.Expression:
+def _parsed(sql: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(sql, read="spark")
     except SqlglotError as error:
         raise NoQueryError(" ".join(str(error).split())) from error
 
 
-def _functions(node: exp.Expression) -> exp.Expression:
+def _functions(node: exp.Expr) -> exp.Expr:
     """The functions that sqlglot leaves as they are, and DuckDB has not."""
     if isinstance(node, exp.Exists) and node.expression is not None:
         return exp.func("len", exp.func("list_filter", node.this, node.expression)) > 0
@@ -90,6 +91,13 @@ def attach(database: duckdb.DuckDBPyConnection, lake: Lake, sql: str | None = No
             database.execute(f"CREATE OR REPLACE VIEW {view.full_name} AS {query}")
             names.append(view.full_name)
     return names
+
+
+def files_of(lake: Lake) -> dict[str, list[int]]:
+    """Return the bytes of each file of each table that is there, by the table's full name."""
+    opened = {table.full_name: _opened(lake, table) for table in TABLES}
+    there = {name: stored for name, stored in opened.items() if stored is not None}
+    return {name: pa.table(stored.get_add_actions())["size_bytes"].to_pylist() for name, stored in there.items()}
 
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:

@@ -183,13 +183,18 @@ def _detach(spark: SparkSession, table: Table) -> None:
 
 def read_view(spark: SparkSession, lake: Lake, view: View) -> DataFrame:
     """The rows of a view over the lake's tables, without a catalog: views that it refers to are subqueries of it."""
+    return read_sql(spark, lake, view.query)
+
+
+def read_sql(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
+    """The rows of a query in which `{schema.name}` is a table or a view of the lake, without a catalog."""
     tables = {table.full_name: table for table in TABLES}
     views = {view.full_name: view for view in VIEWS}
 
     def named(name: str) -> str:
         return lake.identifier(tables[name]) if name in tables else f"({resolved(views[name].query, named)}\n)"
 
-    return spark.sql(resolved(view.query, named))
+    return spark.sql(resolved(query, named))
 
 
 def _create(spark: SparkSession, lake: Lake, table: Table) -> None:

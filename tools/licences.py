@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.delta_jars import JARS, LICENCE
+from kafka_metadata_history.delta_jars import JARS, LICENCE
 
 PACKAGE = "kafka-metadata-history"
 EXTRAS = ("msk", "notebooks", "validation")

@@ -205,9 +205,13 @@ def _thousandth(value: object) -> object:
 def _number(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, float | Decimal) and value != int(value):
-        return f"{value:,.1f}" if abs(value) >= 1 else f"{value:.3f}"
-    return f"{int(value):,}" if isinstance(value, int | float | Decimal) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not isinstance(value, float | Decimal):
+        return str(value)
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:.3f}" if -1 < value < 1 else f"{value:,.1f}"
 
 
 def _text(value: object) -> str:

@@ -61,10 +61,11 @@ def end_with_process(spark: SparkSession) -> None:
     Connect continues a query until it gives up its client.
     """
     if not has_jvm(spark):
-        signal.signal(signal.SIGTERM, _exit)
+        signal.signal(signal.SIGTERM, exit_on)
 
 
-def _exit(number: int, _: FrameType | None) -> None:
+def exit_on(number: int, _: FrameType | None) -> None:
+    """Exit by a signal, with the status that shells give it: 143 for SIGTERM. What has to be ended is."""
     sys.exit(128 + number)
 
 

@@ -24,12 +24,6 @@ PARTITION = ("cluster", "log_partition")
 PLACE = ("era", "place", "is_record")
 """The order of a partition's rows: a gap comes before the record with which the log continues."""
 
-NOT_TAKEN = """(places[string(log_partition)][1] IS NULL
-  OR coalesce(next_offset, offset + 1) > places[string(log_partition)][1]
-  -- Before a log was truncated it had offsets that it may not reach again for long.
-  AND (places[string(log_partition)][0] <= 0 OR read_at >= timestamp_micros(places[string(log_partition)][0])))"""
-"""That rebalances have not had a row, by `places` of their cluster's row of internal.state."""
-
 Places = dict[int, tuple[int, int]]
 """Partition of the log -> era and offset up to which its rows were taken."""
 

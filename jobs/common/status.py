@@ -17,6 +17,9 @@ Row = Mapping[str, Any]
 POLLS_AT_LEAST = 10
 """The window has room for so many polls, whatever the configuration says."""
 
+CROSSED = 3
+"""The exit status if a threshold is crossed."""
+
 TO_DO = {
     "authentication": "correct the credentials that the configuration names; the next poll reads them again",
     "authorization": "grant the user DESCRIBE on the topics (README.md, Permissions)",

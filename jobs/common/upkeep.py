@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from jobs.common.commit import delete_rows, replace_rows
 from jobs.common.expiry import expire_history
-from jobs.common.group_log import NOT_TAKEN
+from jobs.common.facts import NOT_TAKEN, UPKEEP
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
 from schemas.in_spark import read_view, table_exists
@@ -29,9 +29,6 @@ REMOVED_AFTER = timedelta(days=7)
 
 OWN = ("OPTIMIZE", "VACUUM")
 """How the operations begin by which upkeep commits."""
-
-HISTORY = "upkeep"
-"""The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
 
 
 def next_due(spark: SparkSession, lake: Lake, now: datetime) -> datetime:
@@ -84,13 +81,13 @@ def keep_up(
 
 def _last(spark: SparkSession, lake: Lake) -> tuple[datetime, Mapping[str, int | None]] | None:
     """When the last upkeep began, and the newest change of each table then; None where there was none."""
-    rows = read_view(spark, lake, STATE_NOW).where(f"history = '{HISTORY}'").toArrow().to_pylist()
+    rows = read_view(spark, lake, STATE_NOW).where(f"history = '{UPKEEP}'").toArrow().to_pylist()
     return (rows[0]["done_at"], json.loads(rows[0]["memory"])) if rows else None
 
 
 def _note(spark: SparkSession, lake: Lake, at: datetime, changes: Mapping[str, int | None]) -> None:
-    row = {"history": HISTORY, "cluster": "", "round": 0, "done_at": at, "memory": json.dumps(changes)}
-    replace_rows(spark, lake, STATE, [row], f"history = '{HISTORY}'")
+    row = {"history": UPKEEP, "cluster": "", "round": 0, "done_at": at, "memory": json.dumps(changes)}
+    replace_rows(spark, lake, STATE, [row], f"history = '{UPKEEP}'")
 
 
 def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:

@@ -11,10 +11,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from local_cluster.errors import LocalClusterError
 from local_cluster.java import java_command
 
-JARS = Path(__file__).resolve().parents[2] / ".jars"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_IS_CHECKOUT = (_CHECKOUT / "pyproject.toml").exists()
+JARS = _CHECKOUT / ".jars" if _IS_CHECKOUT else user_cache_path("kafka-metadata-history") / "jars"
+"""Of a checkout in it; of an installed package in the cache of its user."""
 
 CHECKSUMS = Path(__file__).with_name("sha256.txt")
 """As `sha256sum` writes it: of every jar that may be fetched, by its name."""

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from jobs import status
 from jobs.common.config import load
 from jobs.common.status import Cluster, Facts, Log, Polls
+from kafka_metadata_history.opened import facts_without_spark
 from schemas import bronze, silver
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
@@ -96,7 +97,7 @@ def file(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def facts(spark: SparkSession, file: Path) -> Facts:
-    return status.facts_of(spark, load(str(file)), NOW)
+    return status.facts_in_spark(spark, load(str(file)), NOW)
 
 
 def test_facts_are_what_the_tables_have(facts: Facts) -> None:
@@ -119,6 +120,10 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
         Cluster("new", interval, log=Log()),
     ]
     assert (facts.window, facts.rounds, facts.upkeep_at) == (timedelta(hours=1), 9, None)
+
+
+def test_who_has_no_spark_finds_the_same(facts: Facts, file: Path) -> None:
+    assert facts_without_spark(load(str(file)), NOW) == facts
 
 
 def test_sizes_are_those_of_the_files(facts: Facts, lake: Lake) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.common.questions import names
-from kafka_metadata_history.command import FAILED, USAGE, status
+from kafka_metadata_history.command import FAILED, USAGE, exit_status
 from schemas.table import LAKE_VERSION
 from tests.spark.store_lake import stored
 
@@ -33,7 +33,7 @@ def config(lake: Path, tmp_path: Path) -> str:
 
 
 def asked(config: str, *arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, list[str]]:
-    found = status(["query", *arguments, "--config", config])
+    found = exit_status(["query", *arguments, "--config", config])
     printed = capsys.readouterr()
     return found, printed.out, printed.err.splitlines()
 
@@ -41,8 +41,8 @@ def asked(config: str, *arguments: str, capsys: pytest.CaptureFixture[str]) -> t
 def test_an_answer_says_how_many_rows_who_answered_and_what_history_reaches(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exit_status, answer, beside = asked(config, "broker_incidents", *WINDOW, capsys=capsys)
-    assert exit_status == 0
+    found, answer, beside = asked(config, "broker_incidents", *WINDOW, capsys=capsys)
+    assert found == 0
     heading, _, *rows, _ = answer.splitlines()
     assert heading.split()[:4] == ["cluster", "broker", "id", "rack"]
     assert [row.split()[:3] for row in rows] == [["prod", "2", "b"], ["prod", "3", "b"]]
@@ -54,8 +54,8 @@ def test_an_answer_says_how_many_rows_who_answered_and_what_history_reaches(
 
 @pytest.mark.parametrize("name", names())
 def test_every_named_question_is_answered(config: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    exit_status, _, beside = asked(config, name, *WINDOW, capsys=capsys)
-    assert (exit_status, beside[0].partition(" ")[2]) == (0, "rows, by DuckDB")
+    found, _, beside = asked(config, name, *WINDOW, capsys=capsys)
+    assert (found, beside[0].partition(" ")[2]) == (0, "rows, by DuckDB")
 
 
 def test_programs_get_all_rows_and_columns(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,8 +108,8 @@ def test_a_table_of_one_cluster_does_not_name_it(config: str, capsys: pytest.Cap
 def test_a_question_that_nobody_can_answer(
     config: str, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
-    exit_status, answer, beside = asked(config, *arguments, capsys=capsys)
-    assert (exit_status, answer) == (USAGE, "")
+    found, answer, beside = asked(config, *arguments, capsys=capsys)
+    assert (found, answer) == (USAGE, "")
     assert says in beside[-1]
 
 
@@ -117,15 +117,15 @@ def test_where_there_is_no_lake_or_no_configuration(tmp_path: Path, capsys: pyte
     assert asked(str(tmp_path / "no.yaml"), "timeline", capsys=capsys)[0] == FAILED
     file = tmp_path / "config.yaml"
     file.write_text(f"lake: {tmp_path}/lake\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
-    exit_status, _, beside = asked(str(file), "timeline", capsys=capsys)
-    assert exit_status == FAILED
+    found, _, beside = asked(str(file), "timeline", capsys=capsys)
+    assert found == FAILED
     assert beside == [f"kafka-metadata-history: {tmp_path}/lake: no lake there; `kafka-metadata-history run` makes one"]
 
 
 def test_no_part_of_spark_is_needed(config: str) -> None:
     script = (
-        "import sys; from kafka_metadata_history.command import status; "
-        f"exit_status = status(['query', 'timeline', '--since', '2026-11-01', '--config', {config!r}]); "
-        "sys.exit(exit_status or 'pyspark' in sys.modules)"
+        "import sys; from kafka_metadata_history.command import exit_status; "
+        f"found = exit_status(['query', 'timeline', '--since', '2026-11-01', '--config', {config!r}]); "
+        "sys.exit(found or 'pyspark' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from jobs.common import driver
 from jobs.common.markers import with_values
 from jobs.common.session import COMPILED_FROM, session_for, setting
-from tools.delta_jars import DELTA, JARS
+from kafka_metadata_history.delta_jars import DELTA, JARS
 from truth.session import settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +46,8 @@ def test_one_module_reaches_for_the_jvm() -> None:
     asking = {file: names for file, names in asking.items() if names}
     # A name of a logger is no import.
     assert asking.pop("jobs/common/cli.py") == asking.pop("jobs/validate.py") == {"py4j"}
+    # delta-rs has a class of the same name as Spark's plugin.
+    assert asking.pop("schemas/in_duckdb.py") == {"DeltaTable"}
     assert asking == {"jobs/common/driver.py": {"_jvm", "_jsc", "sparkContext", "newSession", "py4j"}}
 
 

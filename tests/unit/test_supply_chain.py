@@ -10,8 +10,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from compat.versions import VERSIONS
+from kafka_metadata_history import delta_jars
 from local_cluster import LocalClusterError, ivy
-from tools import delta_jars, licences
+from tools import licences
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_metadata_history import delta_jars
 from local_cluster import LocalClusterError
-from tools import check_machine, delta_jars
+from tools import check_machine
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,7 +94,7 @@ def test_jars_of_another_version_are_replaced_whole(tmp_path, monkeypatch):
         jar.touch()
         return [jar]
 
-    monkeypatch.setattr(delta_jars, "__file__", str(tmp_path / "tools" / "delta_jars.py"))
+    monkeypatch.setattr(delta_jars.ivy, "JARS", tmp_path / ".jars")
     monkeypatch.setattr(delta_jars, "fetch_jars", fetch_jars)
     folder = tmp_path / ".jars" / "delta"
     folder.mkdir(parents=True)

@@ -1,9 +1,10 @@
-"""Fetch the jars that Delta needs on Spark into .jars/delta, once. Spark's own jars come with pyspark."""
+"""The jars that Delta needs on Spark, fetched once. Spark's own jars come with pyspark."""
 
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from local_cluster import ivy
 from local_cluster.ivy import fetch_jars
 
 DELTA = "4.4.0"
@@ -22,7 +23,7 @@ LICENCE = "Apache-2.0"
 
 def main() -> None:
     """Fetch the jars unless just they are there. Raises LocalClusterError."""
-    folder = Path(__file__).resolve().parent.parent / ".jars" / "delta"
+    folder = ivy.JARS / "delta"
     # The folder's name says no version: Spark's configuration names it, and every jar in it.
     if {jar.name for jar in folder.glob("*.jar")} != {f"{module}-{revision}.jar" for _, module, revision in JARS}:
         fetch(folder)

@@ -1,0 +1,37 @@
+"""Keep the tables of a lake small, now: drop rows past their retention, compact files, remove those without use.
+
+spark-submit jobs/maintain.py --config FILE
+
+jobs/pipeline.py does so by itself every six hours. This job is for lakes whose jobs run apart, and for after a change
+of `retention`.
+"""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from jobs.common.cli import parser_of, reported
+from jobs.common.config import load
+from jobs.common.session import spark_session
+from jobs.common.upkeep import keep_up
+from schemas.in_spark import check_tables
+from schemas.internal import STATE
+
+JOB = "maintain"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    arguments = parser_of(JOB, __doc__, "lake, retention").parse_args(argv)
+
+    def run() -> None:
+        config, spark = load(arguments.config), spark_session(JOB)
+        check_tables(spark, config.lake, [STATE])
+        kept = {"silver": config.silver_retention, "gold": config.gold_retention}
+        keep_up(spark, config.lake, config.bronze_retention, kept, datetime.now(UTC))
+
+    return reported(JOB, run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
