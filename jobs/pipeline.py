@@ -1,6 +1,8 @@
 """Poll and keep history, all jobs in one session.
 
 spark-submit jobs/pipeline.py --config FILE [--once]
+
+Exit status of a run with --once: 0, or 3 if the last poll of a cluster failed, or 1 if the run failed.
 """
 
 import logging
@@ -21,6 +23,7 @@ from jobs.common.config import Config
 from jobs.common.driver import take_pool
 from jobs.common.outages import Outages
 from jobs.common.rounds import OvertakenError
+from jobs.common.status import CROSSED
 from jobs.common.streams import Running
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
@@ -47,15 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job("pipeline", __doc__, run, argv)
 
 
-def run(spark: SparkSession, config: Config, once: bool) -> None:
+def run(spark: SparkSession, config: Config, once: bool) -> int:
     """With `once`, one round of each job, one after the other; else all of them, until polling fails or another run
-    takes over.
+    takes over. Returns the exit status.
     """
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_lake(spark, config.lake)
     if once:
-        _run_once(spark, config)
-        return
+        return _run_once(spark, config)
     stop = Event()
     take_pool(spark, "polls")
     streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}
@@ -78,6 +80,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
             each.wake.set()
         for thread in threads:
             thread.join(timeout=60)
+    return 0
 
 
 def _watch(spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[str, "Lasting"]) -> None:
@@ -163,13 +166,16 @@ def _keep_up_when_due(spark: SparkSession, config: Config) -> None:
         keep_up(spark, config.lake, config.bronze_retention, kept, now)
 
 
-def _run_once(spark: SparkSession, config: Config) -> None:
-    """One round of each job. A log that cannot be read keeps nothing waiting that is history already."""
+def _run_once(spark: SparkSession, config: Config) -> int:
+    """One round of each job; returns the exit status. A log that cannot be read keeps nothing waiting that is history
+    already.
+    """
+    outages = Outages()
     with ThreadPoolExecutor(2, "once") as beside:
         # Polling mostly waits: meanwhile the log is read, and what an earlier run has planned is finished.
         polled = beside.submit(poll_metadata.run, spark, config, True)
         read = beside.submit(read_group_log.run, spark, config, True) if config.group_log is not None else None
-        history, groups = History(spark, config), RebalanceHistory(spark, config)
+        history, groups = History(spark, config, outages=outages), RebalanceHistory(spark, config)
         polled.result()
         history.catch_up(whole=True)
         unread = read.exception() if read is not None else None
@@ -177,6 +183,7 @@ def _run_once(spark: SparkSession, config: Config) -> None:
     _keep_up_when_due(spark, config)
     if unread is not None:
         raise unread
+    return CROSSED if outages.failing else 0
 
 
 def _ended(spark: SparkSession, streams: Mapping[str, Running]) -> bool:

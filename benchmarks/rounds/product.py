@@ -19,6 +19,7 @@ import yaml
 from jobs import poll_metadata, read_group_log
 from jobs.common.config import Config, load
 from jobs.common.session import spark_session
+from jobs.common.status import CROSSED
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
 from jobs.rebalance_history import RebalanceHistory
@@ -148,7 +149,8 @@ def run_once(folder: Path, settings: Sequence[str] = ()) -> float:
         while process.is_running:
             time.sleep(0.05)
     seconds = time.perf_counter() - start
-    if status := process.status:
+    status = process.status
+    if status not in {0, CROSSED}:  # CROSSED: a cluster could not be polled
         raise ProductError(f"pipeline.py --once ended with status {status}: {log_end(folder)}")
     return seconds
 

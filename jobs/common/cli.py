@@ -20,8 +20,10 @@ _REPORTED: tuple[type[Exception], ...] = (ValueError, RuntimeError, PySparkExcep
 """Errors whose message says what is wrong."""
 _STREAM_FAILED = re.compile(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ?(.*?) ?(?:SQLSTATE: \w+)?")
 
-Job = Callable[[SparkSession, Config, bool], None]
-"""Runs a job with a session and a checked configuration; the last argument says whether for one round only."""
+Job = Callable[[SparkSession, Config, bool], int | None]
+"""Runs a job with a session and a checked configuration; the last argument says whether for one round only. Returns the
+exit status (None: 0).
+"""
 
 Again = Callable[[SparkSession, Config, str], None]
 """Computes the history of a cluster again; the last argument is the alias of the cluster."""
@@ -30,7 +32,7 @@ Again = Callable[[SparkSession, Config, str], None]
 def run_job(
     name: str, description: str | None, job: Job, argv: Sequence[str] | None = None, again: Again | None = None
 ) -> int:
-    """Parse `argv`, run `job` to its end, and return the exit status: 0, or 1 after one line that says what is wrong.
+    """Parse `argv`, run `job` to its end, and return its exit status, or 1 after one line that says what is wrong.
 
     `again`: what `--again CLUSTER` does in place of `job`; None: the job has no such flag.
     """
@@ -42,7 +44,7 @@ def run_job(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
-    def run() -> None:
+    def run() -> int | None:
         config = load(arguments.config)
         for line in exposures(config):
             log.warning("%s", line)
@@ -50,8 +52,8 @@ def run_job(
         end_with_process(spark)
         if again is not None and arguments.again is not None:
             again(spark, config, arguments.again)
-        else:
-            job(spark, config, arguments.once)
+            return None
+        return job(spark, config, arguments.once)
 
     return reported(name, run)
 

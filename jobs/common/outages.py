@@ -36,8 +36,13 @@ class Outages:
         self._clusters: dict[str, _Cluster] = {}
 
     def __str__(self) -> str:
-        failing = sum(each.failed > 0 for each in self._clusters.values())
+        failing = len(self.failing)
         return f"{len(self._clusters) - failing} cluster(s) polled, {failing} failing"
+
+    @property
+    def failing(self) -> list[str]:
+        """The clusters whose last poll failed, sorted."""
+        return sorted(cluster for cluster, each in self._clusters.items() if each.failed)
 
     def see(self, headers: Iterable[Header]) -> Iterator[tuple[int, str]]:
         """Lines with their levels, at most one for each cluster. `headers`: new ones, in any order."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import UTC, datetime
 from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from jobs import pipeline, poll_metadata, read_group_log
 from jobs.common import streams
 from jobs.common.config import Config
+from jobs.common.outages import Outages
 from jobs.common.rounds import OvertakenError
 from jobs.common.streams import Running
 from jobs.pipeline import Lasting, _ended, _run_once, _watch
@@ -255,6 +257,25 @@ def test_one_run_reads_the_other_logs_and_fails_then(started: list[Query], monke
     assert raised.value is LOG_IS_AWAY, "a run that is to end does not wait for a cluster"
 
 
+def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers: list[Any] = []
+
+    def history(*_: object, outages: Outages) -> Any:
+        return SimpleNamespace(catch_up=lambda *, whole: list(outages.see(headers)) if whole else None)
+
+    for job in (poll_metadata, read_group_log):
+        monkeypatch.setattr(job, "run", lambda *_: None)
+    monkeypatch.setattr(pipeline, "History", history)
+    monkeypatch.setattr(pipeline, "RebalanceHistory", lambda *_: SimpleNamespace(catch_up=lambda *, whole: whole))
+    monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
+    config: Any = SimpleNamespace(group_log=None)
+    good = {"cluster": "orders", "poll_id": "s/1", "outcome": "ok", "scheduled_at": datetime.now(UTC)}
+    headers.append(good)
+    assert _run_once(None, config) == 0  # type: ignore[arg-type]
+    headers.append(good | {"cluster": "payments", "outcome": "failed", "error_kind": "timeout", "error": "too late"})
+    assert _run_once(None, config) == 3  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("is_away", [False, True])
 def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest.MonkeyPatch, *, is_away: bool) -> None:
     done: list[str] = []
@@ -265,7 +286,7 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
             raise LOG_IS_AWAY
 
     def history(name: str) -> Callable[..., object]:
-        return lambda *_: SimpleNamespace(catch_up=lambda *, whole: done.append(f"{name}, {whole}"))
+        return lambda *_, **__: SimpleNamespace(catch_up=lambda *, whole: done.append(f"{name}, {whole}"))
 
     monkeypatch.setattr(poll_metadata, "run", lambda *_: done.append("polls"))
     monkeypatch.setattr(read_group_log, "run", read)
