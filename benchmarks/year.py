@@ -38,7 +38,7 @@ from benchmarks.rounds.lakes import made_up
 from benchmarks.rounds.made_up import MadeUpPoller
 from benchmarks.rounds.processes import resident_mb
 from jobs.common.commit import append_rows
-from jobs.common.questions import text_of
+from jobs.common.questions import FILTERS, text_of
 from schemas import bronze, internal
 from schemas.in_spark import attach
 from schemas.lake import TABLES
@@ -248,7 +248,7 @@ class Life:
 
     def _asked(self, name: str) -> float:
         window = {"since": (self.now - DAY).isoformat(), "until": self.now.isoformat()}
-        parameters = window | dict.fromkeys(("cluster", "topic", "broker", "group"))
+        parameters = window | dict.fromkeys(FILTERS)
         times = []
         for _ in range(2):
             start = time.perf_counter()

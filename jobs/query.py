@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from jobs.common.answers import FORMS, written
 from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import load
-from jobs.common.questions import FILTERS, QueryError, check_filters, names, question, reach
+from jobs.common.questions import FILTERS, QueryError, check_filters, names, option, question, reach
 from jobs.common.session import spark_session
 from schemas.in_spark import attach
 from schemas.lake import Lake
@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     since = "a time in ISO form, or how long before --until (default %(default)s)"
     parser.add_argument("--since", default="1 day", help=since)
     parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
-    for name, alone in FILTERS.items():
-        parser.add_argument(f"--{name}", type=int if name == "broker" else str, help=f"this {alone} alone")
+    for name, narrows in FILTERS.items():
+        parser.add_argument(option(name), type=int if name == "broker" else str, help=narrows)
     parser.add_argument("--format", choices=FORMS, default="table", help="(default %(default)s)")
     parser.add_argument("--wide", action="store_true", help="a table of all columns")
     arguments = parser.parse_args(argv)

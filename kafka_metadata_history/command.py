@@ -2,14 +2,14 @@
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 import click
 
 from jobs.common.answers import FORMS, WIDTH, written
 from jobs.common.config import ConfigError, load
-from jobs.common.questions import QueryError, about, check_filters, names, question, reach
+from jobs.common.questions import FILTERS, QueryError, about, check_filters, names, option, question, reach
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.opened import facts_without_spark, has_folder, with_spark, without_spark
@@ -17,12 +17,23 @@ from local_cluster.errors import LocalClusterError
 from metadata_source.text import printable
 from schemas.lake import LakeError
 
+Command = Callable[..., object]
 NAME = "kafka-metadata-history"
 CONFIG = f"{NAME}.yaml"
 FAILED, USAGE, UNHEALTHY, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 """Exit statuses, beside 0."""
 
 memory_option = click.option("--memory", default="1g", show_default=True, help="Of the JVM that does the work.")
+
+
+def filter_options(command: Command) -> Command:
+    """Give a command an option for each filter of a question."""
+    for name, narrows in reversed(FILTERS.items()):
+        kind = int if name == "broker" else str
+        command = click.option(option(name), name, type=kind, help=f"{narrows[0].upper()}{narrows[1:]}.")(command)
+    return command
+
+
 config_option = click.option(
     "--config",
     default=CONFIG,
@@ -45,10 +56,7 @@ def app() -> None:
 @config_option
 @click.option("--since", default="1 day", show_default=True, help="A time in ISO form, or how long before --until.")
 @click.option("--until", help="A time in ISO form, or how long ago. Default: now.")
-@click.option("--cluster", help="This cluster alone.")
-@click.option("--topic", help="This topic alone.")
-@click.option("--broker", type=int, help="This broker alone.")
-@click.option("--group", help="This consumer, share or streams group alone.")
+@filter_options
 @click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people.")
 @click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Rows of a table; 0: all.")
 @click.option("--wide", is_flag=True, help="A table of all columns, each by itself.")

@@ -127,6 +127,7 @@ def open_review(
         "topic": topic,
         "broker": broker,
         "group": group,
+        "at_least": None,
     }
     window = Window(_naive(begin), _naive(end))
     print(f"Lake {opened.name}, from {_z(window.since)} to {_z(window.until)}.")

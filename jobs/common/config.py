@@ -115,7 +115,7 @@ def _only(names: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
 def load(path: str) -> Config:
     """Read and check the file at `path`. Raises ConfigError."""
     try:
-        config = _config(_read("", read_yaml(Path(path)), _FILE))
+        config = _config(_read("", read_yaml(Path(path)), _FILE), Path(path).absolute().parent)
         config = replace(config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)})
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -137,12 +137,19 @@ def duration(text: str) -> timedelta:
     return timedelta(milliseconds=duration_ms(text))
 
 
-def _config(given: dict[str, Any]) -> Config:
-    """The configuration with these fields, and with what follows from where the lake is."""
+def _config(given: dict[str, Any], folder: Path) -> Config:
+    """The configuration with these fields, and with what follows from where the lake is. Paths are relative to
+    `folder`.
+    """
     for key in ("lake", "clusters"):
         if key not in given:
             raise ValueError(f"{key} is missing")
-    root = given["lake"].root
+    for key in ("checkpoints", "docs"):
+        if given.get(key) is not None:
+            given[key] = _place(folder, given[key])
+    if (root := given["lake"].root) is not None:
+        root = _place(folder, root)
+        given["lake"] = Lake(root=root)
     if given.get("checkpoints") is None:
         if root is None:
             raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
@@ -220,19 +227,23 @@ def _lake(name: str, value: Any) -> Lake:
         if isinstance(catalog, str) and catalog:
             return Lake(catalog=catalog)
     elif isinstance(value, str) and value:
-        return Lake(root=_place(name, value))
+        return Lake(root=value)
     raise ValueError("lake is neither a folder or URI nor {catalog: NAME}")
 
 
-def _place(name: str, value: Any) -> str:
-    """A URI as it is, a folder of this machine as a whole path."""
+def _place(folder: Path, value: str) -> str:
+    """A URI as it is, a folder of this machine as a whole path; a relative one lies in `folder`."""
+    return value if _URI.match(value) else str((folder / Path(value).expanduser()).resolve())
+
+
+def _folder(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{name} is not a folder or URI")
-    return value if _URI.match(value) else str(Path(value).expanduser().resolve())
+    return value
 
 
 def _docs(name: str, value: Any) -> str:
-    docs = _place(name, value)
+    docs = _folder(name, value)
     if _URI.match(docs):
         raise ValueError(f"{name}: {docs} is not a folder of this machine, the only place that data docs can be")
     return docs
@@ -249,13 +260,26 @@ def _text(name: str, value: Any) -> str:
     raise ValueError(f"{name}: {kind_of(value)} is not text or a whole number")
 
 
+def _option(name: str, value: Any) -> str:
+    """An option of the data source."""
+    return _questions(name, value) if name.lower().endswith(".enrich") else _text(name, value)
+
+
+def _questions(name: str, value: Any) -> str:
+    """`enrich` as the data source takes it, of a mapping of questions to intervals; without one, with its own beat."""
+    if not isinstance(value, Mapping):
+        return _text(name, value)
+    questions = {str(kind): None if beat is None else _text(f"{name}.{kind}", beat) for kind, beat in value.items()}
+    return ",".join(kind if beat is None else f"{kind}={beat}" for kind, beat in questions.items()) or "none"
+
+
 def _options(name: str, value: Any) -> dict[str, str]:
     """Options that hold for all clusters."""
     given = _mapping(name, value or {})
     for key in given:
         if key.lower() in {"cluster", "clusters", "clusterid"}:
             raise ValueError(f"{name}.{key}: what is of one cluster only stands under clusters")
-    return _each(_text)(name, given)
+    return _each(_option)(name, given)
 
 
 def _duration(name: str, value: Any) -> timedelta:
@@ -282,8 +306,8 @@ _OF_STATUS = "status_"
 
 _FILE: Mapping[str, Any] = {
     "lake": ("lake", _lake),
-    "checkpoints": ("checkpoints", lambda name, value: None if value is None else _place(name, value)),
-    "clusters": ("clusters", _each(_each(_text))),
+    "checkpoints": ("checkpoints", lambda name, value: None if value is None else _folder(name, value)),
+    "clusters": ("clusters", _each(_each(_option))),
     "poll": ("poll", _options),
     "groupLog": ("group_log", _options),
     "retention": {schema: (f"{schema}_retention", _duration) for schema in ("bronze", "silver", "gold")},

@@ -3,6 +3,7 @@ beside an answer. Knows no engine: `Ask` is whoever has the lake open.
 """
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,8 +18,14 @@ from metadata_source.text import printable
 from schemas import table
 
 QUERIES = Path(table.__file__).parent / "queries"
-FILTERS = {"cluster": "alias", "topic": "topic", "broker": "broker", "group": "consumer, share or streams group"}
-"""Parameters of questions that may be null: option -> what it narrows the answer to."""
+FILTERS = {
+    "cluster": "this cluster alone, by its alias",
+    "topic": "this topic alone",
+    "broker": "this broker alone, by its id",
+    "group": "this consumer, share or streams group alone",
+    "at_least": "what has lasted for so long, such as '5 minutes'",
+}
+"""Parameters of questions that may be null: what each narrows the answer to."""
 LINES = 5
 """So many clusters, or gaps, have a line of their own beside an answer."""
 
@@ -44,7 +51,8 @@ class Question:
 
 
 def question(query: str, since: str, until: str | None, filters: Mapping[str, object], now: datetime) -> Question:
-    """What somebody asks. `since`, `until`: as `moment` takes them; `filters`: None narrows nothing.
+    """Make a question. `since`, `until`: as `moment` takes them; `filters`: None narrows nothing. In SQL `:at_least`
+    is a whole number of seconds.
 
     Raises QueryError for an unknown name, time or duration, and for a filter that the query does not know.
     """
@@ -56,11 +64,18 @@ def question(query: str, since: str, until: str | None, filters: Mapping[str, ob
     markers = markers_of(text)
     given = {name: value for name, value in filters.items() if value is not None}
     if idle := [name for name in given if name not in markers]:
-        known = [f"--{name}" for name in FILTERS if name in markers]
+        known = [option(name) for name in FILTERS if name in markers]
         narrowed = f"it takes {', '.join(known)}" if known else "nothing narrows it"
-        raise QueryError(f"{name_of(query)}: --{idle[0]} does not narrow this query; {narrowed}")
-    window = {"since": begin.isoformat(), "until": end.isoformat()}
-    return Question(query, begin, end, given, with_values(text, dict.fromkeys(FILTERS) | given | window))
+        raise QueryError(f"{name_of(query)}: {option(idle[0])} does not narrow this query; {narrowed}")
+    values = dict.fromkeys(FILTERS) | given | {"since": begin.isoformat(), "until": end.isoformat()}
+    if "at_least" in given:
+        values["at_least"] = math.ceil((end - moment(str(given["at_least"]), end)).total_seconds())
+    return Question(query, begin, end, given, with_values(text, values))
+
+
+def option(name: str) -> str:
+    """A filter as the command line has it."""
+    return f"--{name.replace('_', '-')}"
 
 
 def names() -> list[str]:
@@ -131,6 +146,8 @@ def check_filters(asked: Question, ask: Ask) -> None:
     """Raise QueryError for a filter whose value history does not know: an empty answer would say that all is well."""
     cluster = asked.filters.get("cluster")
     for name, value in asked.filters.items():
+        if name not in _KNOWN:
+            continue
         known = ask(with_values(_KNOWN[name], {"cluster": cluster}))["known"].to_pylist()
         if value not in known:
             texts = sorted({str(each) for each in known if each is not None})

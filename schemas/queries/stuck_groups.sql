@@ -1,4 +1,4 @@
--- Which groups were in a rebalance at :until, the longest first, and since when?
+-- Which groups were in a rebalance at :until, the longest first, and since when? Of :at_least seconds, if that is given.
 -- By the log, and by polled states: a classic group's rebalance is written only when it is over.
 WITH states AS (
   SELECT *, state NOT IN ('Stable', 'Empty', 'Dead') AS is_unstable,
@@ -59,4 +59,6 @@ LEFT JOIN gold.group_coordinators c
 WHERE (CAST(:cluster AS STRING) IS NULL OR s.cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR c.broker_id = :broker)
   AND (CAST(:group AS STRING) IS NULL OR s.group_id = :group)
+  AND (CAST(:at_least AS BIGINT) IS NULL
+    OR unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(s.began_before) >= :at_least * 1000000)
 ORDER BY seconds_min DESC, s.cluster, s.group_id

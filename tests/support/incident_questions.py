@@ -21,6 +21,7 @@ PARAMETERS: Mapping[str, object] = {
     "topic": None,
     "broker": None,
     "group": None,
+    "at_least": None,
 }
 
 
@@ -66,12 +67,17 @@ class Isr:
 
     def test_one_failure_from_offline(self, ask: Ask) -> None:
         rows = ask("one_failure_from_offline")
-        assert columns(rows, "topic", "partition", "began_before", "ended_before", "brokers_out") == [
-            ("__consumer_offsets", 0, 10.1, 40.1, [2]),
-            ("clicks", 0, 10.1, 60.1, [2, 3]),
-            ("orders", 0, 10.1, 40.1, [2, 3]),
-            ("orders", 1, 10.1, 40.1, [2, 3]),
+        figures = ("topic", "partition", "in_sync", "brokers_out", "began_before", "ended_before")
+        # Partitions of orders lacked one broker before: two were in sync.
+        assert columns(rows, *figures) == [
+            ("__consumer_offsets", 0, 1, [2], 10.1, 40.1),
+            ("clicks", 0, 2, [2, 3], 10.1, 60.1),
+            ("orders", 0, 1, [2, 3], 20.1, 40.1),
+            ("orders", 1, 1, [2, 3], 20.1, 40.1),
         ]
+        assert columns(rows, "began_after", "ended_after", "seconds_min", "seconds_max")[2] == (10.0, 30.0, 9.9, 30.1)
+        assert ask("one_failure_from_offline", topic="orders", until="2026-11-01T12:00:15Z") == []
+        assert columns(ask("one_failure_from_offline", broker=3), "topic") == [("clicks",), ("orders",), ("orders",)]
 
     def test_broker_incidents(self, ask: Ask) -> None:
         rows = ask("broker_incidents")
@@ -302,6 +308,8 @@ class Groups:
         assert columns(ask("stuck_groups", until="2026-11-01T12:00:25Z"), *figures) == [
             ("billing", "PreparingRebalance", 10.0, 20.1, 4.9, 15.0, 1)
         ]
+        assert columns(ask("stuck_groups", at_least=60), "group_id") == [("reports",)]
+        assert columns(ask("stuck_groups", at_least=70), "group_id") == []
         assert columns(ask("stuck_groups", until="2026-11-01T12:01:26Z", broker=2), "group_id", "state") == [
             ("reports", "PreparingRebalance"),
             ("shop", None),

@@ -81,6 +81,8 @@ def test_a_table_of_one_cluster_does_not_name_it(config: str, capsys: pytest.Cap
     ("arguments", "says"),
     [
         (["unclean_election"], "no query is called 'unclean_election'; did you mean unclean_elections?"),
+        (["timeline", "--at-least", "5 minutes"], "timeline: --at-least does not narrow this query; it takes"),
+        (["stuck_groups", "--at-least", "long"], "'long' is neither a time like"),
         (["timeline", "--since", "yesterday"], "'yesterday' is neither a time like"),
         (["timeline", "--since", "2026-11-02", "--until", "2026-11-01"], "is after --until"),
         (
