@@ -67,10 +67,9 @@ def test_a_relative_path_lies_beside_the_file(tmp_path: Path, monkeypatch: pytes
 
 
 def test_questions_are_a_mapping_to_their_intervals(tmp_path: Path) -> None:
-    text = GOOD.replace(
-        "  prod:\n", "  prod:\n    enrich: {groups: 30s, elr: }\n  other: {kafka.bootstrap.servers: b3:9092}\n"
-    )
-    read = load(str(config(tmp_path, text.replace("poll:\n", "poll:\n  enrich: {configs: 10m}\n"))))
+    text = GOOD.replace("  prod:\n", "  prod:\n    enrich: {groups: 30s, elr: }\n")
+    more = "  other: {kafka.bootstrap.servers: b3:9092}\npoll:\n  enrich: {configs: 10m}\n"
+    read = load(str(config(tmp_path, text.replace("poll:\n", more))))
     polling = parse(read.source_options({}), "stream").polling
     assert {alias: dict(each.enrich) for alias, each in polling.items()} == {
         "prod": {"groups": 30_000, "elr": 60_000},
