@@ -13,8 +13,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -37,6 +38,7 @@ from jobs.rules.gold.news import as_of
 from jobs.rules.groups import group as rules
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.partition import log_partition
+from jobs.rules.groups.state import written_by
 from jobs.rules.round import SILVER
 from jobs.rules.takes import NOTED_AFTER
 from schemas import groups
@@ -144,6 +146,7 @@ class RebalanceHistory(Maker):
             "clusters": {cluster: vars(each) for cluster, each in news.takes.items()},
             "log": news.versions,
             "kept_since": self._kept_since and self._kept_since.isoformat(),
+            "remembered_s": self._config.bronze_retention.total_seconds(),
         }
         # A fold writes nothing, so the plan need not be there before it.
         planned = self._writers.submit(self._rounds.plan, plan, now)
@@ -236,8 +239,9 @@ class RebalanceHistory(Maker):
             brought = {table: rows.filter(pc.is_in(_keys(table, rows), keys)) for table, rows in of_parts}
             packed_live = frame_of(self._spark, packed_in_arrow(brought, _KEY, _keys))
             limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
-            since = plan.get("kept_since") and datetime.fromisoformat(plan["kept_since"])
-            fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at, kept_since=since)
+            since = plan["kept_since"] and datetime.fromisoformat(plan["kept_since"])
+            forgets = partial(forgets_before, remembered=timedelta(seconds=plan["remembered_s"]), kept_since=since)
+            fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at, forgets=forgets)
             made = folded(side_by_side(news.rows), packed_live, TABLES, fold, _KEY)
         step = planned()
         self._write(step, made, live, self._after(step.round, news), of=f"groups of {len(news.takes)} cluster(s)")
@@ -285,6 +289,18 @@ class RebalanceHistory(Maker):
         return {int(p): (era, offset) for p, (era, offset) in self._memory(cluster).get("places", {}).items()}
 
 
+def forgets_before(news: Iterable[datetime], remembered: timedelta, kept_since: datetime | None) -> datetime:
+    """Before when a group has to be gone to be forgotten, by the times of what is new in its part.
+
+    `remembered`: as long as bronze is kept, which then knows nothing of the group either. Groups that come and go by
+    the thousand, as console consumers do, would make each round slower. `kept_since`: from when on retention has left
+    gold whole; None where it has dropped nothing.
+    """
+    never = datetime.min.replace(tzinfo=UTC)
+    newest = max(news, default=None)
+    return max(newest - remembered if newest is not None else never, kept_since or never)
+
+
 run = job_of(RebalanceHistory)
 """Keeps gold up with the log and with silver; with `once`, until nothing is new."""
 
@@ -298,11 +314,11 @@ def _fold(
     ends: Mapping[str, Places],
     limits: Thresholds,
     at: datetime,
-    kept_since: datetime | None,
+    forgets: Callable[[Iterable[datetime]], datetime],
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster's groups in one part; runs on executors.
 
-    `kept_since`: from when on retention has left gold whole. Groups that were gone before are forgotten.
+    `forgets`: says of the times of what is new before when a group has to be gone to be forgotten.
     """
     gc.disable()  # It would look through all rows again and again, and there is nothing to find.
     try:
@@ -338,14 +354,14 @@ def _fold(
                 made[table] += [row | {"updated_at": at} for row in of_table]
             text = json.dumps(memory, separators=(",", ":"))
             made[GROUP_STATES.full_name].append(vars(group) | {"memory": text})
-        if kept_since is not None:
-            quiet = kept.keys() - {*records, *states, *missed}
-            for group_id in sorted(each for each in quiet if rules.is_over(kept[each], kept_since)):
-                last = rules.settled({name: of_table.get(group_id, ()) for name, of_table in of_groups.items()})
-                for name, rows_of_table in last.items():
-                    made[name] += [row | {"updated_at": at} for row in rows_of_table]
-                gone = Group(take.cluster_id, cluster, group_id)
-                made[GROUP_STATES.full_name].append(vars(gone) | {"memory": None})
+        quiet = kept.keys() - {*records, *states, *missed}
+        before = forgets([*map(written_by, chain(*records.values())), *(row["valid_from"] for row in seen)])
+        for group_id in sorted(each for each in quiet if rules.is_over(kept[each], before)):
+            last = rules.settled({name: of_table.get(group_id, ()) for name, of_table in of_groups.items()})
+            for name, rows_of_table in last.items():
+                made[name] += [row | {"updated_at": at} for row in rows_of_table]
+            gone = Group(take.cluster_id, cluster, group_id)
+            made[GROUP_STATES.full_name].append(vars(gone) | {"memory": None})
         return made
     finally:
         gc.enable()

@@ -3,7 +3,9 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
@@ -12,8 +14,12 @@ from jobs.common.config import ConfigError, load
 from jobs.common.questions import FILTERS, QueryError, about, check_filters, names, option, question, reach
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
+from kafka_metadata_history.check import checked, lines
 from kafka_metadata_history.opened import facts_without_spark, has_folder, with_spark, without_spark
 from local_cluster.errors import LocalClusterError
+from metadata_source.errors import OptionsError
+from metadata_source.look import read_options
+from metadata_source.options import parse
 from metadata_source.text import printable
 from schemas.lake import LakeError
 
@@ -103,6 +109,31 @@ def status(*, config: str, form: str) -> int:
 
 @app.command()
 @config_option
+@click.option("--bootstrap", metavar="HOST:PORT", help="Check this cluster alone, without a configuration.")
+@click.option(
+    "--client", metavar="FILE", type=click.Path(path_type=Path), help="kafka.* options for --bootstrap: YAML."
+)
+@click.option("--cluster", help="Check this cluster of the configuration alone, and show its state.")
+def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
+    """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if anything is amiss."""
+    if bootstrap is not None:
+        options, reads_log = read_options(bootstrap, client), False
+    else:
+        read = load(config)
+        options, reads_log = parse(read.source_options({}), "stream"), read.group_log is not None
+    aliases = [each.alias for each in options.clusters]
+    if cluster is not None and cluster not in aliases:
+        raise QueryError(f"--cluster {cluster}: the configuration has {', '.join(aliases)}")
+    chosen = tuple(each for each in options.clusters if cluster in {None, each.alias})
+    say(f"cluster {each.alias}: warning: {each.exposed}" for each in chosen if each.exposed is not None)
+    found = checked(replace(options, clusters=chosen), reads_log=reads_log)
+    for each in found:
+        click.echo("\n".join(map(printable, lines(each, whole=len(found) == 1))))
+    return 0 if all(each.is_good for each in found) else CROSSED
+
+
+@app.command()
+@config_option
 @click.option("--once", is_flag=True, help="Poll once, make history of it, and end: for schedulers.")
 @memory_option
 def run(*, config: str, once: bool, memory: str) -> int:
@@ -156,7 +187,7 @@ def exit_status(argv: Sequence[str] | None = None) -> int:
     except QueryError as error:
         say([f"{NAME}: {error}"])
         return USAGE
-    except (ConfigError, LakeError, LocalClusterError) as error:
+    except (ConfigError, LakeError, LocalClusterError, OptionsError) as error:
         say([f"{NAME}: {error}"])
         return FAILED
     return found or 0

@@ -1,4 +1,4 @@
-"""``python -m metadata_source inspect | look``: what is in a Metadata response, and what state a cluster is in."""
+"""``python -m metadata_source inspect``: what is in a Metadata response."""
 
 from __future__ import annotations
 
@@ -25,16 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--version", type=int, required=True, choices=range(METADATA_RESPONSE.last_version + 1), metavar="N"
     )
     command.add_argument("--skip", type=int, default=0, metavar="BYTES", help="bytes before the body (size, header)")
-    command = commands.add_parser("look", help="poll a cluster once and print the state it is in; writes nothing")
-    command.add_argument(
-        "--bootstrap", required=True, metavar="HOST:PORT", help="brokers to ask first, comma-separated"
-    )
-    command.add_argument("--config", type=Path, metavar="FILE", help="YAML of kafka.* options (security, ...)")
     options = parser.parse_args(arguments)
-    if options.command == "look":
-        from metadata_source.look import look  # noqa: PLC0415 - a Kafka client is loaded for this command only
-
-        return look(options.bootstrap, options.config)
     return _inspect(options)
 
 

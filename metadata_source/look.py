@@ -1,8 +1,7 @@
-"""The state that a cluster is in now, from one poll, for people: ``python -m metadata_source look``. Writes nothing."""
+"""The state that a cluster is in now, from one poll, and what its user may ask. Writes nothing."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,18 +21,20 @@ from metadata_source.kinds import ISR, KAFKA, KINDS, LEADER, OFFLINE, PREFERRED,
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import Permission, Prober
-from metadata_source.text import printable, text_table
+from metadata_source.text import text_table
 from metadata_source.yaml_file import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from metadata_source.options import Options
+    from metadata_source.options import Cluster, Options, TopicFilter
     from metadata_source.poller import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.transport import Address
 
+TOPICS: Final = "brokers, topics, partitions"
+"""The feature without which nothing is recorded."""
 TROUBLES: Final = {
     "offline": "offline (no leader)",
     "under_min_isr": "under min ISR",
@@ -60,21 +61,12 @@ _OF_KAFKA_4: Final = 13
 """The version of Metadata that Kafka 4.0 brought (KIP-1102)."""
 
 
-def look(bootstrap: str, config: Path | None) -> int:
-    """Poll once and print the state; return 0, or 1 after one line that says why there is none."""
-    try:
-        options = read_options(bootstrap, config)
-        if (exposed := options.clusters[0].exposed) is not None:
-            print(f"look: warning: {exposed}", file=sys.stderr)
-        poll, metadata = _poll(options)
-        prober = Prober(options.clusters[0], _address(poll.broker or ""))
-        state = State(poll, metadata, *_min_isr(prober, metadata), options.clusters[0].kind)
-        print("\n".join(map(printable, report(state, prober.permissions()))))
-    except (OptionsError, PollError) as error:
-        kind = f"{error.kind}: " if isinstance(error, PollError) else ""
-        print(printable(f"look: {kind}{error.problem}"), file=sys.stderr)
-        return 1
-    return 0
+def look(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> tuple[State, list[Permission]]:
+    """Poll a cluster once, and ask what else its user may ask. Raises PollError."""
+    poll, metadata = _poll(cluster, topic_filter, request_timeout_ms)
+    prober = Prober(cluster, _address(poll.broker or ""))
+    state = State(poll, metadata, *_min_isr(prober, metadata), cluster.kind)
+    return state, [_describe(metadata), _describe_configs(state), *prober.permissions()]
 
 
 def read_options(bootstrap: str, config: Path | None) -> Options:
@@ -111,9 +103,9 @@ def _read_yaml(config: Path) -> dict[str, str]:
     return {name: str(value) for name, value in content.items()}
 
 
-def _poll(options: Options) -> tuple[Poll, ClusterMetadata]:
+def _poll(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> tuple[Poll, ClusterMetadata]:
     """Poll once; return the poll, and what it says of the topics that the filter covers. Raises PollError."""
-    with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
+    with Poller(cluster, topic_filter, request_timeout_ms) as poller:
         poll = poller.poll()
     if poll.error_kind is not None or poll.metadata is None:
         raise PollError(poll.error_kind or "protocol", poll.error or "")
@@ -216,7 +208,7 @@ def broker_table(metadata: ClusterMetadata) -> pa.Table:
 
 
 def report(state: State, permissions: list[Permission]) -> Iterator[str]:
-    """Yield the lines that `look` prints."""
+    """Yield the state and what the user may ask as lines for people."""
     poll, metadata = state.poll, state.metadata
     levels = ", ".join(
         f"{name} {'unknown' if level is None else level}"
@@ -240,8 +232,8 @@ def report(state: State, permissions: list[Permission]) -> Iterator[str]:
     yield ""
     yield from _partition_lines(state)
     yield ""
-    needs = [_describe(metadata), _describe_configs(state), *permissions]
-    yield from text_table(("feature", "needs", "answer"), ((each.feature, each.needs, each.answer) for each in needs))
+    answers = ((each.feature, each.needs, each.answer) for each in permissions)
+    yield from text_table(("feature", "needs", "answer"), answers)
 
 
 def _counts_of_leader_changes(version: int, level: int | None) -> Iterator[str]:
@@ -332,7 +324,7 @@ def _describe(metadata: ClusterMetadata) -> Permission:
         answer = f"missing for {denied} of the topics asked for"
     elif not seen:
         answer = "not known: no topic was shown"
-    return Permission("brokers, topics, partitions", "DESCRIBE on the topics", answer)
+    return Permission(TOPICS, "DESCRIBE on the topics", answer, "--operation Describe --topic '*'")
 
 
 def _describe_configs(state: State) -> Permission:
@@ -343,4 +335,4 @@ def _describe_configs(state: State) -> Permission:
         answer = "not known: no topic to ask about"
     else:
         answer = "allowed" if not unknown else f"missing: DESCRIBE_CONFIGS on {unknown} of {topics} topics"
-    return Permission("min ISR", "DESCRIBE_CONFIGS on the topics", answer)
+    return Permission("min ISR", "DESCRIBE_CONFIGS on the topics", answer, "--operation DescribeConfigs --topic '*'")

@@ -29,16 +29,26 @@ ALLOWED: Final = frozenset({0, 1, 3, 5, 6, 14, 15, 16, 69})
 LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 GROUP_ID_NOT_FOUND."""
 _TIMEOUT_S: Final = 10.0
+_OF_CLUSTER: Final = "--operation Describe --cluster"
+_OF_LOG: Final = f"--operation Read --topic {OFFSETS_TOPIC}"
 _NO_GROUP: Final = "kafka-metadata-history-probe"
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whether a feature's question was answered. `answer`: `allowed`, or what is missing, or why nobody knows."""
+    """Whether a feature's question was answered. `answer`: `allowed`, or what is missing, or why nobody knows. `acl`:
+    what kafka-acls is given to allow it; None where nothing has to be allowed.
+    """
 
     feature: str
     needs: str
     answer: str
+    acl: str | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether brokers refuse the question."""
+        return self.answer.startswith("missing")
 
 
 class Prober:
@@ -67,11 +77,11 @@ class Prober:
         # DescribeCluster needs a permission only for the authorized operations, which are not asked for.
         fenced = "Kafka 4.0 or newer"
         return [
-            Permission("reassignments", cluster, self._try(self._reassignments, cluster)),
-            Permission("controller quorum", cluster, self._try(self._quorum, cluster)),
+            Permission("reassignments", cluster, self._try(self._reassignments, cluster), _OF_CLUSTER),
+            Permission("controller quorum", cluster, self._try(self._quorum, cluster), _OF_CLUSTER),
             Permission("fenced brokers", fenced, self._try(self._fenced, fenced)),
-            Permission("consumer groups", groups, self._try(self._groups, groups)),
-            Permission("rebalance history", log, self._try(self._group_log, log)),
+            Permission("consumer groups", groups, self._try(self._groups, groups), "--operation Describe --group '*'"),
+            Permission("rebalance history", log, self._try(self._group_log, log), _OF_LOG),
         ]
 
     def _try(self, probe: Any, needs: str) -> str:

@@ -144,9 +144,7 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
     for key in ("lake", "clusters"):
         if key not in given:
             raise ValueError(f"{key} is missing")
-    for key in ("checkpoints", "docs"):
-        if given.get(key) is not None:
-            given[key] = _place(folder, given[key])
+    given |= {key: _place(folder, given[key]) for key in ("checkpoints", "docs") if given.get(key) is not None}
     if (root := given["lake"].root) is not None:
         root = _place(folder, root)
         given["lake"] = Lake(root=root)

@@ -10,7 +10,7 @@ import pytest
 from jobs.common.config import Thresholds
 from jobs.common.expiry import TABLES, cutoff_of, held, over_before
 from jobs.common.live import replaced
-from jobs.rebalance_history import Take
+from jobs.rebalance_history import Take, forgets_before
 from jobs.rebalance_history import _fold as fold_part
 from jobs.rules.groups.group import Group
 from schemas import gold, groups, silver
@@ -223,12 +223,11 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
         groups.GROUP_LIVES.full_name: pa.Table.from_pylist(lives),
     }
 
-    def folded(kept_since: datetime | None) -> dict[str, list]:
+    def folded(since: datetime) -> dict[str, list]:
         takes, at = {"prod": Take("id-prod")}, group_records.at(99)
-        made = fold_part("prod/3", {}, live, takes=takes, ends={}, limits=Thresholds(), at=at, kept_since=kept_since)
+        made = fold_part("prod/3", {}, live, takes=takes, ends={}, limits=Thresholds(), at=at, forgets=lambda _: since)
         return {name: rows for name, rows in made.items() if rows}
 
-    assert folded(None) == {}
     assert folded(group_records.at(30)) == {}
     made = folded(group_records.at(31))
     assert made.keys() == live.keys()
@@ -241,3 +240,13 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
     changed = pa.Table.from_pylist([forgotten], OF_GROUPS)
     kept = replaced(GROUP_STATES, live[GROUP_STATES.full_name], changed, "group_id")
     assert kept["group_id"].to_pylist() == ["there"]
+
+
+def test_a_group_is_remembered_as_long_as_bronze_and_gold_know_of_it() -> None:
+    newest, week = group_records.at(99), timedelta(days=7)
+    news = [newest, newest - week / 2]
+    assert forgets_before(news, week, None) == newest - week
+    assert forgets_before(news, week, newest - 2 * week) == newest - week
+    assert forgets_before(news, week, newest - week / 7) == newest - week / 7
+    assert forgets_before([], week, newest) == newest
+    assert forgets_before([], week, None) == datetime.min.replace(tzinfo=UTC)
