@@ -47,7 +47,7 @@ demo: .venv/.ready .jars/delta
 
 try: .venv/.ready
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
-	@$(BIN)/python -m metadata_source look --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--config "$(CONFIG)")
+	@$(BIN)/kafka-metadata-history check --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--client "$(CONFIG)")
 
 # Two processes, each with a Spark session of its own, take the files by turns. They start Spark so seldom that they
 # need no archive of its classes, and brokers so often that they do of theirs.

@@ -53,7 +53,7 @@ def checked(options: Options, *, reads_log: bool) -> list[Checked]:
     """Check all clusters of a configuration, side by side. `reads_log`: whether the group log is to be read."""
 
     def one(cluster: Cluster) -> Checked:
-        asked = options.polling[cluster.alias].enrich
+        asked = options.polling[cluster.alias].enrich if cluster.alias in options.polling else ()
         wanted = {TOPICS, *(FEATURES[kind] for kind in asked if kind in FEATURES)}
         if reads_log:
             wanted.add(FEATURES["groupLog"])
@@ -78,10 +78,12 @@ def lines(each: Checked, *, whole: bool) -> Iterator[str]:
     yield f"{alias}: polled in {latency:.1f} ms, {topics} topics{'' if each.is_good else '; permissions are missing'}"
     if whole:
         yield from (f"  {line}".rstrip() for line in report(each.state, each.permissions))
-    for permission in each.missing:
-        yield f"  {permission.feature}: {permission.answer}"
-        if permission.acl is not None:
-            yield f"    {acl_line(each.cluster, permission.acl)}"
+        yield ""
+    for permission in each.permissions if whole else each.missing:
+        if permission.is_missing:
+            yield f"  {permission.feature}: {permission.answer}"
+            if permission.acl is not None:
+                yield f"    {acl_line(each.cluster, permission.acl)}"
 
 
 def acl_line(cluster: Cluster, acl: str) -> str:

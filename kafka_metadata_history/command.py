@@ -110,14 +110,13 @@ def status(*, config: str, form: str) -> int:
 @app.command()
 @config_option
 @click.option("--bootstrap", metavar="HOST:PORT", help="Check this cluster alone, without a configuration.")
-@click.option(
-    "--client", metavar="FILE", type=click.Path(path_type=Path), help="kafka.* options for --bootstrap: YAML."
-)
+@click.option("--client", metavar="FILE", type=click.Path(path_type=Path), help="YAML: its kafka.* options.")
 @click.option("--cluster", help="Check this cluster of the configuration alone, and show its state.")
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
     """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if anything is amiss."""
     if bootstrap is not None:
         options, reads_log = read_options(bootstrap, client), False
+        options = replace(options, clusters=(replace(options.clusters[0], alias=bootstrap),))
     else:
         read = load(config)
         options, reads_log = parse(read.source_options({}), "stream"), read.group_log is not None
@@ -187,7 +186,10 @@ def exit_status(argv: Sequence[str] | None = None) -> int:
     except QueryError as error:
         say([f"{NAME}: {error}"])
         return USAGE
-    except (ConfigError, LakeError, LocalClusterError, OptionsError) as error:
+    except OptionsError as error:
+        say([f"{NAME}: {error.problem}"])
+        return FAILED
+    except (ConfigError, LakeError, LocalClusterError) as error:
         say([f"{NAME}: {error}"])
         return FAILED
     return found or 0

@@ -1,4 +1,4 @@
-"""What `look` says of real clusters: in good health, with a broker down, and to a user who may ask little."""
+"""What `check` says of real clusters: in good health, with a broker down, and to a user who may ask little."""
 
 import time
 from pathlib import Path
@@ -14,9 +14,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 from metadata_source import poller as poller_module
-from metadata_source.__main__ import main
 
 TOPIC = "look-test"
 PRINCIPAL = "User:alice"
@@ -34,7 +34,7 @@ def topic(cluster, made_topic):
 
 
 def look(capsys, bootstrap: str, config: Path | None = None) -> tuple[int, str, str]:
-    status = main(["look", "--bootstrap", bootstrap, *(["--config", str(config)] if config else [])])
+    status = exit_status(["check", "--bootstrap", bootstrap, *(["--client", str(config)] if config else [])])
     return status, *capsys.readouterr()
 
 
@@ -120,7 +120,8 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
         "consumer groups": "DESCRIBE on the groups",
         "rebalance history": "READ on topic __consumer_offsets",
     }.items():
-        assert " ".join(line(output, feature)).endswith(f"missing: {needs}"), output
+        assert " ".join(line(output, f"{feature}  ")).endswith(f"missing: {needs}"), output
+    assert "--add --allow-principal User:alice --operation Read --topic __consumer_offsets" in output
 
     def allow(kind: ResourceType, name: str, operation: AclOperation) -> None:
         acl = AclBinding(kind, name, ResourcePatternType.LITERAL, PRINCIPAL, "*", operation, AclPermissionType.ALLOW)
@@ -144,10 +145,10 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
 
 def test_an_unreachable_broker_and_a_wrong_password_are_one_line(guarded, tmp_path, monkeypatch, capsys):
     status, output, errors = look(capsys, "127.0.0.1:1")
-    assert (status, output, errors) == (1, "", "look: unreachable: 127.0.0.1:1: connection refused\n")
+    assert (status, output, errors) == (3, "127.0.0.1:1: failed: unreachable: 127.0.0.1:1: connection refused\n", "")
     config = secure_config(guarded, tmp_path, monkeypatch, "wrong")
     status, output, errors = look(capsys, guarded.sasl_ssl.bootstrap_servers, config)
-    assert (status, output) == (1, "")
-    assert errors.startswith("look: authentication: ")
-    assert errors.count("\n") == 1
-    assert "wrong" not in errors
+    assert (status, errors) == (3, "")
+    assert ": failed: authentication: " in output
+    assert output.count("\n") == 1
+    assert "wrong" not in output

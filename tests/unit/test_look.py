@@ -1,23 +1,29 @@
-"""What `look` computes of an answer, and the lines for bad input."""
+"""What `check` computes of an answer, and the lines for bad input."""
 
+import json
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from kafka_metadata_history import check
+from kafka_metadata_history.command import NAME, exit_status
+from metadata_source.errors import PollError
 from metadata_source.facts import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
 from metadata_source.kinds import KAFKA
 from metadata_source.look import (
     TROUBLES,
     State,
+    _describe_configs,
     broker_table,
-    look,
     partition_troubles,
     read_options,
     report,
     topics_in_trouble,
 )
+from metadata_source.options import parse
 from metadata_source.poller import Poll
+from metadata_source.probes import Permission
 from metadata_source.protocol.metadata import ClusterMetadata
 
 NODES = pa.list_(pa.int32())
@@ -111,7 +117,8 @@ def state(answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA) -> Stat
 
 
 def test_unknown_is_said_with_what_it_needs():
-    text = "\n".join(report(state(BAD, MIN_ISR), []))
+    of = state(BAD, MIN_ISR)
+    text = "\n".join(report(of, [_describe_configs(of)]))
     assert "unknown for 2 partitions: needs DESCRIBE_CONFIGS on their topics" in text
     assert "missing: DESCRIBE_CONFIGS on 1 of 3 topics" in text
     assert "metadata.version level unknown, ELR level 0" in text
@@ -159,12 +166,13 @@ def test_a_password_that_nothing_hides_is_a_warning(tmp_path, capsys, monkeypatc
         "kafka.security.protocol: SASL_PLAINTEXT\nkafka.sasl.mechanism: PLAIN\nkafka.sasl.username: alice\n"
         "kafka.sasl.password: env:ALICE_PASSWORD\nrequestTimeout: 500ms\n"
     )
-    assert look("127.0.0.1:1", config) == 1
-    warning, error = capsys.readouterr().err.splitlines()
+    assert exit_status(["check", "--bootstrap", "127.0.0.1:1", "--client", str(config)]) == 3
+    output, warning = capsys.readouterr()
     assert warning == (
-        "look: warning: the password crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
+        "cluster 127.0.0.1:1: warning: the password crosses the network unencrypted: set kafka.security.protocol to "
+        "SASL_SSL\n"
     )
-    assert error.startswith("look: unreachable: ")
+    assert output.startswith("127.0.0.1:1: failed: unreachable: ")
 
 
 @pytest.mark.parametrize(
@@ -184,20 +192,20 @@ def test_a_password_that_nothing_hides_is_a_warning(tmp_path, capsys, monkeypatc
 def test_bad_configurations_are_one_line(tmp_path, capsys, content, said):
     config = tmp_path / "client.yaml"
     config.write_text(content)
-    assert look("one:9092", config) == 1
+    assert exit_status(["check", "--bootstrap", "one:9092", "--client", str(config)]) == 1
     output, errors = capsys.readouterr()
     assert output == ""
-    assert errors.startswith(f"look: {config}: {said}")
+    assert errors.startswith(f"{NAME}: {config}: {said}")
     assert errors.count("\n") == 1
 
 
 def test_a_missing_file_and_a_bad_address_are_one_line(tmp_path, capsys):
-    assert look("one:9092", tmp_path / "none.yaml") == 1
-    assert look("one", None) == 1
-    assert capsys.readouterr().err == (
-        f"look: {tmp_path}/none.yaml: No such file or directory\nlook: kafka.bootstrap.servers: 'one' is not "
-        f"host:port\n"
-    )
+    assert exit_status(["check", "--bootstrap", "one:9092", "--client", str(tmp_path / "none.yaml")]) == 1
+    assert exit_status(["check", "--bootstrap", "one"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"{NAME}: {tmp_path}/none.yaml: No such file or directory",
+        f"{NAME}: kafka.bootstrap.servers: 'one' is not host:port",
+    ]
 
 
 def lines_of(answer: ClusterMetadata, kind: str) -> list[str]:
@@ -240,3 +248,30 @@ def test_answers_that_contradict_the_kind_are_a_warning():
     lines = lines_of(metadata(("t", [(0, 1, [1, 2], [1, 2])]), cluster_id="redpanda.1"), "kafka")
     assert "warning: this contradicts kind kafka: names: the cluster id, or a host, is one of Redpanda" in lines, lines
     assert "declare its maker as `kind` (README.md, Other makers)" in lines
+
+
+def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monkeypatch):
+    acl = "--operation Read --topic __consumer_offsets"
+
+    def look(cluster, *_):
+        if cluster.alias == "away":
+            raise PollError("unreachable", "away:9092: connection refused")
+        log = Permission("rebalance history", "READ", "missing: READ", acl)
+        return state(BAD, MIN_ISR), [log, Permission("consumer groups", "DESCRIBE", "missing: DESCRIBE")]
+
+    monkeypatch.setattr(check, "look", look)
+    clusters = {
+        "orders": {"kafka.bootstrap.servers": "a:9092,b:9092", "enrich": "none"},
+        "away": {"kafka.bootstrap.servers": "away:9092"},
+    }
+    options = parse({"clusters": json.dumps(clusters), "enrich": "groups"}, "stream")
+    for reads_log, missing in ((False, []), (True, ["rebalance history"])):
+        orders, away = check.checked(options, reads_log=reads_log)
+        assert [each.feature for each in orders.missing] == missing
+        assert (orders.is_good, away.is_good) == (not reads_log, False)
+    assert list(check.lines(away, whole=False)) == ["away: failed: unreachable: away:9092: connection refused"]
+    assert list(check.lines(orders, whole=False)) == [
+        "orders: polled in 1.5 ms, 3 topics; permissions are missing",
+        "  rebalance history: missing: READ",
+        f"    kafka-acls --bootstrap-server a:9092,b:9092 --add --allow-principal User:PRINCIPAL {acl}",
+    ]
