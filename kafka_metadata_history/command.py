@@ -15,10 +15,12 @@ from jobs.common.questions import FILTERS, QueryError, about, check_filters, nam
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.check import checked, lines
+from kafka_metadata_history.first_config import tried_options
+from kafka_metadata_history.first_config import written as first_config
 from kafka_metadata_history.opened import facts_without_spark, has_folder, with_spark, without_spark
 from local_cluster.errors import LocalClusterError
 from metadata_source.errors import OptionsError
-from metadata_source.look import read_options
+from metadata_source.look import read_options, read_yaml_options
 from metadata_source.options import parse
 from metadata_source.text import printable
 from schemas.lake import LakeError
@@ -105,6 +107,36 @@ def status(*, config: str, form: str) -> int:
     crossed = judge(facts, read.limits)
     click.echo(STATUS_FORMS[form](facts, crossed), nl=False)
     return CROSSED if crossed else 0
+
+
+@app.command()
+@config_option
+@click.option("--alias", prompt="Your name for the cluster, for good", help="Your name for the cluster, for good.")
+@click.option("--bootstrap", prompt="Its bootstrap servers (host:port, ...)", help="HOST:PORT, comma-separated.")
+@click.option("--lake", default="lake", prompt="Folder for the tables", help="Folder of the tables.")
+@click.option("--option", "given", multiple=True, metavar="NAME=VALUE", help="An option of the cluster: kafka.*, kind.")
+@click.option("--client", metavar="FILE", type=click.Path(path_type=Path), help="YAML: its kafka.* options.")
+def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None) -> int:
+    """Write a configuration for a first cluster, once it was polled. Asks for what is not given."""
+    if Path(config).exists():
+        raise ConfigError(f"{config} is there already; nothing was written")
+    own = {"kafka.bootstrap.servers": bootstrap, **(read_yaml_options(client) if client else {}), **_pairs(given)}
+    (found,) = checked(tried_options(alias, own), reads_log=True)
+    say(lines(found, whole=False))
+    if found.problem is not None:
+        return CROSSED
+    Path(config).write_text(first_config(lake, own, found), encoding="utf-8")
+    load(config)
+    say([f"{config} is written; `{NAME} run --config {config}` begins to record"])
+    return 0
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    pairs = {name: (is_there, value) for name, is_there, value in (each.partition("=") for each in given)}
+    for name, (is_there, _) in pairs.items():
+        if not is_there:
+            raise click.BadParameter(f"{name}: not NAME=VALUE", param_hint="--option")
+    return {name: value for name, (_, value) in pairs.items()}
 
 
 @app.command()

@@ -71,7 +71,7 @@ def look(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -
 
 def read_options(bootstrap: str, config: Path | None) -> Options:
     """Return the options of one poll of one cluster. Raises OptionsError, with the file where it is at fault."""
-    given = {} if config is None else _read_yaml(config)
+    given = {} if config is None else read_yaml_options(config)
     for name in given:
         if name.lower() == "kafka.bootstrap.servers":
             raise OptionsError(f"{config}: {name}: contradicts --bootstrap, which says where to ask")
@@ -86,7 +86,8 @@ def read_options(bootstrap: str, config: Path | None) -> Options:
         raise OptionsError(f"{config}: {error.problem}") from None
 
 
-def _read_yaml(config: Path) -> dict[str, str]:
+def read_yaml_options(config: Path) -> dict[str, str]:
+    """Return the options of one cluster that a file holds. Raises OptionsError, with the file."""
     try:
         content = read_yaml(config)
     except OSError as error:

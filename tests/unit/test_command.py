@@ -5,11 +5,18 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
+from jobs.common.config import load
 from jobs.common.questions import names
-from kafka_metadata_history.command import FAILED, USAGE, exit_status
+from kafka_metadata_history import check
+from kafka_metadata_history.command import FAILED, USAGE, app, exit_status
+from metadata_source.errors import PollError
+from metadata_source.options import Cluster, parse
+from metadata_source.probes import Permission
 from schemas.table import LAKE_VERSION
 from tests.spark.store_lake import stored
 
@@ -131,3 +138,85 @@ def test_no_part_of_spark_is_needed(config: str) -> None:
         "sys.exit(found or 'pyspark' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+# --- a first configuration ---
+
+
+def found_by(monkeypatch: pytest.MonkeyPatch, *missing: Permission, problem: str | None = None) -> None:
+    """Let a cluster be polled by what follows, or not at all."""
+
+    def look(cluster: Cluster, *_: object) -> tuple[object, list[Permission]]:
+        if problem is not None:
+            raise PollError("authentication", problem)
+        topics = SimpleNamespace(num_rows=3)
+        state = SimpleNamespace(metadata=SimpleNamespace(topics=topics), poll=SimpleNamespace(latency_ms=1.5))
+        return state, list(missing)
+
+    monkeypatch.setattr(check, "look", look)
+
+
+INIT = ("init", "--alias", "orders", "--bootstrap", "b1:9092,b2:9092", "--lake", "lake")
+
+
+def test_a_first_configuration_asks_what_its_user_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "history.yaml"
+    log = Permission("rebalance history", "READ", "missing: READ", "--operation Read --topic __consumer_offsets")
+    settings = Permission("min ISR", "DESCRIBE_CONFIGS", "missing: DESCRIBE_CONFIGS on 3 of 3 topics", "--operation X")
+    found_by(monkeypatch, log, settings)
+    user = ("--option", "kafka.security.protocol=SASL_SSL", "--option", "kafka.sasl.mechanism=PLAIN")
+    secret = ("--option", "kafka.sasl.username=eve", "--option", "kafka.sasl.password=env:KAFKA_PASSWORD")
+    assert exit_status([*INIT, *user, *secret, "--config", str(file)]) == 0
+    made = load(str(file))
+    assert (made.lake.root, set(made.clusters), made.group_log) == (f"{tmp_path}/lake", {"orders"}, None)
+    assert made.clusters["orders"]["kafka.sasl.password"] == "env:KAFKA_PASSWORD"
+    asked = parse(made.source_options({}), "stream").polling["orders"].enrich
+    assert set(asked) == {"reassignments", "quorum", "fenced", "groups"}
+    text = file.read_text()
+    command = "kafka-acls --bootstrap-server b1:9092,b2:9092 --add --allow-principal User:eve --operation"
+    assert f"#   {command} Read --topic __consumer_offsets\n" in text
+    assert f"#   {command} X\n" in text
+    assert f"{file} is written" in capsys.readouterr().err
+    found_by(monkeypatch)
+    assert exit_status([*INIT, "--config", str(file)]) == 1, "nothing takes its place"
+    assert file.read_text() == text
+    other = tmp_path / "other.yaml"
+    assert exit_status([*INIT, "--config", str(other)]) == 0
+    assert load(str(other)).group_log == {"startingOffsets": "earliest"}
+    assert "#   kafka-acls" not in other.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "says", "expected"),
+    [
+        ((), "orders: failed: authentication: no such user", 3),
+        (("--option", "kafka.sasl.password=hunter2"), "kafka.sasl.password", 1),
+        (("--option", "kafka.sasl.mechanism"), "not NAME=VALUE", 2),
+    ],
+)
+def test_no_configuration_is_written_that_does_not_work(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    more: tuple[str, ...],
+    says: str,
+    expected: int,
+) -> None:
+    found_by(monkeypatch, problem="no such user")
+    file = tmp_path / "history.yaml"
+    assert exit_status([*INIT, *more, "--config", str(file)]) == expected
+    assert not file.exists()
+    error = capsys.readouterr().err
+    assert says in error
+    assert "hunter2" not in error
+
+
+def test_init_asks_for_what_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found_by(monkeypatch)
+    file = tmp_path / "history.yaml"
+    asked = CliRunner().invoke(app, ["init", "--config", str(file)], input="orders\nb1:9092\n\n")
+    assert asked.exit_code == 0, asked.output
+    assert load(str(file)).lake.root == f"{tmp_path}/lake"
