@@ -115,7 +115,7 @@ def _only(names: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
 def load(path: str) -> Config:
     """Read and check the file at `path`. Raises ConfigError."""
     try:
-        config = _config(_read("", read_yaml(Path(path)), _FILE), Path(path).absolute().parent)
+        config = _config(_read("", read_yaml(Path(path)), FILE), Path(path).absolute().parent)
         config = replace(config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)})
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -302,7 +302,7 @@ def _count(least: int, name: str, value: Any) -> int:
 
 _OF_STATUS = "status_"
 
-_FILE: Mapping[str, Any] = {
+FILE: Mapping[str, Any] = {
     "lake": ("lake", _lake),
     "checkpoints": ("checkpoints", lambda name, value: None if value is None else _folder(name, value)),
     "clusters": ("clusters", _each(_each(_option))),

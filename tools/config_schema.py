@@ -1,0 +1,127 @@
+"""Write conf/schema.json, by which editors check a configuration: ``python -m tools.config_schema``.
+
+Made of the options of the data sources, and of the keys that jobs/common/config.py reads.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jobs.common.config import FILE, MIGRATING
+from metadata_source.options import ENRICHMENTS, GROUP_LOG_OPTIONS, OPTIONS, Option
+
+SCHEMA = Path(__file__).resolve().parents[1] / "conf" / "schema.json"
+DURATION = {"type": "string", "pattern": r"^\s*\d+\s*[a-zA-Z]+\s*$", "examples": ["30s", "5m", "7d"]}
+TEXT = {"type": ["string", "integer"]}
+COUNT = {"type": "integer", "minimum": 0}
+OF_ONE_CLUSTER = {"cluster", "clusters", "clusterId"}
+"""Options of the data source that no key of `poll` or `groupLog` can be."""
+SET_BY_JOBS = {"newestStream", "resumeAt"}
+
+MEANINGS: dict[str, Any] = {
+    "lake": "Where the tables are: a folder, beside this file if it is relative, a URI, or {catalog: NAME}.",
+    "checkpoints": "Where the streaming queries keep their place. Default: LAKE/checkpoints.",
+    "clusters": "Alias -> how to reach that cluster. An alias is for good: history is kept by it.",
+    "poll": "Options that hold for all clusters.",
+    "groupLog": "Options of reading __consumer_offsets. Without this key nothing reads it.",
+    "history": {"pollsPerRound": "A round of history takes at most so many polls of each cluster."},
+    "retention": {
+        "bronze": "Age at which days of bronze go, once they became history. Default: 7d.",
+        "silver": "Age at which rows of silver go, by when they were over. Default: never.",
+        "gold": "Age at which rows of gold go, by when they were over. Default: never.",
+    },
+    "thresholds": {
+        "flaps": "A broker that leaves an ISR so many times within flapWindow is flapping.",
+        "flapWindow": "See flaps.",
+        "storm": "A group that rebalances so many times within stormWindow is in a storm.",
+        "stormWindow": "See storm.",
+        "crashLoop": "A client that joins a group so many times within crashLoopWindow is in a crash loop.",
+        "crashLoopWindow": "See crashLoop.",
+    },
+    "validation": {"docs": "Folder of the data docs. Default: LAKE/quality/data_docs."},
+    "status": {
+        "window": "Polls and gaps of so long before now count.",
+        "lastGoodPoll": "The last good poll of a cluster may be so old. Default: two intervals and two minutes.",
+        "failures": "So many failed polls in a row are too many.",
+        "failedPercent": "More failed polls of a hundred are too many.",
+        "latePercent": "More late polls of a hundred are too many.",
+        "gaps": "More gaps are too many.",
+        "lostOffsets": "More offsets of the group log that were gone unread are too many.",
+        "behind": "History may be behind polls by so long.",
+        "upkeep": "The last upkeep may be so long ago.",
+        "lakeBytes": "The lake may be so large. Default: any size.",
+    },
+}
+"""Key -> its meaning; of a section the meanings of its keys."""
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a configuration."""
+    sections = {key: _section(key, given) for key, given in FILE.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kafka-metadata-history",
+        **_object(sections, required=["lake", "clusters"]),
+    }
+
+
+def _section(key: str, given: Any) -> dict[str, Any]:
+    match key:
+        case "lake":
+            catalog = _object({"catalog": {"type": "string"}}, required=["catalog"])
+            return {"description": MEANINGS[key], "oneOf": [{"type": "string"}, catalog]}
+        case "checkpoints":
+            return {"description": MEANINGS[key], "type": ["string", "null"]}
+        case "clusters":
+            own = _options(option for option in OPTIONS if option.per_cluster)
+            own[MIGRATING] = {"type": "boolean", "description": "It is on its way from ZooKeeper to KRaft."}
+            one = _object(own, required=["kafka.bootstrap.servers"])
+            return {"description": MEANINGS[key], "type": "object", "additionalProperties": one}
+        case "poll" | "groupLog":
+            of_source = OPTIONS if key == "poll" else GROUP_LOG_OPTIONS
+            options = _options(option for option in of_source if option.modes != ("batch",))
+            return {"description": MEANINGS[key], **_object(options), "type": ["object", "null"]}
+    meanings = MEANINGS[key]
+    return {
+        **_object({name: {"description": meanings[name], **_value(name)} for name in given}),
+        "type": ["object", "null"],
+    }
+
+
+def _value(name: str) -> dict[str, Any]:
+    """The type of a key of a section, which its name tells."""
+    if name == "docs":
+        return {"type": "string"}
+    is_time = name.endswith("Window") or name in {
+        *("window", "lastGoodPoll", "behind", "upkeep", "bronze", "silver", "gold"),
+    }
+    return DURATION if is_time else COUNT
+
+
+def _options(options: Any) -> dict[str, Any]:
+    kept = [option for option in options if option.name not in OF_ONE_CLUSTER | SET_BY_JOBS]
+    return {option.name: _option(option) for option in kept}
+
+
+def _option(option: Option) -> dict[str, Any]:
+    meaning = {"description": option.meaning} | ({"default": option.default} if option.default is not None else {})
+    if option.name == "enrich":
+        beats = {kind: {**DURATION, "type": ["string", "null"]} for kind in ENRICHMENTS}
+        return meaning | {"oneOf": [_object(beats), {"type": "string"}]}
+    if option.name in {"topics", "kafka.bootstrap.servers"}:
+        return meaning | {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    return meaning | TEXT
+
+
+def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": properties}
+    return found | ({"required": required} if required else {})
+
+
+def main() -> None:
+    """Write the file."""
+    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
