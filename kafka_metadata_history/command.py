@@ -86,7 +86,7 @@ def query(
     rows = ask(of.sql)
     shown = rows.slice(0, limit) if form == "table" and limit else rows
     few = shown.drop_columns(["cluster"]) if form == "table" and not wide and "cluster" in of.filters else shown
-    click.echo(answered(few, form, wide=wide, width=shutil.get_terminal_size((WIDTH, 0)).columns), nl=False)
+    click.echo(answered(few, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
     say([f"{len(rows)} rows, by {engine}{left}", *reach(of, ask)])
 
@@ -201,6 +201,11 @@ def in_spark(job: str, *arguments: str, memory: str = "1g") -> int:
     except SessionError as error:
         say([f"{NAME}: {error}"])
         return FAILED
+
+
+def _width() -> int:
+    """The width of the terminal; of a file it is that of the documents."""
+    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def say(lines: Iterable[str]) -> None:

@@ -54,6 +54,8 @@ def _functions(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Anonymous) and node.name.lower() == "get":
         array, place = node.expressions
         return exp.func("list_extract", array, place + 1)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "timestamp_micros":
+        return exp.func("make_timestamptz", *node.expressions)
     if isinstance(node, exp.FromJson) and isinstance(node.expression, exp.Literal):
         return exp.func("from_json", node.this, exp.Literal.string(_structure(node.expression.this)), dialect="duckdb")
     if isinstance(node, exp.Inline):
