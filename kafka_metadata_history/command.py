@@ -93,6 +93,24 @@ def query(
 
 @app.command()
 @config_option
+@click.option("--since", default="1 day", show_default=True, help="A time in ISO form, or how long before --until.")
+@click.option("--until", help="A time in ISO form, or how long ago. Default: now.")
+@click.option("--cluster", help="This cluster. Default: the one to which most happened.")
+@click.option("--topic", help="ISRs, leaders and groups of this topic alone.")
+@click.option("--broker", type=int, help="This broker alone.")
+@click.option("--group", help="This consumer, share or streams group alone.")
+@click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The page.")
+def report(*, config: str, since: str, until: str | None, out: str, **filters: object) -> None:
+    """Make one page about a window of a cluster's history: a file that loads nothing from elsewhere."""
+    from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
+
+    lake = load(config).lake
+    ask = without_spark(lake) if has_folder(lake) else with_spark(lake)
+    say([kept(made(ask, since, until, filters, datetime.now(UTC)), out)])
+
+
+@app.command()
+@config_option
 @click.option("--format", "form", type=click.Choice(tuple(STATUS_FORMS)), default="table", show_default=True)
 def status(*, config: str, form: str) -> int:
     """Say how recording fares: polls, failures, gaps, delays, sizes. Exits 3 if a threshold is crossed."""
