@@ -100,7 +100,7 @@ def facts(
         [*_gaps(gaps, window), *_beyond(window, known_from)],
         int(gaps[0]["gaps"]) - len(gaps) if gaps else 0,
         [_drawn(ask, asked, section, window) for section in queries.SECTIONS],
-        _ask(ask, asked, queries.LEVELS),
+        _ask_if_there(ask, asked, queries.LEVELS),
         _largest(ask, asked, most),
     )
 
@@ -125,6 +125,14 @@ def _ask(ask: Ask, asked: Question, sql: str) -> list[Row]:
     return rows
 
 
+def _ask_if_there(ask: Ask, asked: Question, sql: str) -> list[Row]:
+    """Ask of tables that the lake may not have: the sections of the page say so."""
+    try:
+        return _ask(ask, asked, sql)
+    except QueryError:
+        return []
+
+
 def _drawn(ask: Ask, asked: Question, section: queries.Section, window: Window) -> Drawn:
     try:
         rows = _ask(ask, asked, queries.drawn(section))
@@ -137,12 +145,7 @@ def _drawn(ask: Ask, asked: Question, section: queries.Section, window: Window) 
 
 def _largest(ask: Ask, asked: Question, most: int) -> list[Row]:
     """The largest thing of each kind, then the second of each, and so on."""
-    found = _ask(ask, asked, queries.LARGEST)
-    try:
-        found += _ask(ask, asked, queries.LARGEST_OF_GROUPS)
-    except QueryError:
-        # The section of groups says why.
-        pass
+    found = [*_ask_if_there(ask, asked, queries.LARGEST), *_ask_if_there(ask, asked, queries.LARGEST_OF_GROUPS)]
     return sorted(found, key=lambda row: int(row["place"]))[:most]
 
 

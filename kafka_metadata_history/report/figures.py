@@ -259,8 +259,8 @@ def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:
         "marker": [each.marker or "circle" for each in looks],
         "point": np.array([_point(mark) if each.marker else 0 for mark, each in zip(drawn.marks, looks, strict=True)]),
         "text": texts,
-        "text_x": np.array([0 if drawn.section.name == "brokers" else _point(mark) / 2 + 4 for mark in drawn.marks]),
-        "text_y": np.array([y + 0.32 if drawn.section.name == "brokers" else y for y in middle]),
+        "text_x": np.array([0 if drawn.section.name == "brokers" else _point(mark) / 2 + 1 for mark in drawn.marks]),
+        "text_y": np.array([y + (0.32 if drawn.section.name == "brokers" else 0.24) for y in middle]),
         "lane": [mark.lane for mark in drawn.marks],
         "what": [words(mark.kind) for mark in drawn.marks],
         "began": [between(*mark.began, window.day) for mark in drawn.marks],
@@ -275,7 +275,7 @@ def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:
 
 
 def _point(mark: Mark) -> int:
-    return min(9 + round(2 * math.log2(mark.rows)), 18)
+    return min((14 if mark.kind == "unclean" else 10) + round(2 * math.log2(mark.rows)), 18)
 
 
 def _inferred(mark: Mark) -> str:
