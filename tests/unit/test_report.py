@@ -3,6 +3,7 @@ however much happened.
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from bs4 import BeautifulSoup
@@ -95,9 +97,8 @@ def _sources(model: Any) -> Iterator[dict[str, Any]]:
 def _plain(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    import numpy as np
-
-    return list(np.frombuffer(base64.b64decode(value["array"]["data"]), value["dtype"]))
+    packed = base64.b64decode(value["array"]["data"])
+    return list(np.frombuffer(gzip.decompress(packed), value["dtype"]))
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +333,7 @@ def test_a_window_without_events_says_so(lake: Lake) -> None:
 
 
 def test_a_lake_without_history_says_so() -> None:
-    with duckdb_lake({}, VIEWS) as empty:
+    with duckdb_lake(dict.fromkeys(known_rows(), ()), VIEWS) as empty:
         text = text_of(page_of(empty))
     assert "Nothing is known: the lake has no history of any cluster yet." in text
     assert "history is empty" in text
@@ -343,7 +344,7 @@ def test_a_section_whose_tables_are_not_there_says_so() -> None:
         lake.execute("DROP VIEW gold.rebalances CASCADE")
         text = text_of(page_of(lake, cluster="prod"))
     assert "Nothing is known of this: Catalog Error" in text
-    assert "2 broker incidents" in text
+    assert "14 ISR episodes" in text
 
 
 def test_a_window_that_cannot_be_meant(lake: Lake) -> None:
@@ -358,7 +359,7 @@ def test_the_cluster_to_which_most_happened_is_chosen_and_the_others_are_named()
     other = {
         table: [row | {"cluster": "other", "cluster_id": "id-other"} for row in rows if "cluster" in row]
         for table, rows in known.items()
-        if table in (silver.BROKER_SNAPSHOTS, gold.BROKER_INCIDENTS) or table.schema == "internal"
+        if table in (silver.CLUSTER_SNAPSHOTS, silver.BROKER_SNAPSHOTS, gold.BROKER_INCIDENTS) or table.schema == "internal"
     }
     rows = {table: [*own, *other.get(table, ())] for table, own in known.items()}
     with duckdb_lake(rows, VIEWS) as lake:
@@ -421,7 +422,7 @@ def large() -> Iterator[Lake]:
 
 
 def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out(large: Lake, tmp_path: Path) -> None:
-    (events,) = large.execute("SELECT count(*) FROM gold.incident_timeline").fetchone() or (0,)
+    ((events,),) = large.execute("SELECT count(*) FROM gold.incident_timeline").fetchall()
     assert events > 100_000
     report = made(asking(large), *DAY, {}, NOW)
     line = kept(report, str(tmp_path / "report.html"))
@@ -438,7 +439,7 @@ def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out
         # Each mark has a row at least, and is the sum of no fewer than it shows.
         own = [[row for row in rows if row[8] == section["table"]] for _, rows in section["marks"]]
         assert all(1 <= len(rows) <= count for rows, (count, _) in zip(own, section["marks"], strict=True))
-        assert sum(count for count, _ in section["marks"]) > sum(map(len, own))
+        assert sum(count for count, _ in section["marks"]) >= sum(map(len, own))
 
 
 def test_a_file_that_cannot_be_written_is_one_line(lake: Lake, tmp_path: Path) -> None:
