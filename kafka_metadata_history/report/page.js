@@ -114,4 +114,5 @@
     }
   });
   document.documentElement.dataset.ready = "yes";
+  document.documentElement.dataset.readyAfter = String(Math.round(performance.now()));
 })();

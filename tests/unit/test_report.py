@@ -131,7 +131,10 @@ def test_the_page_loads_nothing(page: str) -> None:
     (style,) = soup.find_all("style")
     assert re.findall(r"url\(|@import", style.get_text()) == []
     own = (Path(queries.__file__).parent / "page.js").read_text()
-    assert re.findall(r"\bfetch\b|\bimport\b|XMLHttpRequest|WebSocket|https?:|innerHTML|insertAdjacent|\beval\b", own) == []
+    assert (
+        re.findall(r"\bfetch\b|\bimport\b|XMLHttpRequest|WebSocket|https?:|innerHTML|insertAdjacent|\beval\b", own)
+        == []
+    )
 
 
 def test_the_page_allows_its_own_script_and_no_connection(page: str) -> None:
@@ -151,7 +154,13 @@ def test_the_page_allows_its_own_script_and_no_connection(page: str) -> None:
 def test_the_head_says_which_cluster_how_much_happened_and_what_is_known(page: str) -> None:
     text = text_of(page)
     assert "No cluster was asked for. The lake has this one alone" in text
-    for count in ("2 broker incidents", "14 ISR episodes", "10 leader changes", "11 rebalances", "10 coordinator moves"):
+    for count in (
+        "2 broker incidents",
+        "14 ISR episodes",
+        "10 leader changes",
+        "11 rebalances",
+        "10 coordinator moves",
+    ):
         assert count in text
     assert "history of prod: 2026-11-01 12:00:00Z to 2026-11-01 12:02:00Z" in text
     assert "Made 2026-11-02 00:00:00Z" in text
@@ -359,7 +368,8 @@ def test_the_cluster_to_which_most_happened_is_chosen_and_the_others_are_named()
     other = {
         table: [row | {"cluster": "other", "cluster_id": "id-other"} for row in rows if "cluster" in row]
         for table, rows in known.items()
-        if table in (silver.CLUSTER_SNAPSHOTS, silver.BROKER_SNAPSHOTS, gold.BROKER_INCIDENTS) or table.schema == "internal"
+        if table in (silver.CLUSTER_SNAPSHOTS, silver.BROKER_SNAPSHOTS, gold.BROKER_INCIDENTS)
+        or table.schema == "internal"
     }
     rows = {table: [*own, *other.get(table, ())] for table, own in known.items()}
     with duckdb_lake(rows, VIEWS) as lake:
