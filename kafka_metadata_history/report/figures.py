@@ -13,8 +13,10 @@ import numpy as np
 from bokeh.models import (
     BoxZoomTool,
     ColumnDataSource,
+    DatetimeTicker,
     DatetimeTickFormatter,
     FactorRange,
+    GlyphRenderer,
     HoverTool,
     PanTool,
     Range1d,
@@ -64,14 +66,14 @@ class Axis:
 def axis(window: Window, gaps: Sequence[Gap]) -> Axis:
     """Return the axis of a window."""
     least = (window.until - window.since) / 100_000
-    columns = {
+    columns: dict[str, Any] = {
         "begin": np.array([gap.begin for gap in gaps], float),
         "end": np.array([gap.end for gap in gaps], float),
     }
     return Axis(
         Range1d(
-            window.since,
-            window.until,
+            start=window.since,
+            end=window.until,
             bounds=(window.since, window.until),
             min_interval=max(least, 10),
             name="time",
@@ -104,9 +106,8 @@ def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
     target = plot.segment(
         "maybe_from", "y", "maybe_until", "y", source=source, line_width=TARGET, line_alpha=0, name=f"{name} target"
     )
-    target.nonselection_glyph = None
-    for renderer in plot.renderers:
-        renderer.nonselection_glyph = None  # type: ignore[union-attr]
+    for renderer in plot.select(GlyphRenderer):
+        renderer.nonselection_glyph = None
     tooltips = [
         ("", "@what"),
         (drawn.section.lane, "@lane"),
@@ -132,7 +133,7 @@ def levels(rows: Iterable[Row], on: Axis, window: Window) -> figure:
     found = {level: _steps(own, window) for level, own in by_level.items() if own}
     most = {level: max((step[3] for step in steps), default=0) for level, steps in found.items()}
     plot, _ = _plot([f"{words(level)} (most: {most[level]:,})" for level in found], on, LEVEL_LANE, "levels")
-    columns: dict[str, list[Any]] = {key: [] for key in ("begin", "end", "base", "sure_top", "maybe_top")}
+    columns: dict[str, Any] = {key: [] for key in ("begin", "end", "base", "sure_top", "maybe_top")}
     columns |= {key: [] for key in ("colour", "hatch", "what", "time", "count")}
     for place, (level, steps) in enumerate(found.items()):
         base = len(found) - 1 - place
@@ -149,7 +150,7 @@ def levels(rows: Iterable[Row], on: Axis, window: Window) -> figure:
             for key, value in zip(columns, (*values, *texts), strict=True):
                 columns[key].append(value)
     for key in ("begin", "end", "base", "sure_top", "maybe_top"):
-        columns[key] = np.array(columns[key], float)  # type: ignore[assignment]
+        columns[key] = np.array(columns[key], float)
     source = ColumnDataSource(columns, name="levels")
     target = plot.quad(
         "begin", "end", "maybe_top", "base", source=source, fill_color="colour", fill_alpha=0.3, line_color=None
@@ -221,7 +222,7 @@ def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> tuple[figure,
         context_which="start",
         hide_repeats=True,
     )  # fmt: skip
-    plot.xaxis.ticker.desired_num_ticks = 8
+    plot.xaxis.ticker = DatetimeTicker(desired_num_ticks=8)
     for each in (plot.xaxis, plot.yaxis):
         each.major_label_text_font_size = "12px"
         each.major_label_text_color = INK

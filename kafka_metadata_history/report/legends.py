@@ -38,7 +38,7 @@ def legend(section: str, kinds: Collection[str]) -> str:
         ]
         return _list(keys)
     looks = {kind: own for kind, own in LOOKS[section].items() if kind in kinds}
-    looks |= {kind: OTHER for kind in sorted(set(kinds) - looks.keys())}
+    looks |= dict.fromkeys(sorted(set(kinds) - looks.keys()), OTHER)
     keys = [_key(_picture(own), words(kind)) for kind, own in looks.items()]
     if any(own.lasts for own in looks.values()):
         keys.append(_key(_THICK, "thick: surely then; thin: may have been"))

@@ -28,8 +28,6 @@ from kafka_metadata_history.report.moments import between, ms, text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bokeh.plotting import figure
-
     from kafka_metadata_history.report.facts import Facts
     from kafka_metadata_history.report.marks import Drawn, Mark
 

@@ -83,7 +83,8 @@ def test_every_figure_is_as_wide_as_the_page_and_in_line(browser: Tab, pages: Pa
     frames = browser.value(
         "Bokeh.documents[0].roots().map(root => {"
         " const view = Bokeh.index.find_one(root); const box = view.el.getBoundingClientRect();"
-        " return [root.name, Math.round(box.left + view.frame.bbox.left), Math.round(box.left + view.frame.bbox.right)];"
+        " const at = (x) => Math.round(box.left + x);"
+        " return [root.name, at(view.frame.bbox.left), at(view.frame.bbox.right)];"
         "})"
     )
     assert tuple(name for name, *_ in frames) == FIGURES
