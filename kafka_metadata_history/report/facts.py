@@ -62,7 +62,7 @@ class Facts:
 
 
 def facts(
-    ask: Ask, since: str, until: str | None, filters: Mapping[str, object], now: datetime, most: int = LARGEST
+    ask: Ask, since: str, until: str | None, filters: Mapping[str, object], now: datetime, *, most: int = LARGEST
 ) -> Facts:
     """Ask the lake. Times and filters as `jobs.common.questions.question` takes them; `most`: largest things.
 

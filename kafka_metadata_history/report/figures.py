@@ -16,13 +16,13 @@ from bokeh.models import (
     DatetimeTicker,
     DatetimeTickFormatter,
     FactorRange,
-    GlyphRenderer,
     HoverTool,
     PanTool,
     Range1d,
     TapTool,
     WheelZoomTool,
 )
+from bokeh.models.renderers import GlyphRenderer
 from bokeh.plotting import figure
 
 from kafka_metadata_history.report.looks import LEVELS, look, words
@@ -86,7 +86,7 @@ def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
     """Return a section as a figure: thick is sure, thin may have been; a shape is where it had begun."""
     name = drawn.section.name
     tall = name == "brokers"
-    plot, height = _plot(labels(drawn.lanes), on, TALL_LANE if tall else LANE, name)
+    plot = _plot(labels(drawn.lanes), on, TALL_LANE if tall else LANE, name)
     source = ColumnDataSource(_columns(drawn, window), name=f"{name} rows")
     plot.hbar(
         "y", "thin", "maybe_from", "maybe_until", source=source, fill_color="colour", line_color=EDGE, line_width=0.5
@@ -106,8 +106,9 @@ def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
     target = plot.segment(
         "maybe_from", "y", "maybe_until", "y", source=source, line_width=TARGET, line_alpha=0, name=f"{name} target"
     )
-    for renderer in plot.select(GlyphRenderer):
-        renderer.nonselection_glyph = None
+    for renderer in plot.renderers:
+        if isinstance(renderer, GlyphRenderer):
+            renderer.nonselection_glyph = None
     tooltips = [
         ("", "@what"),
         (drawn.section.lane, "@lane"),
@@ -132,7 +133,7 @@ def levels(rows: Iterable[Row], on: Axis, window: Window) -> figure:
         by_level[str(row["level"])].append(row)
     found = {level: _steps(own, window) for level, own in by_level.items() if own}
     most = {level: max((step[3] for step in steps), default=0) for level, steps in found.items()}
-    plot, _ = _plot([f"{words(level)} (most: {most[level]:,})" for level in found], on, LEVEL_LANE, "levels")
+    plot = _plot([f"{words(level)} (most: {most[level]:,})" for level in found], on, LEVEL_LANE, "levels")
     columns: dict[str, Any] = {key: [] for key in ("begin", "end", "base", "sure_top", "maybe_top")}
     columns |= {key: [] for key in ("colour", "hatch", "what", "time", "count")}
     for place, (level, steps) in enumerate(found.items()):
@@ -184,7 +185,7 @@ def labels(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> tuple[figure, int]:
+def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> figure:
     height = lane * max(len(names), 1) + AXIS
     plot = figure(
         x_range=on.range,
@@ -238,7 +239,7 @@ def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> tuple[figure,
     plot.hspan(
         list(range(1, len(names))), line_color=GRID, line_width=1, level="underlay",
     )  # fmt: skip
-    return plot, height
+    return plot
 
 
 def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:

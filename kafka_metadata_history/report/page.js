@@ -19,7 +19,8 @@
     const first = short(Math.min(after, before));
     const last = short(Math.max(after, before));
     if (first === last) return `at ${first}`;
-    return `between ${first} and ${last.length > 12 && first.slice(0, 11) === last.slice(0, 11) ? last.slice(11) : last}`;
+    const sameDay = last.length > 12 && first.slice(0, 11) === last.slice(0, 11);
+    return `between ${first} and ${sameDay ? last.slice(11) : last}`;
   };
 
   // --- the time axis ---
@@ -64,7 +65,8 @@
   const line = ([kind, subject, after, before, endedAfter, endedBefore, details, inferred, table]) => {
     const made = document.createElement("tr");
     const ended = between(endedAfter, endedBefore);
-    made.append(...[kind.replaceAll("_", " "), subject, between(after, before), ended, details, inferred, table].map(cell));
+    const what = kind.replaceAll("_", " ");
+    made.append(...[what, subject, between(after, before), ended, details, inferred, table].map(cell));
     return made;
   };
   const fill = (section, indices) => {

@@ -1,8 +1,8 @@
 """What the report asks the lake, in Spark's SQL: every query is narrow, and bounded, however much happened.
 
-Each section names its rows (`happened`); `drawn()` puts them in lanes and in marks, which are what a figure draws. Where
-there are more rows than marks, rows of one lane and kind that begin and end in the same cells of the window are one
-mark; else rows with the same bounds are. All queries take :since, :until, :cluster, :topic, :broker, :group.
+Each section names its rows (`happened`); `drawn()` puts them in lanes and in marks, which are what a figure draws.
+Where there are more rows than marks, rows of one lane and kind that begin and end in the same cells of the window are
+one mark; else rows with the same bounds are. All queries take :since, :until, :cluster, :topic, :broker, :group.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ BROKERS: Final = Section(
     narrowed=("broker",),
     happened="""
   SELECT id, concat('broker ', broker_id) AS lane, worst_level AS kind,
-    coalesce(nullif(array_position(array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level), 0),
-      1) AS weight,
+    coalesce(nullif(array_position(
+      array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level), 0), 1) AS weight,
     partitions AS size, 1 AS counted, began_after, began_before, ended_after, ended_before,
     concat('broker ', broker_id, coalesce(concat(', rack ', rack), '')) AS subject,
     concat(partitions, IF(partitions = 1, ' partition', ' partitions'), ' lacked it') AS details,
@@ -328,8 +328,8 @@ ORDER BY level, first_at
 LARGEST: Final = """
 WITH brokers AS (
   SELECT concat('broker ', broker_id, ' was missing from the ISRs of ', partitions,
-      IF(partitions = 1, ' partition', ' partitions'), '; worst: ', replace(replace(worst_level, '_', ' '), 'isr', 'ISR'))
-      AS thing,
+      IF(partitions = 1, ' partition', ' partitions'), '; worst: ',
+      replace(replace(worst_level, '_', ' '), 'isr', 'ISR')) AS thing,
     began_after, began_before, ended_after, ended_before, array_join(causes, ', ') AS inferred,
     row_number() OVER (ORDER BY array_position(
       array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level) DESC, partitions DESC,
