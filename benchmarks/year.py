@@ -70,7 +70,7 @@ QUESTIONS: Final = ("broker_incidents", "leader_churn", "time_at_level", "timeli
 
 @dataclass
 class Period:
-    """Measurements of some days, or commits: medians of seconds; counts and MB at the end."""
+    """Measurements of some days, or commits: medians of seconds; counts and MB at the end, of logs the most."""
 
     until: float
     round_s: float
@@ -186,6 +186,8 @@ class Life:
         self.faults = Faults(random.Random(7), {}, {}, {}, {})
         self.number = 0
         self.took = defaultdict[str, list[float]](list)
+        self.logs: list[tuple[int, float]] = []
+        self.pipeline.keep_up_when_due(began_at)  # which counts from then on
 
     @property
     def now(self) -> datetime:
@@ -210,6 +212,12 @@ class Life:
         polls, groups = self.pipeline.rounds(self.now)
         self.took["round"].append(polls)
         self.took["groups"].append(groups)
+        self.logs.append(self.log_files())
+
+    def log_files(self) -> tuple[int, float]:
+        """Return how many files Delta's logs have, and their MB."""
+        files = [file for file in self.folder.glob("lake/*/*/_delta_log/*") if file.is_file()]
+        return len(files), sum(file.stat().st_size for file in files) / 1e6
 
     def keep_up(self) -> None:
         """Do the upkeep if it is due."""
@@ -220,8 +228,10 @@ class Life:
     def measured(self, until: float) -> Period:
         """Say how it is now, and what all took since this was asked last."""
         took, self.took = self.took, defaultdict(list)
+        # Delta removes files of a log with each tenth commit of the table: at its end a period may have few, or many.
+        log_entries, log_mb = map(max, zip(*self.logs, strict=True))
+        self.logs.clear()
         attach(self.spark, self.config.lake)
-        logs = [file for file in self.folder.glob("lake/*/*/_delta_log/*") if file.is_file()]
         states = self.config.lake.read(self.spark, internal.STATE)
         memory = states.selectExpr("sum(length(memory))").collect()[0][0]
         tables = [table for table in TABLES if table.schema != "quality"]
@@ -237,8 +247,8 @@ class Life:
             *(statistics.median(took[what]) if took[what] else 0.0 for what in ("round", "groups", "upkeep")),
             questions,
             sum(map(len, live)),
-            len(logs),
-            sum(file.stat().st_size for file in logs) / 1e6,
+            log_entries,
+            log_mb,
             rows,
             memory / 1e3,
             (runtime.totalMemory() - runtime.freeMemory()) / 1e6,

@@ -63,7 +63,12 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
         )
     docs = Path(config.docs)
     check_replaceable(docs)
-    from jobs.common.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
+    try:
+        from jobs.common.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{error.name} is missing: install the extra, `pip install 'kafka-metadata-history[validation]'`"
+        ) from error
 
     lake = config.lake
     of_groups = (groups.REBALANCES_TOLD, groups.REBALANCE_MEMBERS_TOLD)

@@ -9,18 +9,14 @@ from pathlib import Path
 
 import click
 
-from jobs.common.answers import FORMS, WIDTH, written
+from jobs.common.answers import FORMS, WIDTH
+from jobs.common.answers import written as answered
 from jobs.common.config import ConfigError, load
 from jobs.common.questions import FILTERS, QueryError, about, check_filters, names, option, question, reach
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
-from kafka_metadata_history.check import checked, lines
-from kafka_metadata_history.first_config import tried_options
-from kafka_metadata_history.first_config import written as first_config
 from kafka_metadata_history.opened import facts_without_spark, has_folder, with_spark, without_spark
-from local_cluster.errors import LocalClusterError
 from metadata_source.errors import OptionsError
-from metadata_source.look import read_options, read_yaml_options
 from metadata_source.options import parse
 from metadata_source.text import printable
 from schemas.lake import LakeError
@@ -90,9 +86,27 @@ def query(
     rows = ask(of.sql)
     shown = rows.slice(0, limit) if form == "table" and limit else rows
     few = shown.drop_columns(["cluster"]) if form == "table" and not wide and "cluster" in of.filters else shown
-    click.echo(written(few, form, wide=wide, width=shutil.get_terminal_size((WIDTH, 0)).columns), nl=False)
+    click.echo(answered(few, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
     say([f"{len(rows)} rows, by {engine}{left}", *reach(of, ask)])
+
+
+@app.command()
+@config_option
+@click.option("--since", default="1 day", show_default=True, help="A time in ISO form, or how long before --until.")
+@click.option("--until", help="A time in ISO form, or how long ago. Default: now.")
+@click.option("--cluster", help="This cluster. Default: the one to which most happened.")
+@click.option("--topic", help="ISRs, leaders and groups of this topic alone.")
+@click.option("--broker", type=int, help="This broker alone.")
+@click.option("--group", help="This consumer, share or streams group alone.")
+@click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The page.")
+def report(*, config: str, since: str, until: str | None, out: str, **filters: object) -> None:
+    """Make one page about a window of a cluster's history: a file that loads nothing from elsewhere."""
+    from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
+
+    lake = load(config).lake
+    ask = without_spark(lake) if has_folder(lake) else with_spark(lake)
+    say([kept(made(ask, since, until, filters, datetime.now(UTC)), out)])
 
 
 @app.command()
@@ -118,6 +132,10 @@ def status(*, config: str, form: str) -> int:
 @click.option("--client", metavar="FILE", type=click.Path(path_type=Path), help="YAML: its kafka.* options.")
 def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None) -> int:
     """Write a configuration for a first cluster, once it was polled. Asks for what is not given."""
+    from kafka_metadata_history.check import checked, lines  # noqa: PLC0415 - Kafka's client takes a second
+    from kafka_metadata_history.first_config import tried_options, written  # noqa: PLC0415
+    from metadata_source.look import read_yaml_options  # noqa: PLC0415
+
     if Path(config).exists():
         raise ConfigError(f"{config} is there already; nothing was written")
     own = {"kafka.bootstrap.servers": bootstrap, **(read_yaml_options(client) if client else {}), **_pairs(given)}
@@ -125,7 +143,7 @@ def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[
     say(lines(found, whole=False))
     if found.problem is not None:
         return CROSSED
-    Path(config).write_text(first_config(lake, own, found), encoding="utf-8")
+    Path(config).write_text(written(lake, own, found), encoding="utf-8")
     load(config)
     say([f"{config} is written; `{NAME} run --config {config}` begins to record"])
     return 0
@@ -146,6 +164,9 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 @click.option("--cluster", help="Check this cluster of the configuration alone, and show its state.")
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
     """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if anything is amiss."""
+    from kafka_metadata_history.check import checked, lines  # noqa: PLC0415 - Kafka's client takes a second
+    from metadata_source.look import read_options  # noqa: PLC0415
+
     if bootstrap is not None:
         options, reads_log = read_options(bootstrap, client), False
         options = replace(options, clusters=(replace(options.clusters[0], alias=bootstrap),))
@@ -190,9 +211,19 @@ def maintain(*, config: str, memory: str) -> int:
 
 def in_spark(job: str, *arguments: str, memory: str = "1g") -> int:
     """Run a job in a session of its own and return its exit status."""
-    from kafka_metadata_history.spark import run_job  # noqa: PLC0415 - takes seconds
+    from jobs.common.session import SessionError  # noqa: PLC0415 - PySpark takes seconds
+    from kafka_metadata_history.spark import run_job  # noqa: PLC0415
 
-    return run_job(job, arguments, memory)
+    try:
+        return run_job(job, arguments, memory)
+    except SessionError as error:
+        say([f"{NAME}: {error}"])
+        return FAILED
+
+
+def _width() -> int:
+    """The width of the terminal; of a file it is that of the documents."""
+    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def say(lines: Iterable[str]) -> None:
@@ -221,7 +252,7 @@ def exit_status(argv: Sequence[str] | None = None) -> int:
     except OptionsError as error:
         say([f"{NAME}: {error.problem}"])
         return FAILED
-    except (ConfigError, LakeError, LocalClusterError) as error:
+    except (ConfigError, LakeError) as error:
         say([f"{NAME}: {error}"])
         return FAILED
     return found or 0

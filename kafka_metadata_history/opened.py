@@ -75,10 +75,24 @@ def has_folder(lake: Lake) -> bool:
 
 def with_spark(lake: Lake) -> Ask:
     """Return what answers Spark's SQL about any lake, in a session of Spark that this starts. It raises the same."""
-    from jobs.common.session import spark_session  # noqa: PLC0415
-    from jobs.query import answer  # noqa: PLC0415 - takes seconds
+    # PySpark takes seconds to import.
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    from jobs.common.cli import one_line  # noqa: PLC0415
+    from jobs.common.session import SessionError, spark_session  # noqa: PLC0415
+    from jobs.query import answer  # noqa: PLC0415
     from kafka_metadata_history.spark import prepare  # noqa: PLC0415
 
-    prepare()
-    spark = spark_session("query")
-    return lambda sql: answer(spark, lake, sql)
+    try:
+        prepare()
+        spark = spark_session("query")
+    except SessionError as error:
+        raise LakeError(f"{lake}: {error}") from error
+
+    def ask(sql: str) -> pa.Table:
+        try:
+            return answer(spark, lake, sql)
+        except PySparkException as error:
+            raise QueryError(f"Spark: {one_line(error)}") from error
+
+    return ask

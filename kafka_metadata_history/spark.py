@@ -12,7 +12,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from jobs.common.driver import exit_on
+from jobs.common.session import SessionError
 from kafka_metadata_history import delta_jars
+from local_cluster.errors import LocalClusterError
 from local_cluster.ivy import JARS
 
 if TYPE_CHECKING:
@@ -24,7 +26,9 @@ _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
 def run_job(job: str, arguments: Sequence[str], memory: str = MEMORY) -> int:
-    """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143."""
+    """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143. Raises SessionError
+    if Spark cannot be started.
+    """
     prepare(memory)
     signal.signal(signal.SIGTERM, exit_on)
     found: int = importlib.import_module(f"jobs.{job}").main(arguments)
@@ -34,12 +38,15 @@ def run_job(job: str, arguments: Sequence[str], memory: str = MEMORY) -> int:
 def prepare(memory: str = MEMORY) -> None:
     """Say how the JVM of this process will start, and fetch Delta's jars unless they are there.
 
-    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings. Raises
-    LocalClusterError if the jars cannot be had.
+    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings. Raises SessionError if
+    the jars cannot be had.
     """
     if {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
         return
-    delta_jars.main()
+    try:
+        delta_jars.main()
+    except LocalClusterError as error:
+        raise SessionError(str(error)) from error
     given = (f"--conf {quote(f'{key}={value}')}" for key, value in settings().items())
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join((*given, f"--driver-memory {quote(memory)}", "pyspark-shell"))
 

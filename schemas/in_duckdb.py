@@ -54,8 +54,13 @@ def _functions(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Anonymous) and node.name.lower() == "get":
         array, place = node.expressions
         return exp.func("list_extract", array, place + 1)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "timestamp_micros":
+        return exp.func("make_timestamptz", *node.expressions)
     if isinstance(node, exp.FromJson) and isinstance(node.expression, exp.Literal):
         return exp.func("from_json", node.this, exp.Literal.string(_structure(node.expression.this)), dialect="duckdb")
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.HexString) and node.to.is_type("text"):
+        # A cast would write quotes and all that is not ASCII as `\x22`.
+        return exp.Anonymous(this="decode", expressions=[node.this])
     if isinstance(node, exp.Inline):
         as_columns = exp.PropertyEQ(this=exp.to_identifier("recursive"), expression=exp.true())
         return exp.func("unnest", node.this, as_columns)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from jobs.common.status import CROSSED
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 from schemas.in_spark import attach
@@ -83,7 +84,7 @@ def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, ca
 
 def test_a_question_of_an_incident_review(lake: Lake, run: Callable[[str, Path], str]) -> None:
     printed = run(r"spark-submit .* jobs/query.py timeline .*", Path(str(lake)).parent)
-    assert re.search(r"Z +orders +broker_listed ", printed)
+    assert re.search(r"\d +orders +broker_listed ", printed)
 
 
 @pytest.mark.soak
@@ -102,14 +103,17 @@ def test_the_status_as_a_textfile_says_that_all_is_well(lake: Lake, tmp_path: Pa
     assert [each.name for each in tmp_path.iterdir()] == [made.name]
 
 
-def test_the_status_by_a_job_says_that_all_is_well(lake: Lake, run: Callable[[str, Path], str]) -> None:
-    assert "orders" in run(r"spark-submit .* jobs/status\.py .*", Path(str(lake)).parent)
+@pytest.mark.soak
+def test_the_status_by_a_job(lake: Lake) -> None:
+    command = written(r"spark-submit .* jobs/status\.py .*", Path(str(lake)).parent)
+    assert "orders" in run_in_new_shell(f"{{ {command} || [ $? = {CROSSED} ]; }}", JDK_JAVA_OPTIONS=SMALL_JVM)
 
 
 @pytest.mark.parametrize("line", commands(r"kafka-metadata-history (?:check|query|status)\b.*"))
 def test_a_line_of_the_command_that_needs_no_spark(lake: Lake, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(Path(str(lake)).parent / CONFIG))
-    assert exit_status(shlex.split(line)[1:]) == 0
+    # A threshold may be crossed: nobody has kept up the tables of a new lake.
+    assert exit_status(shlex.split(line)[1:]) in ({0, CROSSED} if " status" in line else {0})
 
 
 def test_validation_finds_nothing_critical(lake: Lake, run: Callable[[str, Path], str]) -> None:

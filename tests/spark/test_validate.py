@@ -300,7 +300,7 @@ def test_a_rule_that_cannot_be_tried_is_an_error_and_leaves_the_docs(spark: Spar
     assert "x is x." in "\n".join(page.read_text() for page in (tmp_path / "docs").rglob("*.html"))
 
 
-@pytest.mark.parametrize(("severities", "status"), [((), 0), (("warning",), 0), (("warning", "critical"), 2)])
+@pytest.mark.parametrize(("severities", "status"), [((), 0), (("warning",), 0), (("warning", "critical"), 3)])
 def test_the_exit_status_is_for_schedulers(
     severities: tuple[validity.Severity, ...],
     status: int,

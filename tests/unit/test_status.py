@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.common.config import _FILE
+from jobs.common.config import FILE
 from jobs.common.status import (
     OF_CLUSTER,
     OF_LAKE,
@@ -258,7 +258,7 @@ def test_thresholds_of_the_lake(more: dict[str, Any], limits: dict[str, Any], fo
 
 
 def test_every_threshold_is_a_key_of_the_configuration() -> None:
-    assert {*OF_CLUSTER, *OF_LAKE} == _FILE["status"].keys() - {"window"}
+    assert {*OF_CLUSTER, *OF_LAKE} == FILE["status"].keys() - {"window"}
 
 
 @pytest.mark.parametrize(("interval", "window"), [(30 * S, 3600 * S), (360 * S, 3600 * S), (600 * S, 6000 * S)])

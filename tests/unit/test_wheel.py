@@ -12,7 +12,7 @@ from jobs.common import validity
 from schemas.lake import VIEWS
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("metadata_source", "schemas", "jobs")
+PACKAGES = ("metadata_source", "schemas", "jobs", "kafka_metadata_history", "local_cluster")
 JOBS = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if '__name__ == "__main__"' in file.read_text())
 SHOW = """
 import contextlib, io, json, runpy, sys
@@ -53,7 +53,8 @@ def test_the_wheel_has_the_packages_whole_and_no_more(wheel: Path) -> None:
     }
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == own | {"pyspark_kafka_metadata.py", "pyspark_kafka_group_log.py"}
+    settings = "kafka_metadata_history/spark-defaults.conf"
+    assert names == own | {"pyspark_kafka_metadata.py", "pyspark_kafka_group_log.py", settings}
 
 
 def test_its_jobs_are_commands_with_all_that_they_read(wheel: Path, tmp_path: Path) -> None:

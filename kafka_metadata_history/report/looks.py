@@ -1,0 +1,97 @@
+"""How each kind of thing looks: a colour, and a shape or a hatching beside it, so that nobody needs the colour alone.
+
+The colours are those of the notebooks (notebooks/colours.py): levels from yellow to black, leaders' reasons brown and
+green, reasons of rebalances lime to teal, storms crimson.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+BLACK: Final = "#000000"
+WHITE: Final = "#ffffff"
+
+
+@dataclass(frozen=True)
+class Look:
+    """A look. `marker`, `hatch`: as Bokeh names them; without a marker it is a bar alone. `lasts`: it has an end.
+    `height`: of the bar in its lane, which is 1 high. `lift`: of its middle above that of the lane.
+    """
+
+    colour: str
+    marker: str = ""
+    hatch: str = " "
+    lasts: bool = True
+    height: float = 0.5
+    lift: float = 0.0
+
+
+def _point(colour: str, marker: str, lift: float = 0.0) -> Look:
+    return Look(colour, marker, lasts=False, lift=lift)
+
+
+LEVELS: Final = {
+    "under_replicated": Look("#f2cc0c", height=0.64),
+    "at_min_isr": Look("#f28e2b", hatch="dot", height=0.5),
+    "under_min_isr": Look("#d1260f", hatch="right_diagonal_line", height=0.36),
+    "offline": Look(BLACK, height=0.22),
+}
+"""A worse level is drawn over a milder one, and is thinner: both can be seen."""
+
+OF_BROKERS: Final = {
+    **{kind: Look(look.colour, hatch=look.hatch, height=0.34) for kind, look in LEVELS.items()},
+    "broker_gone": _point("#333333", "inverted_triangle", -0.34),
+    "broker_listed": _point(WHITE, "triangle", -0.34),
+    "broker_stale": _point("#cc79a7", "diamond", -0.34),
+    "broker_stale_no_more": _point(WHITE, "diamond", -0.34),
+}
+
+REASONS: Final = {
+    "unclean": _point("#d1260f", "star"),
+    "offline": _point(BLACK, "square"),
+    "failover": _point("#8c510a", "inverted_triangle"),
+    "recovery": _point("#d8b365", "triangle"),
+    "preferred": _point("#009e73", "circle"),
+    "reassignment": _point("#b8e0b0", "diamond"),
+    "unknown": _point(WHITE, "circle"),
+}
+
+REBALANCES: Final = {
+    "member_joined": Look("#a6d608", "triangle"),
+    "member_left": Look("#006d6f", "inverted_triangle"),
+    "static_member_timed_out": Look("#00b3b3", "square"),
+    "subscription_changed": Look("#7a7a1f", "diamond"),
+    "partitions_changed": Look("#e3ee9a", "circle"),
+    "assignor_changed": Look("#4b5320", "hex"),
+    "group_emptied": Look("#9ce6e6", "square_pin"),
+    "converted": Look("#5fe0a8", "star"),
+    "same_members": Look("#1c3b34", "plus"),
+    "unknown": Look(WHITE, "circle"),
+    "storm": Look("#b3005a", height=0.12, lift=-0.32),
+    "crash_loop": Look("#ff4f8b", hatch="right_diagonal_line", height=0.12, lift=-0.44),
+}
+
+MOVES: Final = {"coordinator_moved": _point("#56b4e9", "diamond")}
+
+LOOKS: Final = {
+    "brokers": OF_BROKERS,
+    "isrs": LEVELS,
+    "leaders": REASONS,
+    "groups": REBALANCES,
+    "coordinators": MOVES,
+}
+"""Section -> kind -> look. Kinds are drawn in this order."""
+
+OTHER: Final = Look("#c9c9c9", "circle")
+"""Of a kind that this version does not know."""
+
+
+def look(section: str, kind: str) -> Look:
+    """Return the look of a kind in a section."""
+    return LOOKS[section].get(kind, OTHER)
+
+
+def words(kind: str) -> str:
+    """Return a kind for people."""
+    return kind.replace("_", " ").replace("isr", "ISR")

@@ -1,0 +1,40 @@
+"""A report, from the question to the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.common.questions import QueryError
+from kafka_metadata_history.report.facts import facts
+from kafka_metadata_history.report.page import page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from jobs.common.questions import Ask
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page, and how many rows of gold it sums up."""
+
+    html: str
+    rows: int
+
+
+def made(ask: Ask, since: str, until: str | None, filters: Mapping[str, object], now: datetime) -> Report:
+    """Make a report. Times and filters as `jobs.common.questions.question` takes them; it raises the same."""
+    found = facts(ask, since, until, filters, now)
+    return Report(page(found), found.rows)
+
+
+def kept(report: Report, file: str) -> str:
+    """Write a report to a file and return the line that says so. Raises QueryError where it cannot be written."""
+    try:
+        size = Path(file).write_bytes(report.html.encode())
+    except OSError as error:
+        raise QueryError(f"--out {file}: {error.strerror}") from error
+    return f"{file}: {size / 1e6:.1f} MB, {report.rows:,} rows"

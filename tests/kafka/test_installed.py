@@ -1,0 +1,109 @@
+"""The command as a user has it: installed by pipx from the wheel, in a folder and a home of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from local_cluster import LocalCluster
+from tests.support.pipelines import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which pipx has installed the wheel, with the versions that constraints.txt pins."""
+    home = tmp_path_factory.mktemp("home")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(home)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = home.glob("*.whl")
+    pins = home / "pins.txt"
+    pinned = re.findall(r"^([\w.-]+==[^\s;]+)( ; .*?)? \\$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    pins.write_text("".join(f"{pin}{marker}\n" for pin, marker in pinned))
+    install = [sys.executable, "-m", "pipx", "install", "--pip-args", f"--constraint {pins}", f"{wheel}[validation]"]
+    subprocess.run(install, env=variables(home), check=True, timeout=1200)
+    return home
+
+
+def variables(home: Path) -> dict[str, str]:
+    """Of a shell that knows nothing of the checkout."""
+    own = ("PYTHON", "PYSPARK_", "SPARK_", "VIRTUAL_ENV", "KAFKA_METADATA_HISTORY")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return plain | {
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "PIPX_HOME": str(home / "pipx"),
+        "PIPX_BIN_DIR": str(home / "bin"),
+        "PATH": f"{home / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin",
+    }
+
+
+@pytest.fixture
+def command(home: Path, tmp_path: Path) -> Command:
+    def run(*arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            ["kafka-metadata-history", *arguments],
+            executable=home / "bin" / "kafka-metadata-history",
+            cwd=tmp_path,
+            env=variables(home),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == status, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        return done
+
+    return run
+
+
+def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, home: Path, tmp_path: Path) -> None:
+    assert "version" in command("--version").stdout
+    command("query", "timeline", status=1)  # no configuration yet
+    servers = cluster.bootstrap_servers
+    command("init", "--alias", "orders", "--bootstrap", servers, "--lake", "lake")
+    assert command("check").stdout.startswith("orders: polled in ")
+    command("query", "timeline", status=1)  # no lake yet
+    command("run", "--once")
+    assert (tmp_path / "lake" / "silver").is_dir()
+    assert list((home / "cache").rglob("delta-storage-*.jar")), "fetched once, for every folder"
+    health = command("query", "health", "--format", "json")
+    (row,) = map(json.loads, health.stdout.splitlines())
+    assert (row["cluster"], row["status"], row["failed_polls"]) == ("orders", "ok", 0)
+    assert "1 rows, by DuckDB" in health.stderr
+    status = json.loads(command("status", "--format", "json", status=3).stdout)
+    assert [each["threshold"] for each in status["crossed"]] == ["upkeep"], "nobody has tended the tables yet"
+    command("maintain")
+    command("status")
+    assert "rule" in command("validate").stdout
+
+
+def test_a_signal_ends_the_recorder_with_143(
+    command: Command, cluster: LocalCluster, home: Path, tmp_path: Path
+) -> None:
+    command("init", "--alias", "orders", "--bootstrap", cluster.bootstrap_servers, "--lake", "lake")
+    with (tmp_path / "log").open("w") as log:
+        recorder = subprocess.Popen(
+            [home / "bin" / "kafka-metadata-history", "run"], cwd=tmp_path, env=variables(home), stdout=log, stderr=log
+        )
+        try:
+            commits = tmp_path / "lake" / "checkpoints" / "poll_metadata" / "commits"
+            wait_for(lambda: commits.is_dir() and any(commits.glob("[0-9]*")), 240, "a batch")
+            recorder.send_signal(signal.SIGTERM)
+            assert recorder.wait(120) == 143, (tmp_path / "log").read_text()[-3000:]
+        finally:
+            recorder.kill()
+            recorder.wait()
+    time.sleep(2)
+    command("query", "health")
