@@ -92,7 +92,7 @@ def test_the_status_as_a_textfile_says_that_all_is_well(lake: Lake, tmp_path: Pa
     (example,) = (block for block in blocks("sh") if "textfile_collector" in block)
     made = tmp_path / "kafka_metadata_history.prom"
     example = re.sub(r"(?m)^FILE=.*", f"FILE={made}", example)
-    (plain,) = commands(r"kafka-metadata-history status")
+    (plain,) = set(commands(r"kafka-metadata-history status"))
     assert f"\n{plain} --config {CONFIG} --format prometheus" in example
     example = example.replace(CONFIG, str(Path(str(lake)).parent / CONFIG))
     run_in_new_shell(f"{{ {example}}}", JDK_JAVA_OPTIONS=SMALL_JVM)
@@ -109,7 +109,7 @@ def test_the_status_by_a_job(lake: Lake) -> None:
     assert "orders" in run_in_new_shell(f"{{ {command} || [ $? = {CROSSED} ]; }}", JDK_JAVA_OPTIONS=SMALL_JVM)
 
 
-@pytest.mark.parametrize("line", commands(r"kafka-metadata-history (?:check|query|status)\b.*"))
+@pytest.mark.parametrize("line", dict.fromkeys(commands(r"kafka-metadata-history (?:check|query|status)\b.*")))
 def test_a_line_of_the_command_that_needs_no_spark(lake: Lake, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(Path(str(lake)).parent / CONFIG))
     # A threshold may be crossed: nobody has kept up the tables of a new lake.

@@ -172,13 +172,14 @@ def test_the_questions_are_those_that_are_kept() -> None:
 # --- how they say it ---
 
 FORBIDDEN = re.compile(r"\b(?:goes on|is told|stands|anew)\b")
-SENTENCE = re.compile(r"(?:^|(?<=[.:;!?|] )|(?<=\n\n)|(?<=\n- ))(?:What|That which)\b[^.?]*[.?]?")
+SENTENCE = re.compile(r"(?:^|(?<=[.:;!?|#] )|(?<=\n\n)|(?<=\n- ))(?:What|That which)\b[^.?]*[.?]?")
 """A sentence that begins so. A question may."""
 
 
 def faults(text: str) -> list[str]:
-    beginnings = [each for each in SENTENCE.findall(text) if not each.endswith("?")]
-    return FORBIDDEN.findall(text) + beginnings
+    unwrapped = re.sub(r"(?<=\S)\n *(?=[^\s|#-])", " ", text)
+    beginnings = [each for each in SENTENCE.findall(unwrapped) if not each.endswith("?")]
+    return FORBIDDEN.findall(unwrapped) + beginnings
 
 
 def prose(text: str) -> str:
@@ -214,6 +215,8 @@ def test_comments_of_columns_and_meanings_of_options_are_in_plain_english() -> N
         ("What is gone is gone.", ["What is gone is gone."]),
         ("It is so. What is gone is gone.", ["What is gone is gone."]),
         ("- It is so.\n- What is gone, is", ["What is gone, is"]),
+        ("It is so.\nWhat is gone is\ngone.", ["What is gone is gone."]),
+        ("# What is gone", ["What is gone"]),
         ("It is so. That which is gone.", ["That which is gone."]),
         ("What happened within the hour?", []),
         ("It goes on, and is told anew.", ["goes on", "is told", "anew"]),
