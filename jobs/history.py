@@ -485,7 +485,7 @@ def contradicted(clusters: pa.Table) -> Iterator[str]:
         if more := [sign for sign in row["contradictions"] if sign not in before]:
             yield (
                 f"cluster {row['cluster']} is declared as kind {row['kind']}, and answers contradict that: "
-                f"{'; '.join(more)}; declare its `kind` (README.md, Other makers)"
+                f"{'; '.join(more)}; declare its `kind` (docs/versions.md, Other makers)"
             )
 
 

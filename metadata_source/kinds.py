@@ -1,6 +1,6 @@
 """The kinds of clusters that speak Kafka's protocol, and what of their answers means nothing.
 
-A cluster is of the kind that the options declare. Where a sentence comes from (the README says what is a guess):
+A cluster is of the kind that the options declare. Where a sentence comes from (docs/versions.md says what is a guess):
 
 - Redpanda: src/v/kafka/server/handlers/metadata.cc. Every replica is in the ISR, none is offline. While there is no
   leader the former one is named. A broker that knows no term, or is cut off, names a replica at random with error 5.

@@ -267,7 +267,7 @@ def _kind_lines(state: State) -> Iterator[str]:
     signs = contradictions(state.kind, Evidence.of(state.metadata))
     yield from (f"  warning: this contradicts kind {state.kind}: {sign}" for sign in signs)
     if signs:
-        yield "  declare its maker as `kind` (README.md, Other makers)"
+        yield "  declare its maker as `kind` (docs/versions.md, Other makers)"
 
 
 def _broker_row(row: Mapping[str, Any], numbers: Iterable[str]) -> tuple[object, ...]:

@@ -1,5 +1,5 @@
-"""The options of a read: strings in, checked and typed out. A table a format says what each option is, and the README
-prints it.
+"""The options of a read: strings in, checked and typed out. A table a format says what each option is, and
+docs/options.md prints it.
 
 Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a connection is made
 (`metadata_source.references`).
@@ -206,7 +206,7 @@ _CLUSTER_OPTIONS: Final = (
     Option(
         "kind",
         "The maker of the cluster, one of " + ", ".join(f"`{kind}`" for kind in KINDS) + ": it decides which facts "
-        "mean something (Other makers).",
+        "mean something (docs/versions.md, Other makers).",
         default=KAFKA,
         per_cluster=True,
     ),
@@ -359,7 +359,7 @@ _ELSEWHERE: Final = {
 
 
 def markdown_table(options: tuple[Option, ...] = OPTIONS) -> str:
-    """Return the option table of a format as the README shows it."""
+    """Return the option table of a format as docs/options.md shows it."""
     rows = ["| option | in | default | meaning |", "|---|---|---|---|"]
     for option in options:
         where = " and ".join(option.modes) + (", each cluster" if option.per_cluster else "")

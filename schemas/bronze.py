@@ -147,7 +147,7 @@ METADATA_POLLS = Table(
     schema="bronze",
     name="metadata_polls",
     comment=(
-        "What each poll of each cluster was answered: one header row, and a row for each topic that the batch "
+        "Answers to each poll of each cluster: one header row, and a row for each topic that the batch "
         "had not said yet."
     ),
     columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
@@ -202,7 +202,7 @@ GROUP_LOG_KEY = (
         "gone before it "
         "could be read: the log begins later; or its cluster was taken out of the configuration just before) | "
         "truncated (what had been read up to offset is the log's up to next_offset alone: an unclean election, or the "
-        "topic was made again; reading goes on at next_offset).",
+        "topic was made again; reading continues at next_offset).",
         nullable=False,
     ),
     Column("cluster_id", "string", "Kafka's id of the cluster; null where the brokers did not say."),
@@ -304,7 +304,7 @@ GROUP_LOG = Table(
     schema="bronze",
     name="group_log",
     comment=(
-        "What the group coordinators wrote to __consumer_offsets, offset commits counted only; by offset, each "
+        "Records that group coordinators wrote to __consumer_offsets, offset commits counted only; by offset, each "
         "record once."
     ),
     columns=GROUP_LOG_KEY + GROUP_LOG_SPAN + GROUP_LOG_RECORD + GROUP_LOG_DECODED,

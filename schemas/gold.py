@@ -75,7 +75,7 @@ ISR_CHANGES = Table(
         Column(
             "signs",
             "array<string>",
-            "What polls showed of the broker until cause_due_at, from which the cause follows: gone (not listed) | "
+            "State of the broker in the polls until cause_due_at, from which the cause follows: gone (not listed) | "
             "offline | "
             "failed (it lost a leadership as only a failed broker does) | back (in the ISR) | together (others left "
             "ISRs of the same leader). Null of those that came.",
@@ -423,6 +423,18 @@ INCIDENT_TIMELINE = View(
     comment="Brokers, ISRs, leaders, reassignments, topics, coordinators and groups: what happened, in one order. "
     "Each began between began_after and began_before; what is inferred has a column of its own.",
     parts=_TIMELINE,
+    meanings=(
+        ("what", "Kind of event: isr_left, leader_changed, broker_gone, rebalance_began, coordinator_moved, ..."),
+        ("topic", "Its topic; null of brokers, and of groups but for a move of their coordinator."),
+        ("partition", "Its partition; null of brokers, topics and groups."),
+        ("group_id", "Its group; null of all that is no event of a group."),
+        ("broker_id", "The broker, the leader afterwards, or the coordinator; null of topics and reassignments."),
+        ("before", "State before, as text: the ISR, the leader, the address, ...; null where there was none."),
+        ("after", "State afterwards, as text; null where there is none."),
+        ("inferred", "Cause, reason or end that is inferred; null where nothing is."),
+        ("began_after", "It began after this; null where nothing is known from before."),
+        ("began_before", "It had begun by this."),
+    ),
 )
 
 VIEWS = (INCIDENT_TIMELINE,)

@@ -40,7 +40,7 @@ _SOURCE = Column(
 _IS_LIVE = Column(
     "is_live",
     "boolean",
-    "A later round may still change the row: it goes on, or the log was read no further.",
+    "A later round may still change the row: it still lasts, or the log was read no further.",
     nullable=False,
 )
 
@@ -74,26 +74,26 @@ REBALANCES_TOLD = Table(
             "It began after this; null where nothing bounds it. Equal to began_before: exact.",
         ),
         Column("began_before", "timestamp", "It had begun by this.", nullable=False),
-        Column("ended_after", "timestamp", "It ended after this; null while it goes on, or where nothing bounds it."),
-        Column(
-            "ended_before", "timestamp", "It had ended by this; null while it goes on. Equal to ended_after: exact."
-        ),
+        Column("ended_after", "timestamp", "It ended after this; null while it lasts, or where nothing bounds it."),
+        Column("ended_before", "timestamp", "It had ended by this; null while it lasts. Equal to ended_after: exact."),
         Column(
             "ended_leader_epoch",
             "int",
-            "Leader epoch of log_partition that wrote the record with which it ended; null while it goes on, where "
+            "Leader epoch of log_partition that wrote the record with which it ended; null while it lasts, where "
             "no one record "
             "says that it ended, and of polls.",
         ),
-        Column("duration_ms_min", "bigint", "It took at least this, ms; null while it goes on."),
-        Column("duration_ms_max", "bigint", "At most, ms; null while it goes on, or where its begin has no bound."),
+        Column("duration_ms_min", "bigint", "It took at least this, ms; null while it lasts."),
+        Column("duration_ms_max", "bigint", "At most, ms; null while it lasts, or where its begin has no bound."),
         Column(
             "end_reason",
             "string",
             "completed | emptied | deleted | converted (before it completed) | unknown (records were lost "
-            "meanwhile); null while it goes on.",
+            "meanwhile); null while it lasts.",
         ),
-        Column("assignor", "string", "Assignor that the group agreed on, or the server's; null where none is told."),
+        Column(
+            "assignor", "string", "Assignor that the group agreed on, or the server's; null where no source names one."
+        ),
         Column(
             "mode", "string", "eager | cooperative; null where it is not known (other protocol types, share groups)."
         ),
@@ -126,7 +126,7 @@ REBALANCES_TOLD = Table(
         Column(
             "assigned",
             "array<struct<topic: string, topic_id: string, partitions: int>>",
-            "How many partitions of each topic somebody has, or is to have while it goes on; null where that is not "
+            "How many partitions of each topic somebody has, or is to have while it lasts; null where that is not "
             "known.",
         ),
         Column(
@@ -191,11 +191,13 @@ REBALANCE_MEMBERS_TOLD = Table(
         Column(
             "before",
             _PARTITIONS_OF_MEMBER,
-            "What it had; null where nothing is known from before. Of streams groups: active tasks, the topic is the "
-            "subtopology.",
+            "Partitions that it had; null where nothing is known from before. Of streams groups: active tasks, the "
+            "topic is the subtopology.",
         ),
         Column(
-            "after", _PARTITIONS_OF_MEMBER, "What it has, or is to have while the rebalance goes on; empty if it left."
+            "after",
+            _PARTITIONS_OF_MEMBER,
+            "Partitions that it has, or is to have while the rebalance lasts; empty if it left.",
         ),
         Column("began_before", "timestamp", "As in gold.rebalances.", nullable=False),
         UPDATED_AT,
@@ -216,7 +218,7 @@ GROUP_EVENTS_TOLD = Table(
     schema="gold",
     name="group_events_told",
     comment=(
-        "What happened to groups that is no rebalance, as its source tells it; gold.group_events has moves of "
+        "Events of groups other than rebalances, as their source tells them; gold.group_events has moves of "
         "coordinators, too."
     ),
     columns=(
@@ -346,7 +348,7 @@ REBALANCE_BEGINS = Table(
         GROUP_ID,
         Column("began_after", "timestamp", "It began after this; null where nothing bounds it."),
         Column("began_before", "timestamp", "It had begun by this.", nullable=False),
-        Column("ended_before", "timestamp", "It had ended by this; null while it goes on."),
+        Column("ended_before", "timestamp", "It had ended by this; null while it lasts."),
         Column("is_live", "boolean", "ended_before IS NULL.", nullable=False, generated_as="ended_before IS NULL"),
         part_column(),
     ),
@@ -366,19 +368,51 @@ TABLES = (
 )
 
 
-def _view(name: str, comment: str) -> View:
+def _view(name: str, comment: str, *meanings: tuple[str, str]) -> View:
     """A view whose SQL is a file of schemas/views/; `{schema.name}` in it stands for a table or a view."""
     text = (Path(__file__).parent / "views" / f"{name}.sql").read_text(encoding="utf-8")
-    return View(schema="gold", name=name, comment=comment, parts=(text,))
+    return View(schema="gold", name=name, comment=comment, parts=(text,), meanings=meanings)
 
 
 GROUP_COORDINATORS = _view(
-    "group_coordinators", "The coordinator of each group at each time: from valid_from to valid_to (null: now)."
+    "group_coordinators",
+    "The coordinator of each group at each time: from valid_from to valid_to (null: now).",
+    ("log_partition", "Partition of __consumer_offsets that the group is kept in."),
+    ("broker_id", "Its coordinator: the leader of that partition; -1 when there is none."),
+    ("prev_sent_at", "It became the coordinator after this; null where nothing is known from before."),
+    ("valid_from", "It had become the coordinator by this."),
+    ("valid_to", "Another one had become the coordinator by this; null: it still is."),
 )
 GROUP_EVENTS = _view(
-    "group_events", "What happened to groups that is no rebalance, moves of their coordinators among it."
+    "group_events",
+    "Events of groups other than rebalances, moves of their coordinators among them.",
+    (
+        "event",
+        (
+            "created | deleted | converted | static_restart | records_lost | undecoded (as in gold.group_events_told) "
+            "| coordinator_moved."
+        ),
+    ),
+    ("broker_id", "Of coordinator_moved: the coordinator afterwards; -1 none. Null of other events."),
+    ("prev_broker_id", "Of coordinator_moved: the coordinator before; -1 none. Null of other events."),
 )
-REBALANCES = _view("rebalances", "Rebalances of groups: who, why, how long, what moved, and who coordinated them.")
+REBALANCES = _view(
+    "rebalances",
+    "Rebalances of groups: who, why, how long, what moved, and who coordinated them.",
+    ("narrowed_after", "It began after this, where polls give a closer bound than began_after; else null."),
+    ("narrowed_before", "It had begun by this, where polls give a closer bound than began_before; else null."),
+    (
+        "partitions_unassigned",
+        (
+            "Partitions of subscribed topics that no member had afterwards; null where a topic's name or its number "
+            "of partitions is not known."
+        ),
+    ),
+    ("coordinator", "Broker that coordinated the group when the rebalance began; null where that is not known."),
+    ("followed_coordinator_move", "Whether the coordinator had moved just before; null while that is not known."),
+    ("coordinator_move_id", "That move in gold.group_events (id); null if there was none."),
+    ("is_open", "ended_before IS NULL."),
+)
 REBALANCE_MEMBERS = _view("rebalance_members", "Who had what before and after each rebalance.")
 REBALANCE_STORMS = _view(
     "rebalance_storms", "Stretches in which a group rebalanced, or members joined it, again and again."

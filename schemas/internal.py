@@ -96,7 +96,7 @@ WHERE s.memory IS NOT NULL""",
 GROUP_STATES = Table(
     schema="internal",
     name="group_states",
-    comment="What the fold of rebalances remembers of each group.",
+    comment="Memory of the fold of rebalances, by group.",
     columns=(
         *CLUSTER_COLUMNS,
         GROUP_ID,

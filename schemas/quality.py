@@ -5,13 +5,13 @@ from schemas.table import Column, Table
 VALIDATIONS = Table(
     schema="quality",
     name="validations",
-    comment="What each run of validation found: one row for each rule that it tried.",
+    comment="Findings of each run of validation: one row for each rule that it tried.",
     columns=(
         Column("run", "string", "<start, UTC>-<random>. Sorts as text in the order of starting.", nullable=False),
         Column("ran_at", "timestamp", "When the run started.", nullable=False),
         Column("subject", "string", "Table whose rows were looked at.", nullable=False),
         Column("rule", "string", "Name of the rule.", nullable=False),
-        Column("says", "string", "What the rule asks for.", nullable=False),
+        Column("says", "string", "The condition that the rule asks for.", nullable=False),
         Column(
             "severity",
             "string",

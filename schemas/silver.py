@@ -175,7 +175,7 @@ TOPIC_CONFIGS = _interval_table(
 
 REASSIGNMENTS = _interval_table(
     "reassignments",
-    "Reassignments of partitions over time; a row is there while one goes on (enrichment reassignments).",
+    "Reassignments of partitions over time; a row is there while one lasts (enrichment reassignments).",
     key=(TOPIC, PARTITION),
     state=(
         Column("adding_replicas", "array<int>", "Replicas that it adds, sorted."),
@@ -241,7 +241,9 @@ GROUP_SNAPSHOTS = _interval_table(
         Column("target_epoch", "int", "Epoch of the target assignment; null for classic groups."),
         Column("topology_epoch", "int", "Epoch of a streams group's topology; null of the others."),
         Column(
-            "assignor", "string", "Assignor, or the protocol that a classic group agreed on; null where none is told."
+            "assignor",
+            "string",
+            "Assignor, or the protocol that a classic group agreed on; null where the coordinator names none.",
         ),
         Column(
             "members",
@@ -313,7 +315,7 @@ POLL_GAPS = Table(
         Column(
             "refused_polls",
             "bigint",
-            "Answers within it that came from another cluster than the alias stands for.",
+            "Answers within it that came from another cluster than the alias names.",
             nullable=False,
         ),
         Column("error_kinds", "array<string>", "Kinds of the failed polls, sorted.", nullable=False),
@@ -347,6 +349,7 @@ def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> V
 FROM {{{snapshots.full_name}}} s JOIN {{internal.state}} p USING (cluster)
 WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
         ),
+        meanings=(("last_seen_at", "When the last accepted poll that showed it was answered."),),
     )
 
 
@@ -369,9 +372,14 @@ CROSS JOIN (
 REACH = View(
     schema="silver",
     name="reach",
-    comment="From when to when the history of each cluster reaches. What was over before silver_from, or gold_from, is "
-    "not there, or not all of it: nobody polled yet, or retention has dropped it.",
+    comment="From when to when the history of each cluster reaches. Rows that were over before silver_from, or "
+    "gold_from, are not there, or not all of them: nobody polled yet, or retention has dropped them.",
     parts=(_REACH,),
+    meanings=(
+        ("silver_from", "From when on silver is whole."),
+        ("gold_from", "From when on gold is whole."),
+        ("until", "Up to when polls became history."),
+    ),
 )
 
 VIEWS = (

@@ -127,13 +127,15 @@ def part_column() -> Column:
 class View:
     """A named question over tables of the lake; `{schema.name}` in a part stands for that table, or for another view.
 
-    The rows are those of all parts; the first part names the columns.
+    The rows are those of all parts; the first part names the columns. `meanings`: comments of columns that a part
+    computes, or takes from a column of another name.
     """
 
     schema: str
     name: str
     comment: str
     parts: tuple[str, ...]
+    meanings: tuple[tuple[str, str], ...] = ()
 
     @property
     def query(self) -> str:

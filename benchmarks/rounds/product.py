@@ -138,7 +138,7 @@ def polling(spark: SparkSession, config: Config) -> Iterator[None]:
 
 
 def command(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()) -> list[str]:
-    """Return the command line of a job, as the README has it; `settings`: more of Spark's."""
+    """Return the command line of a job, as README.md has it; `settings`: more of Spark's."""
     return [*SUBMIT, *settings, script, "--config", str(config_file(folder)), *flags]
 
 

@@ -22,7 +22,7 @@ CROSSED = 3
 
 TO_DO = {
     "authentication": "correct the credentials that the configuration names; the next poll reads them again",
-    "authorization": "grant the user DESCRIBE on the topics (README.md, Permissions)",
+    "authorization": "grant the user DESCRIBE on the topics (docs/permissions.md)",
     "options": "correct the options of this cluster in the configuration",
     "tls": "check kafka.ssl.* of this cluster, and its brokers' certificates",
     "too_large": "raise maxResponseBytes",

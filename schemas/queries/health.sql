@@ -72,7 +72,7 @@ SELECT cluster, greatest(silver_from, gold_from) AS history_from, last_good_poll
     WHEN age_s IS NULL OR age_s > 2 * expected_s THEN 'late'
     -- Another job polled with another checkpoint since this one began, or a clock was ahead.
     WHEN last_is_ignored THEN 'ignored'
-    -- Answers come, and history does not believe them: of another cluster than the alias stands for, or older than before.
+    -- Answers come, and history does not believe them: of another cluster than the alias names, or older than before.
     WHEN refused_polls > 0 THEN 'refused'
     WHEN stale_polls > 0 THEN 'stale'
     ELSE 'ok'

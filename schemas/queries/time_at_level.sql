@@ -1,5 +1,5 @@
 -- How long were the partitions of each topic under-replicated, at min ISR, under min ISR and offline within [:since, :until]?
--- The sum over partitions, in seconds, both ends of what is known; what goes on counts up to :until.
+-- The sum over partitions, in seconds, both ends of what is known; episodes that last count up to :until.
 WITH spans AS (
   SELECT cluster, topic, partition, level, smallest_isr, ended_before IS NULL AS goes_on,
     greatest(began_before, CAST(:since AS TIMESTAMP)) AS surely_from,

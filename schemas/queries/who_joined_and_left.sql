@@ -1,5 +1,5 @@
 -- Who joined and left each group within [:since, :until], static or dynamic, and with how many partitions?
--- A static_restart came with no rebalance; a member that restarted in one is told as restarted.
+-- A static_restart came with no rebalance; a member that restarted in one is a row `restarted`.
 WITH came_and_went AS (
   SELECT coalesce(r.narrowed_before, m.began_before) AS began_before,
     coalesce(r.narrowed_after, r.began_after) AS began_after, m.cluster, m.group_id, r.generation, m.change,

@@ -1,5 +1,5 @@
 -- A group is kept in one partition of __consumer_offsets, whose leader coordinates it. Who led that before the group
--- was there is told too.
+-- was there is a row too.
 SELECT c.cluster_id, c.cluster, g.group_id, c.log_partition, c.leader AS broker_id, c.began_after AS prev_sent_at,
   c.began_before AS valid_from, c.valid_to
 FROM (

@@ -1,4 +1,5 @@
-"""The README's table of permissions, row by row: what it asks for suffices, and nothing of it can be left out.
+"""The table of permissions in docs/permissions.md, row by row: what it asks for suffices, and nothing of it can be left
+out.
 
 Each set of permissions has a user of its own, made before anything is asked. Who is asked is a cluster with something
 to tell in every row: a broker is fenced, so that a partition has an eligible leader and a reassignment does not end;
@@ -11,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -37,10 +37,10 @@ from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.group_log.datasource import KafkaGroupLogSource
 from metadata_source.options import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK
+from tests.support.documents import section
 from truth.administration import Administration, NewTopic
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-SECTION = README.split("\n### Permissions\n")[1].split("\n## ")[0]
+SECTION = section("permissions.md", "## On the cluster")
 
 TOPIC, OTHER = "permissions-test", "permissions-test-other"
 GROUP = "permissions-test"
@@ -78,7 +78,7 @@ IMPLIED = {
 """Operations that allow a smaller one too (StandardAuthorizerData.java)."""
 
 
-# --- what the README says ---
+# --- what the document says ---
 
 
 def permissions(text: str) -> Permissions:

@@ -1,4 +1,4 @@
-"""The README's commands and queries, run as they stand there, but for where the cluster and the lake are."""
+"""The commands and queries of README.md and docs/, run as they are, but for where the cluster and the lake are."""
 
 import re
 import shlex
@@ -10,25 +10,20 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 from schemas.in_spark import attach
 from schemas.lake import Lake
 from tests.commands import run_in_new_shell
+from tests.support.documents import ROOT, blocks, commands, section
 from tests.worker import SMALL_JVM
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    found = re.findall(rf"```{language}\n((?:.*\n)+?)```", README)
-    assert found
-    return found
+CONFIG = "kafka-metadata-history.yaml"
 
 
 @pytest.fixture(scope="module")
 def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake after the README's `--once` command with the README's configuration."""
+    """A lake after README.md's `--once` command with its configuration."""
     folder = tmp_path_factory.mktemp("readme")
     config = yaml.safe_load(blocks("yaml")[0])
     config["lake"] = str(folder / "lake")
@@ -36,15 +31,16 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
         "10m"  # or the poll would be late by the time that it is asked for on a slow machine
     )
     config["clusters"]["orders"]["kafka.bootstrap.servers"] = cluster.bootstrap_servers
-    (folder / "clusters.yaml").write_text(yaml.safe_dump(config))
+    (folder / CONFIG).write_text(yaml.safe_dump(config))
     in_new_shell(r"spark-submit .* --once", folder)
     return Lake(root=str(folder / "lake"))
 
 
 def written(command: str, folder: Path) -> str:
-    """The README's command that looks so, with the configuration in `folder`."""
-    (found,) = re.findall(rf"^\$ ({command})$", README, re.MULTILINE)
-    return found.replace("clusters.yaml", str(folder / "clusters.yaml"))
+    """The one documented command that looks so, with the configuration in `folder`."""
+    (found,) = commands(command)
+    assert CONFIG in found
+    return found.replace(CONFIG, str(folder / CONFIG))
 
 
 def in_new_shell(command: str, folder: Path) -> str:
@@ -55,7 +51,7 @@ def in_new_shell(command: str, folder: Path) -> str:
 
 @pytest.fixture(params=["here", pytest.param("in a new shell", marks=pytest.mark.soak)])
 def run(request: pytest.FixtureRequest, spark, capsys) -> Callable[[str, Path], str]:
-    """Runs the README's command of a job; here: its job with its arguments, where the rest is as with the command
+    """Runs the documented command of a job; here: its job with its arguments, where the rest is as with the command
     that made the lake.
     """
 
@@ -70,7 +66,7 @@ def run(request: pytest.FixtureRequest, spark, capsys) -> Callable[[str, Path], 
 
 def test_queries_run(spark, lake: Lake, capsys) -> None:
     (example,) = (block for block in blocks("python") if "attach(spark" in block)
-    exec(example.replace('"lake"', repr(lake.root)), {"spark": spark})  # noqa: S102 - our own README
+    exec(example.replace('"lake"', repr(lake.root)), {"spark": spark})  # noqa: S102 - our own documents
     assert "leader_epoch" in capsys.readouterr().out
     for query in blocks("sql"):
         spark.sql(query).collect()
@@ -92,18 +88,28 @@ def test_a_question_of_an_incident_review(lake: Lake, run: Callable[[str, Path],
 
 @pytest.mark.soak
 def test_the_status_as_a_textfile_says_that_all_is_well(lake: Lake, tmp_path: Path) -> None:
-    (example,) = (block for block in blocks("sh") if "jobs/status.py" in block)
+    (example,) = (block for block in blocks("sh") if "textfile_collector" in block)
     made = tmp_path / "kafka_metadata_history.prom"
     example = re.sub(r"(?m)^FILE=.*", f"FILE={made}", example)
-    (plain,) = re.findall(r"^\$ (spark-submit .* jobs/status\.py .*)$", README, re.MULTILINE)
-    assert f"\n{plain} --format prometheus" in example
-    example = example.replace("clusters.yaml", str(Path(str(lake)).parent / "clusters.yaml"))
+    (plain,) = commands(r"kafka-metadata-history status")
+    assert f"\n{plain} --config {CONFIG} --format prometheus" in example
+    example = example.replace(CONFIG, str(Path(str(lake)).parent / CONFIG))
     run_in_new_shell(f"{{ {example}}}", JDK_JAVA_OPTIONS=SMALL_JVM)
     metrics = {each.name: each.samples for each in text_string_to_metric_families(made.read_text())}
     good, crossed = (metrics[f"kafka_metadata_history_{name}"] for name in ("recent_polls", "threshold_crossed"))
     assert [(each.labels, each.value) for each in good] == [({"cluster": "orders"}, 1)]
     assert [each.labels for each in crossed if each.value] == []
     assert [each.name for each in tmp_path.iterdir()] == [made.name]
+
+
+def test_the_status_by_a_job_says_that_all_is_well(lake: Lake, run: Callable[[str, Path], str]) -> None:
+    assert "orders" in run(r"spark-submit .* jobs/status\.py .*", Path(str(lake)).parent)
+
+
+@pytest.mark.parametrize("line", commands(r"kafka-metadata-history (?:check|query|status)\b.*"))
+def test_a_line_of_the_command_that_needs_no_spark(lake: Lake, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(Path(str(lake)).parent / CONFIG))
+    assert exit_status(shlex.split(line)[1:]) == 0
 
 
 def test_validation_finds_nothing_critical(lake: Lake, run: Callable[[str, Path], str]) -> None:
@@ -113,10 +119,9 @@ def test_validation_finds_nothing_critical(lake: Lake, run: Callable[[str, Path]
 
 
 def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:
-    section = README.split("\n## Tables\n")[1].split("\n## ")[0]
     names = {
         name
-        for line in section.splitlines()
+        for line in section("tables.md", "## A row is").splitlines()
         if line.startswith("| `")
         for name in re.findall(r"`(\w+\.\w+)`", line.split(" | ")[0])
     }

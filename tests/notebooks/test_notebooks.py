@@ -1,5 +1,5 @@
-"""The notebooks, run: here in DuckDB and by the README's command in Spark, of a history that is known; and where there
-is nothing to show.
+"""The notebooks, run: here in DuckDB and by the documented command in Spark, of a history that is known; and where
+there is nothing to show.
 """
 
 import base64
@@ -27,6 +27,7 @@ from notebooks.review import ReviewError, open_review
 from schemas import groups, silver
 from schemas.lake import TABLES, VIEWS, Lake
 from tests.commands import run_in_new_shell
+from tests.support.documents import commands, document
 from tests.support.shown_notebooks import known_to_duckdb, shown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +36,8 @@ AXIS = (205, 1075)
 """Where the window begins and ends in a picture, in pixels."""
 
 
-def test_the_notebooks_are_those_of_the_readme() -> None:
-    linked = re.findall(r"\(notebooks/(\w+)\.ipynb\)", (ROOT / "README.md").read_text())
+def test_the_notebooks_are_those_of_the_documents() -> None:
+    linked = re.findall(r"\(\.\./notebooks/(\w+)\.ipynb\)", document("notebooks.md"))
     assert sorted(set(linked)) == names() == ["incident", "isr_history", "leader_churn", "rebalance_history"]
 
 
@@ -114,12 +115,12 @@ def pages() -> dict[str, Page]:
 
 @pytest.fixture(scope="module")
 def written(incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The HTML files that the README's command makes of the same."""
+    """The HTML files that the documented command makes of the same."""
     folder = tmp_path_factory.mktemp("pages")
-    config = folder / "clusters.yaml"
+    config = folder / "kafka-metadata-history.yaml"
     config.write_text(f"lake: {incident_lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n")
-    (command,) = re.findall(r"^\$ (python -m notebooks .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    for said, meant in (("clusters.yaml", str(config)), ("2 hours", "95 seconds")):
+    (command,) = commands(r"python -m notebooks .*", document("notebooks.md"))
+    for said, meant in (("kafka-metadata-history.yaml", str(config)), ("2 hours", "95 seconds")):
         assert said in command
         command = command.replace(said, meant)
     printed = run_in_new_shell(f"{command} --until {UNTIL} --to {folder}")

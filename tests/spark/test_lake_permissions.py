@@ -1,5 +1,5 @@
-"""The README's table of who writes to the lake: what it says suffices. A lake is mounted so that nothing else can be
-written, whoever tries.
+"""The table in docs/permissions.md of who writes to the lake: what it says suffices. A lake is mounted so that
+nothing else can be written, whoever tries.
 """
 
 import re
@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from jobs import pipeline, query, validate
 from notebooks.review import open_review
 from schemas.lake import Lake
+from tests.support.documents import section
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-SECTION = README.split("\n### Permissions on the lake\n")[1].split("\n### ")[0]
+SECTION = section("permissions.md", "## On the lake")
 WINDOW = {"since": "95 seconds", "until": "2026-11-01T12:01:40Z"}
 CLUSTERS = {"prod": {"kafka.bootstrap.servers": "localhost:1"}}
 

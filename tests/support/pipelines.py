@@ -33,7 +33,7 @@ def config_file(folder: Path, cluster: LocalCluster, *, poll: dict[str, object],
 
 
 def command(job: str, config: Path, *flags: str, more: Mapping[str, str] | None = None) -> list[str]:
-    """As the README says, with a heap that suits the test machine, and `more` settings."""
+    """As the documents say, with a heap that suits the test machine, and `more` settings."""
     return command_of(f"jobs/{job}.py", "--config", str(config), *flags, settings=more)
 
 

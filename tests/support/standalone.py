@@ -19,12 +19,13 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from local_cluster.ports import HOST, ReservedPorts
+from tests.support.documents import commands, document
 from truth.session import settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "kafka-metadata-history"
 UNPACKED = "/opt/kafka-metadata-history/environment"
-"""Where the README unpacks the environment for a server of Spark Connect."""
+"""Where docs/spark-clusters.md unpacks the environment for a server of Spark Connect."""
 
 # Java that shares two cores with others.
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -32,7 +33,7 @@ _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 @dataclass(frozen=True)
 class Packed:
-    """A folder as the README has one made: the environment unpacked, packed beside it, and Spark's settings."""
+    """A folder as docs/spark-clusters.md makes one: the environment unpacked and packed, and Spark's settings."""
 
     folder: Path
     environment: Path
@@ -44,18 +45,18 @@ class Packed:
         return found
 
     def command(self, told: str, master: str) -> list[str]:
-        """A command of the README, on this cluster with these settings, as the shell runs it."""
-        for of_readme, here in (("spark://HOST:7077", master), ("conf/spark-cluster.conf", self.settings.name)):
-            assert of_readme in told
-            told = told.replace(of_readme, here)
+        """A command of that document, on this cluster with these settings, as the shell runs it."""
+        for documented, here in (("spark://HOST:7077", master), ("conf/spark-cluster.conf", self.settings.name)):
+            assert documented in told
+            told = told.replace(documented, here)
         return ["bash", "-c", told]
 
     def submit(self, master: str, job: str, *arguments: str) -> list[str]:
-        """The README's command that runs the pipeline, of another job."""
-        command, arguments_told = "spark-submit --master", "jobs/pipeline.py --config clusters.yaml"
-        of_readme = told(command)
-        assert arguments_told in of_readme
-        return self.command(of_readme.replace(arguments_told, f"jobs/{job}.py {shlex.join(arguments)}"), master)
+        """The documented command that runs the pipeline, of another job."""
+        command, arguments_told = "spark-submit --master", "jobs/pipeline.py --config kafka-metadata-history.yaml"
+        documented = told(command)
+        assert arguments_told in documented
+        return self.command(documented.replace(arguments_told, f"jobs/{job}.py {shlex.join(arguments)}"), master)
 
     def variables(self) -> dict[str, str]:
         """Of the processes: nothing that leads to the checkout."""
@@ -66,10 +67,9 @@ class Packed:
 
 
 def told(begin: str) -> str:
-    """The one command of the README's section that begins so."""
-    section = (ROOT / "README.md").read_text().split("\n## On a Spark cluster\n")[1].split("\n## ")[0]
-    (command,) = re.findall(rf"^\$ ({re.escape(begin)}.*)$", section, re.MULTILINE)
-    return str(command)
+    """The one command of docs/spark-clusters.md that begins so."""
+    (command,) = commands(f"{re.escape(begin)}.*", document("spark-clusters.md"))
+    return command
 
 
 def packed(folder: Path) -> Packed:

@@ -1,18 +1,25 @@
-"""What the documents say is so: options, configurations, commands, links, tables."""
+"""What the documents say is so: options, configurations, commands, links, tables; and how they say it."""
 
 import importlib.util
 import re
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import click
 import pytest
 
 from jobs.common.config import load
-from jobs.common.questions import names
-from metadata_source.options import GROUP_LOG_OPTIONS, OPTIONS, markdown_table
+from jobs.common.questions import about, names, question
+from kafka_metadata_history.command import app
+from metadata_source.options import GROUP_LOG_OPTIONS, OPTIONS
 from schemas.lake import TABLES, VIEWS
+from tests.support.documents import FILES, ROOT, TEXT, blocks, commands, section
+from tests.support.duckdb_lake import ask, duckdb_lake
+from tools import reference
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted(ROOT.glob("*.md"))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text()
 
 
@@ -22,30 +29,57 @@ def found(pattern: str, text: str) -> list[str]:
     return matches
 
 
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
 def test_the_documents_are_there() -> None:
-    assert [document.name for document in DOCUMENTS] == [
+    assert [named(document) for document in DOCUMENTS] == [
         "ARCHITECTURE.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "README.md",
         "THIRD-PARTY.md",
+        "docs/README.md",
+        "docs/configuration.md",
+        "docs/data-source.md",
+        "docs/demo.md",
+        "docs/exit-statuses.md",
+        "docs/notebooks.md",
+        "docs/options.md",
+        "docs/permissions.md",
+        "docs/queries.md",
+        "docs/security.md",
+        "docs/sizing.md",
+        "docs/spark-clusters.md",
+        "docs/status.md",
+        "docs/tables.md",
+        "docs/validation.md",
+        "docs/versions.md",
     ]
 
 
-def test_option_table_is_the_codes() -> None:
-    (shown,) = found(r"<!-- options: .*? -->\n\n((?:\|.*\n)+)\n<!-- /options -->", README)
-    assert shown.strip() == markdown_table(), "paste what metadata_source.options.markdown_table() returns"
-    (shown,) = found(r"<!-- options of kafka_group_log: .*? -->\n\n((?:\|.*\n)+)\n<!-- /options of", README)
-    own = tuple(option for option in GROUP_LOG_OPTIONS if option not in OPTIONS)
-    assert shown.strip() == markdown_table(own), "paste what markdown_table() returns of these options"
+def test_each_page_can_be_found() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    index = (ROOT / "docs" / "README.md").read_text()
+    assert set(found(r"^\| \[[\w-]+\.md\]\(([\w-]+\.md)\)", index)) == pages
+    assert set(found(r"\(docs/([\w-]+\.md)\)", README)) == pages
+
+
+@pytest.mark.parametrize("file", sorted({file for file, _ in reference.PARTS}))
+def test_parts_that_the_code_knows_are_current(file: str) -> None:
+    is_current = (ROOT / "docs" / file).read_text() == reference.current(file)
+    assert is_current, f"docs/{file}: run `python -m tools.reference`"
+
+
+def test_the_option_tables_have_every_option() -> None:
+    text = (ROOT / "docs" / "options.md").read_text()
+    assert set(found(r"^\| `([\w.]+)` \|", text)) == {option.name for option in (*OPTIONS, *GROUP_LOG_OPTIONS)}
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        *found(r"```yaml\n((?:.*\n)+?)```", README),
-        *(path.read_text() for path in sorted((ROOT / "conf").glob("*.yaml"))),
-    ],
+    [*blocks("yaml"), *(path.read_text() for path in sorted((ROOT / "conf").glob("*.yaml")))],
 )
 def test_configurations_load(tmp_path: Path, text: str) -> None:
     file = tmp_path / "config.yaml"
@@ -53,7 +87,30 @@ def test_configurations_load(tmp_path: Path, text: str) -> None:
     assert load(str(file)).clusters
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("line", commands("kafka-metadata-history .*"))
+def test_lines_of_the_command_are_understood(line: str) -> None:
+    name, *arguments = shlex.split(line)[1:]
+    command = app.commands[name]
+    given, _, _ = command.make_parser(click.Context(command, info_name=name)).parse_args(arguments)
+    if name == "query" and isinstance(given.get("asked"), str):
+        filters = {each: given[each] for each in ("cluster", "topic", "broker", "group") if each in given}
+        question(given["asked"], given.get("since", "1 day"), given.get("until"), filters, datetime.now(UTC))
+
+
+def test_every_command_is_documented() -> None:
+    assert {shlex.split(line)[1] for line in commands("kafka-metadata-history .*", README)} >= {
+        *("init", "check", "run", "query", "status", "validate")
+    }
+    assert set(app.commands) <= set(re.findall(r"kafka-metadata-history (\w+)", TEXT))
+
+
+@pytest.mark.parametrize("sql", blocks("sql"))
+def test_queries_name_tables_and_columns_that_are_there(sql: str) -> None:
+    with duckdb_lake(dict.fromkeys(TABLES, ()), VIEWS) as lake:
+        ask(lake, sql)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_what_is_named_exists(document: Path) -> None:
     text = document.read_text()
     targets = set(found(r"^([a-z]+):", (ROOT / "Makefile").read_text()))
@@ -61,11 +118,40 @@ def test_what_is_named_exists(document: Path) -> None:
     missing = {
         *(f"make {name}" for name in re.findall(r"(?:`|\$ )make ([a-z]+)", text) if name not in targets),
         *(name for name in re.findall(r"\b((?:bronze|silver|gold|internal)\.[a-z]\w*)", text) if name not in tables),
-        *(link for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text) if not (ROOT / link).exists()),
+        *(link for link in links(text) if not leads_somewhere(document, link)),
         *(path for path in re.findall(r"`(\w+/[\w./-]*)`", text) if not (ROOT / path).exists()),
         *(name for name in re.findall(r"python -m ([a-z]\w*(?:\.\w+)*)", text) if not importlib.util.find_spec(name)),
     }
     assert not missing, f"{document.name} names what does not exist"
+
+
+def links(text: str) -> list[str]:
+    return re.findall(r"\]\((?!https?:)([^)]+)\)", text)
+
+
+def leads_somewhere(document: Path, link: str) -> bool:
+    """Whether a link's file is there, and the heading in it."""
+    path, _, anchor = link.partition("#")
+    target = document.parent / path if path else document
+    if not target.exists():
+        return False
+    headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if anchor else []
+    return not anchor or anchor in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            path.read_text()
+            for folder in ("jobs", "metadata_source", "schemas")
+            for path in (ROOT / folder).rglob("*.py")
+        ),
+        *(path.read_text() for path in (ROOT / "conf").iterdir()),
+    ],
+)
+def test_messages_and_comments_lead_to_a_page(text: str) -> None:
+    assert all((ROOT / page).is_file() for page in re.findall(r"\bdocs/[\w-]+\.md", text))
 
 
 def test_the_tests_that_are_named_exist_and_each_thing_that_may_happen_has_one() -> None:
@@ -79,6 +165,72 @@ def test_the_tests_that_are_named_exist_and_each_thing_that_may_happen_has_one()
 
 
 def test_the_questions_are_those_that_are_kept() -> None:
-    section = README.split("\n### After an incident\n")[1].split("\n## ")[0]
-    told = {name for line in found(r"^\| (`.*`) \|", section) for name in re.findall(r"`(\w+)`", line)}
-    assert told == set(names())
+    told = found(r"^\| `(\w+)` \|", section("queries.md", "## Named queries"))
+    assert told == names()
+
+
+# --- how they say it ---
+
+FORBIDDEN = re.compile(r"\b(?:goes on|is told|stands|anew)\b")
+SENTENCE = re.compile(r"(?:^|(?<=[.:;!?|] )|(?<=\n\n)|(?<=\n- ))(?:What|That which)\b[^.?]*[.?]?")
+"""A sentence that begins so. A question may."""
+
+
+def faults(text: str) -> list[str]:
+    beginnings = [each for each in SENTENCE.findall(text) if not each.endswith("?")]
+    return FORBIDDEN.findall(text) + beginnings
+
+
+def prose(text: str) -> str:
+    """A document without its code."""
+    return re.sub(r"`[^`\n]*`", "``", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def comments() -> Iterator[tuple[str, str]]:
+    for each in (*TABLES, *VIEWS):
+        yield each.full_name, each.comment
+    for table in TABLES:
+        yield from ((f"{table.full_name}.{column.name}", column.comment) for column in table.columns)
+    for view in VIEWS:
+        yield from ((f"{view.full_name}.{name}", meaning) for name, meaning in view.meanings)
+    for option in (*OPTIONS, *GROUP_LOG_OPTIONS):
+        yield option.name, option.meaning
+    for name in names():
+        yield name, about(name)
+
+
+@pytest.mark.parametrize("document", FILES, ids=named)
+def test_the_documents_are_in_plain_english(document: Path) -> None:
+    assert not faults(prose(document.read_text()))
+
+
+def test_comments_of_columns_and_meanings_of_options_are_in_plain_english() -> None:
+    assert not {name: wrong for name, text in comments() if (wrong := faults(text))}
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("What is gone is gone.", ["What is gone is gone."]),
+        ("It is so. What is gone is gone.", ["What is gone is gone."]),
+        ("- It is so.\n- What is gone, is", ["What is gone, is"]),
+        ("It is so. That which is gone.", ["That which is gone."]),
+        ("What happened within the hour?", []),
+        ("It goes on, and is told anew.", ["goes on", "is told", "anew"]),
+        ("Who stands there is told.", ["stands", "is told"]),
+        ("It says what happened: somewhat.", []),
+    ],
+)
+def test_faults_are_found(text: str, wrong: list[str]) -> None:
+    assert sorted(faults(text)) == sorted(wrong)
+
+
+@pytest.mark.parametrize("document", FILES, ids=named)
+def test_lines_are_short(document: Path) -> None:
+    """Tables and code cannot be wrapped."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_the_readme_is_a_short_page() -> None:
+    assert len(README.splitlines()) <= 250

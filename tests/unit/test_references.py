@@ -7,6 +7,7 @@ import pytest
 from metadata_source import references
 from metadata_source.errors import OptionsError
 from metadata_source.references import FOLDERS, PREFIXES, resolve_secret
+from tests.support.documents import ROOT, document
 
 NAME = "kafka.sasl.password"
 
@@ -49,8 +50,8 @@ def test_whether_a_variable_that_may_not_be_read_is_set_is_not_said(monkeypatch:
 
 
 def test_the_default_folders_are_those_of_the_documents() -> None:
-    root = Path(__file__).resolve().parents[2]
-    documented = (root / "README.md").read_text() + (root / "conf" / "example.yaml").read_text()
+    assert f"`{references.DEFAULT_FOLDERS}`" in document("security.md")
+    documented = document("security.md") + (ROOT / "conf" / "example.yaml").read_text()
     assert all(f"file:{folder}/" in documented for folder in references.DEFAULT_FOLDERS.split(":"))
     assert refused("file:/etc/passwd") == (
         f"{NAME}: /etc/passwd may not be read, it is not in /etc/kafka or /etc/kafka-metadata-history: move it, or set "

@@ -23,7 +23,7 @@ class Limit:
 
 
 LIMITS: Final = {STORM: Limit(5, timedelta(minutes=10)), CRASH_LOOP: Limit(3, timedelta(minutes=10))}
-"""As the README says that they are unless configured."""
+"""As docs/configuration.md says that they are unless configured."""
 
 
 def compare_storms(happened: Sequence[Happened], history: History) -> Iterator[str]:

@@ -437,7 +437,7 @@ def test_answers_that_contradict_a_kind_are_one_line_of_the_log_once() -> None:
     over = second | {"valid_to": START}
     assert [list(contradicted(pa.Table.from_pylist([row]))) for row in (first, second, over)] == [
         [],  # It is over: the row that follows says more.
-        [said.format(unlisted, "README.md, Other makers")],
+        [said.format(unlisted, "docs/versions.md, Other makers")],
         [],
     ]
     made.kind = "redpanda"

@@ -1,0 +1,146 @@
+"""Write the parts of docs/ that the code knows: ``python -m tools.reference``.
+
+They lie between markers (``<!-- NAME: ... -->`` and ``<!-- /NAME -->``): the named queries of schemas/queries/, the
+columns of all public tables and views, and the options of both data sources.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import sqlglot
+
+from jobs.common.markers import markers_of
+from jobs.common.questions import FILTERS, about, names, option, text_of
+from metadata_source.options import GROUP_LOG_OPTIONS, OPTIONS, markdown_table
+from schemas.in_duckdb import in_duckdb
+from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
+from schemas.table import Table, View
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+JOBS_OWN = "internal"
+"""The schema that is the jobs' own."""
+
+Row = tuple[str, str, str]
+
+
+def queries() -> str:
+    """Return the table of the named queries: name, question, filters."""
+    rows = ["| name | question | filters |", "|---|---|---|"]
+    for name in names():
+        narrowed = [f"`{option(each)}`" for each in FILTERS if each in markers_of(text_of(name))]
+        rows.append(f"| `{name}` | {_cell(about(name))} | {', '.join(narrowed)} |")
+    return "\n".join(rows)
+
+
+def tables() -> str:
+    """Return the columns of each public table and view, with types and comments."""
+    public = [each for each in (*TABLES, *VIEWS) if each.schema != JOBS_OWN]
+    views = columns_of_views()
+    return "\n\n".join(_columns(each, views) for each in sorted(public, key=_place))
+
+
+def options() -> str:
+    """Return the option table of `kafka_metadata`."""
+    return markdown_table()
+
+
+def group_log_options() -> str:
+    """Return the options that `kafka_group_log` has beside those for clusters."""
+    return markdown_table(tuple(each for each in GROUP_LOG_OPTIONS if each not in OPTIONS))
+
+
+PARTS: dict[tuple[str, str], Callable[[], str]] = {
+    ("queries.md", "queries"): queries,
+    ("tables.md", "tables"): tables,
+    ("options.md", "options"): options,
+    ("options.md", "options of kafka_group_log"): group_log_options,
+}
+"""File of docs/ and name of the markers -> what writes the part between them."""
+
+
+def columns_of_views() -> dict[str, list[Row]]:
+    """Return the columns of each view: name, type in Spark's SQL, comment.
+
+    Names and types are those that DuckDB finds. A comment is that of the view (`meanings`), or else of the column of
+    this name in the table or view with which it shares most columns.
+    """
+    found: dict[str, list[Row]] = {
+        table.full_name: [(each.name, each.type, each.comment) for each in table.columns] for table in TABLES
+    }
+    with duckdb.connect() as database:
+        for schema in {each.schema for each in (*TABLES, *VIEWS)}:
+            database.execute(f"CREATE SCHEMA {schema}")
+        for table in TABLES:
+            columns = ", ".join(f"`{each.name}` {each.type}" for each in table.columns)
+            database.execute(in_duckdb(f"CREATE TABLE {table.full_name} ({columns})"))
+        for view in VIEWS:
+            query = in_duckdb(resolved(view.query, lambda name: name))
+            database.execute(f"CREATE VIEW {view.full_name} AS {query}")
+            described = database.execute(f"DESCRIBE {view.full_name}").fetchall()
+            own = {name for name, *_ in described}
+            read = sorted(
+                (found[name] for name in REFERENCE.findall(view.query)),
+                key=lambda rows: len(own.intersection(name for name, *_ in rows)),
+            )
+            comments = {name: comment for rows in read for name, _, comment in rows} | dict(view.meanings)
+            found[view.full_name] = [(name, _type_in_spark(kind), comments[name]) for name, kind, *_ in described]
+    return found
+
+
+def _type_in_spark(kind: str) -> str:
+    return sqlglot.exp.DataType.build(kind, dialect="duckdb").sql("spark").lower().replace(": ", ":")
+
+
+def _place(each: Table | View) -> tuple[int, bool, str]:
+    schemas = ("bronze", "silver", "gold", "quality")
+    return schemas.index(each.schema), isinstance(each, View), each.name
+
+
+def _columns(of: Table | View, found: dict[str, list[Row]]) -> str:
+    kind = "View. " if isinstance(of, View) else ""
+    rows = (f"| `{name}` | `{kind_}` | {_cell(comment)} |" for name, kind_, comment in found[of.full_name])
+    head = (
+        f"### {of.full_name}",
+        "",
+        _wrapped(f"{kind}{of.comment}"),
+        "",
+        "| column | type | meaning |",
+        "|---|---|---|",
+    )
+    return "\n".join((*head, *rows))
+
+
+def _cell(text: str) -> str:
+    """Text as a cell of a table holds it: no end of a cell, no tag."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _wrapped(text: str, width: int = 120) -> str:
+    lines = [""]
+    for word in text.replace("<", "&lt;").split():
+        if len(f"{lines[-1]} {word}") > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
+
+
+def current(file: str) -> str:
+    """Return a file of docs/ as it should be: with the parts that the code knows."""
+    text = (DOCS / file).read_text(encoding="utf-8")
+    for (of, name), part in PARTS.items():
+        if of == file:
+            head, end = f"<!-- {name}: python -m tools.reference -->\n\n", f"\n\n<!-- /{name} -->"
+            before, after = text.split(head)[0], text.split(end)[1]
+            text = f"{before}{head}{part()}{end}{after}"
+    return text
+
+
+def main() -> None:
+    """Write the files."""
+    for file in dict.fromkeys(file for file, _ in PARTS):
+        (DOCS / file).write_text(current(file), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
