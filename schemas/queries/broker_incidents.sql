@@ -8,8 +8,8 @@ WITH chosen AS (
     AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
 )
 
-SELECT i.cluster, i.broker_id, i.rack, i.began_after, i.began_before, i.ended_before, i.duration_ms_min, i.duration_ms_max,
-  i.partitions, i.causes, i.worst_level,
+SELECT i.cluster, i.broker_id, i.rack, i.began_after, i.began_before, i.duration_ms_min, i.duration_ms_max,
+  i.partitions, i.worst_level, i.causes, i.ended_before,
   -- Brokers with an incident that went on at the same time.
   count(DISTINCT o.broker_id) FILTER (WHERE o.rack = i.rack) AS others_of_its_rack,
   count(DISTINCT o.broker_id) FILTER (WHERE o.rack IS DISTINCT FROM i.rack) AS others_elsewhere

@@ -65,8 +65,7 @@ ages AS (
   FROM clusters
 )
 
-SELECT cluster, greatest(silver_from, gold_from) AS history_from, last_good_poll_at, age_s, interval_s, polls, failed_polls, ignored_polls, refused_polls, stale_polls,
-  last_error_kind,
+SELECT cluster,
   CASE
     -- Never a good poll is late too.
     WHEN age_s IS NULL OR age_s > 2 * expected_s THEN 'late'
@@ -76,6 +75,8 @@ SELECT cluster, greatest(silver_from, gold_from) AS history_from, last_good_poll
     WHEN refused_polls > 0 THEN 'refused'
     WHEN stale_polls > 0 THEN 'stale'
     ELSE 'ok'
-  END AS status
+  END AS status,
+  last_good_poll_at, age_s, interval_s, polls, failed_polls, last_error_kind, ignored_polls, refused_polls, stale_polls,
+  greatest(silver_from, gold_from) AS history_from
 FROM ages LEFT JOIN silver.reach USING (cluster)
 ORDER BY status, cluster

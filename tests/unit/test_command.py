@@ -65,6 +65,22 @@ def test_every_named_question_is_answered(config: str, name: str, capsys: pytest
     assert (found, beside[0].partition(" ")[2]) == (0, "rows, by DuckDB")
 
 
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("health", "status"),
+        ("broker_incidents", "worst level"),
+        ("rebalances", "partitions"),
+        ("stuck_groups", "state"),
+    ],
+)
+def test_a_table_shows_first_the_columns_that_matter_most(
+    config: str, name: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, answer, _ = asked(config, name, *WINDOW, capsys=capsys)
+    assert column in answer.partition("(not shown")[0]
+
+
 def test_programs_get_all_rows_and_columns(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT cluster, topic, isr FROM silver.partitions_now WHERE topic = 'orders' ORDER BY partition"
     _, answer, beside = asked(config, sql, "--format", "json", "--limit", "1", capsys=capsys)
