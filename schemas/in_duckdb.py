@@ -57,7 +57,11 @@ def _functions(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Anonymous) and node.name.lower() == "timestamp_micros":
         return exp.func("make_timestamptz", *node.expressions)
     if isinstance(node, exp.FromJson) and isinstance(node.expression, exp.Literal):
-        return exp.func("from_json", node.this, exp.Literal.string(_structure(node.expression.this)), dialect="duckdb")
+        # Of a text that is no JSON Spark makes null, DuckDB an error.
+        json_or_null = exp.Case().when(exp.func("json_valid", node.this.copy()), node.this.copy())
+        return exp.func(
+            "from_json", json_or_null, exp.Literal.string(_structure(node.expression.this)), dialect="duckdb"
+        )
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.HexString) and node.to.is_type("text"):
         # A cast would write quotes and all that is not ASCII as `\x22`.
         return exp.Anonymous(this="decode", expressions=[node.this])

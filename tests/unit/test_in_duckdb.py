@@ -1,0 +1,25 @@
+"""Spark's SQL in DuckDB's words, where the two differ."""
+
+import duckdb
+import pytest
+
+from schemas.in_duckdb import query_in_duckdb
+
+
+MEMORY = """'0f3a 1'), ('{"seen":{"a":1}}'"""
+"""Of two rows of internal.states: one says how the tables were made, and is no JSON."""
+
+
+@pytest.mark.parametrize(
+    ("column", "rows", "expected"),
+    [
+        ("from_json(x, 'seen map<string, bigint>').seen", MEMORY, [None, {"a": 1}]),
+        ("exists(x, e -> e > 2)", "array(1, 2)), (array(3)", [False, True]),
+        ("get(x, 0)", "array(7, 8)", [7]),
+        ("unix_micros(timestamp_micros(x))", "1700000000000001", [1_700_000_000_000_001]),
+    ],
+)
+def test_the_answer_is_that_of_spark(column: str, rows: str, expected: list[object]) -> None:
+    sql = f"SELECT {column} AS y FROM VALUES ({rows}) AS t(x)"
+    found = duckdb.sql(query_in_duckdb(sql)).to_arrow_table().to_pylist(maps_as_pydicts="strict")
+    assert [row["y"] for row in found] == expected
