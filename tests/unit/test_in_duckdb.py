@@ -5,7 +5,6 @@ import pytest
 
 from schemas.in_duckdb import query_in_duckdb
 
-
 MEMORY = """'0f3a 1'), ('{"seen":{"a":1}}'"""
 """Of two rows of internal.states: one says how the tables were made, and is no JSON."""
 
