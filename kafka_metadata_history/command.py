@@ -24,8 +24,8 @@ from schemas.lake import LakeError
 Command = Callable[..., object]
 NAME = "kafka-metadata-history"
 CONFIG = f"{NAME}.yaml"
-FAILED, USAGE, UNHEALTHY, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
-"""Exit statuses, beside 0."""
+FAILED, USAGE, INTERRUPTED = 1, QueryError.exit_status, 130
+"""Exit statuses, beside 0 and CROSSED."""
 
 memory_option = click.option("--memory", default="1g", show_default=True, help="Of the JVM that does the work.")
 

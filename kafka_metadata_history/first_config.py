@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kafka_metadata_history.check import Checked
-    from metadata_source.options import Options
+    from metadata_source.options import Cluster, Options
+    from metadata_source.probes import Permission
 
 BEATS: Final = {"configs": "5m", "reassignments": "1m", "quorum": "1m", "fenced": "1m", "groups": "30s"}
 """Question that needs a permission -> its interval."""
@@ -40,15 +41,14 @@ def written(lake: str, cluster: Mapping[str, str], found: Checked) -> str:
         (
             "# Where the tables are, the clusters, how they are polled. docs/configuration.md has every key.\n",
             yaml.safe_dump(head, sort_keys=False, width=1_000),
-            *(f"# {line}\n" for each in refused.values() for line in _refused(found, each.feature)),
+            *(f"# {line}\n" for each in refused.values() for line in _refused(found.cluster, each)),
         )
     )
 
 
-def _refused(found: Checked, feature: str) -> Iterator[str]:
-    (permission,) = (each for each in found.missing if each.feature == feature)
-    kind = next(kind for kind, each in FEATURES.items() if each == feature)
+def _refused(cluster: Cluster, permission: Permission) -> Iterator[str]:
+    kind = next(kind for kind, each in FEATURES.items() if each == permission.feature)
     where = "groupLog: {startingOffsets: earliest}" if kind == "groupLog" else f"poll.enrich.{kind}: {BEATS[kind]}"
     yield f"Brokers refuse what `{where}` asks. To allow it:"
     if permission.acl is not None:
-        yield f"  {acl_line(found.cluster, permission.acl)}"
+        yield f"  {acl_line(cluster, permission.acl)}"

@@ -30,14 +30,19 @@ class NoQueryError(ValueError):
 
 def in_duckdb(sql: str) -> str:
     """Spark's SQL as DuckDB has it. Raises NoQueryError for text that Spark's grammar does not know."""
-    return _parsed(sql).transform(_functions).sql("duckdb", identify=True)
+    return _translated(_parsed(sql))
 
 
 def query_in_duckdb(sql: str) -> str:
     """One query of Spark's SQL as DuckDB has it. Raises NoQueryError for anything else."""
-    if not isinstance(_parsed(sql), exp.Query):
+    parsed = _parsed(sql)
+    if not isinstance(parsed, exp.Query):
         raise NoQueryError("not a query (SELECT)")
-    return in_duckdb(sql)
+    return _translated(parsed)
+
+
+def _translated(parsed: exp.Expr) -> str:
+    return parsed.transform(_functions).sql("duckdb", identify=True)
 
 
 def _parsed(sql: str) -> exp.Expr:

@@ -48,9 +48,8 @@ def as_csv(rows: pa.Table) -> str:
 
 
 def _plain_rows(rows: pa.Table) -> Iterator[dict[str, object]]:
-    for batch in rows.to_batches():
-        for row in batch.to_pylist(maps_as_pydicts="strict"):
-            yield {name: _plain(value) for name, value in row.items()}
+    for row in _rows(rows):
+        yield {name: _plain(value) for name, value in row.items()}
 
 
 def _plain(value: object) -> object:
