@@ -1,4 +1,4 @@
-"""What the page says, asked of the lake: which cluster, what is known of it, and what happened there."""
+"""The facts of the page, asked of the lake: which cluster, how much is known of it, and the events there."""
 
 from __future__ import annotations
 

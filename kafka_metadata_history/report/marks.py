@@ -152,7 +152,7 @@ def _mark(section: Section, row: Mapping[str, Any], window: Window) -> Mark:
     sure_from = window.clip(first if lasts else last)
     sure_until = maybe_until = sure_from
     if lasts:
-        # What has not ended is sure up to the last poll, and may last to the end of the window.
+        # A thing that lasts is sure up to the last poll, and may last to the end of the window.
         ended_after = window.known_until if ended[1] is None else ended[0]
         sure_until = max(sure_from, window.clip(first if ended_after is None else ended_after))
         maybe_until = max(sure_until, window.until if ended[1] is None else window.clip(ended[1]))
