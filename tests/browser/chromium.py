@@ -127,13 +127,18 @@ def tab(folder: Path, width: int = 1280, height: int = 900) -> Iterator[Tab]:
                 opened.call(f"{domain}.enable")
             opened.resize(width, height)
             yield opened
-            connection.close()
+            loop.run_until_complete(_closed(connection))
         finally:
             process.terminate()
             process.wait(30)
-            # What the connection still has to do ends with the loop.
-            loop.run_until_complete(asyncio.sleep(0.05))
             loop.close()
+
+
+async def _closed(connection: WebSocketClientConnection) -> None:
+    # In the loop: outside, Tornado makes a loop of its own and leaves it open.
+    connection.close()
+    while await connection.read_message() is not None:
+        pass
 
 
 def _port(file: Path) -> tuple[int, str]:
