@@ -43,7 +43,7 @@ lock:
 	@touch $@
 
 demo: .venv/.ready .jars/delta
-	$(BIN)/python -m demo
+	$(BIN)/kafka-metadata-history demo
 
 try: .venv/.ready
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
 from jobs.common.answers import FORMS, WIDTH
 from jobs.common.answers import written as answered
@@ -80,15 +81,23 @@ def query(
         click.echo("\n".join(f"{name}\n    {about(name)}" for name in names()))
         return
     of = question(asked, since, until, filters, datetime.now(UTC))
-    lake = load(config).lake
+    read = load(config)
+    lake = read.lake
     ask, engine = (without_spark(lake), "DuckDB") if has_folder(lake) else (with_spark(lake), "Spark")
     check_filters(of, ask)
     rows = ask(of.sql)
     shown = rows.slice(0, limit) if form == "table" and limit else rows
-    few = shown.drop_columns(["cluster"]) if form == "table" and not wide and "cluster" in of.filters else shown
-    click.echo(answered(few, form, wide=wide, width=_width()), nl=False)
+    chosen = {of.filters["cluster"]} if "cluster" in of.filters else {*read.clusters}
+    if form == "table" and not wide and len(chosen) == 1 and _clusters_of(shown) == chosen:
+        # The lines beside the answer name it.
+        shown = shown.drop_columns(["cluster"])
+    click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
     say([f"{len(rows)} rows, by {engine}{left}", *reach(of, ask)])
+
+
+def _clusters_of(rows: pa.Table) -> set[object]:
+    return {*rows["cluster"].to_pylist()} if "cluster" in rows.column_names else set()
 
 
 @app.command()
@@ -207,6 +216,26 @@ def validate(*, config: str, memory: str) -> int:
 def maintain(*, config: str, memory: str) -> int:
     """Drop rows past their retention, compact files, remove those that nothing refers to. `run` does so by itself."""
     return in_spark("maintain", "--config", config, memory=memory)
+
+
+@app.command()
+@click.option(
+    "--folder",
+    default=".demo",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Its configuration, lake and report; made again each time.",
+)
+def demo(*, folder: Path) -> int:
+    """Record an incident on a real Kafka of three brokers on this machine, and ask about it."""
+    from kafka_metadata_history.demo import played  # noqa: PLC0415 - Kafka's clients take a second
+
+    try:
+        played.demo(folder)
+    except played.DemoError as error:
+        say([str(error)])
+        return FAILED
+    return 0
 
 
 def in_spark(job: str, *arguments: str, memory: str = "1g") -> int:

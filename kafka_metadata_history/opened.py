@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from jobs.common.config import Config
     from jobs.common.questions import Ask
@@ -76,18 +77,22 @@ def has_folder(lake: Lake) -> bool:
 def with_spark(lake: Lake) -> Ask:
     """Return what answers Spark's SQL about any lake, in a session of Spark that this starts. It raises the same."""
     # PySpark takes seconds to import.
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
-    from jobs.common.cli import one_line  # noqa: PLC0415
     from jobs.common.session import SessionError, spark_session  # noqa: PLC0415
-    from jobs.query import answer  # noqa: PLC0415
     from kafka_metadata_history.spark import prepare  # noqa: PLC0415
 
     try:
         prepare()
-        spark = spark_session("query")
+        return asking(spark_session("query"), lake)
     except SessionError as error:
         raise LakeError(f"{lake}: {error}") from error
+
+
+def asking(spark: SparkSession, lake: Lake) -> Ask:
+    """Return what answers Spark's SQL about a lake in this session. It raises QueryError."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
+
+    from jobs.common.cli import one_line  # noqa: PLC0415
+    from jobs.query import answer  # noqa: PLC0415
 
     def ask(sql: str) -> pa.Table:
         try:

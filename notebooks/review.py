@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from pyspark.sql import SparkSession
 
 from jobs.common.config import load
 from jobs.common.markers import with_values
-from jobs.common.questions import moment, text_of
+from jobs.common.questions import Ask, moment, text_of
 from jobs.common.session import spark_session
+from kafka_metadata_history.opened import asking
+from kafka_metadata_history.report.made import made
 from notebooks import colours
 from notebooks.spans import Window
 from schemas import gold, groups, internal, silver
@@ -74,6 +77,18 @@ class Opened:
     """Tables and views that the lake has."""
     frame: Callable[[str, Mapping[str, object]], pd.DataFrame]
     """The answer to SQL with these parameters. Says so when it is cut off."""
+    ask: Ask
+    """The whole answer to SQL."""
+
+
+@dataclass(frozen=True)
+class Framed:
+    """A page in a frame of its own within a notebook, where its script and its looks touch nothing else."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 1000px; border: 0"></iframe>'
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,14 @@ class Review:
         if self.window.known_until is None or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
             return pd.DataFrame()
         return self.lake.frame(sql, {**self.parameters, **more})
+
+    def report(self) -> Framed | None:
+        """The page of `kafka-metadata-history report`; None where nothing is known."""
+        if self.window.known_until is None:
+            return None
+        filters = {name: self.parameters[name] for name in ("cluster", "topic", "broker", "group")}
+        since, until = (str(self.parameters[name]) for name in ("since", "until"))
+        return Framed(made(self.lake.ask, since, until, filters, datetime.now(UTC)).html)
 
 
 def open_review(
@@ -168,7 +191,7 @@ def _open(lake: str | Mapping[str, str]) -> Opened:
             print(f"More than {MOST_ROWS} rows: the rest is left out. Take a shorter window, or one topic or broker.")
         return rows.head(MOST_ROWS)
 
-    return Opened(str(opened), tables, frame)
+    return Opened(str(opened), tables, frame, asking(spark, opened))
 
 
 def _lake(lake: str | Mapping[str, str]) -> Lake:

@@ -1,4 +1,4 @@
-"""Questions that more than one notebook draws, as SQL for Review.ask."""
+"""Questions that notebooks draw, as SQL for Review.ask."""
 
 BROKERS_OUT = """
 SELECT concat('broker ', broker_id, coalesce(concat(', rack ', max(rack) OVER (PARTITION BY broker_id)), '')) AS lane,

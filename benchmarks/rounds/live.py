@@ -25,8 +25,8 @@ from benchmarks.rounds.product import (
     table_folder,
 )
 from benchmarks.rounds.results import Measured, Results, median, percentile
-from demo.__main__ import SHORT_SESSIONS
-from demo.consumers import GROUPS, Consumers
+from kafka_metadata_history.demo.consumers import GROUPS, Consumers
+from kafka_metadata_history.demo.played import SHORT_SESSIONS
 from local_cluster import LocalCluster
 from local_cluster.members import Members
 from truth.administration import Administration, NewTopic

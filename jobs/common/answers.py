@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 from rich import box
@@ -96,19 +97,27 @@ class _Shown:
     is_number: bool = False
 
 
+_Bounds = tuple[str, str, Callable[[str, str, str], _Shown]]
+"""Endings of two columns, and what makes one of them: of the rest of their names, and both names."""
+
+
 def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) -> str:
-    """The rows as a table of at most eight columns: bounds share a cell, durations are seconds. `wide`: each column by
-    itself. `width`: of the terminal, in characters.
+    """The rows as a table of at most eight columns: what belongs together shares a cell, durations are seconds, and
+    columns without a value are left out. `wide`: each column by itself. `width`: of the terminal, in characters.
     """
     columns = [_alone(name, rows.schema.field(name).type) for name in rows.column_names] if wide else _together(rows)
+    all_rows = list(_rows(rows))
+    cells = [[column.cell(row) for row in all_rows] for column in columns]
+    has_value = [wide or not len(rows) or any(each) for each in cells]
+    kept = [(column, each) for column, each, has in zip(columns, cells, has_value, strict=True) if has]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    kept = columns if wide else columns[:COLUMNS]
-    for column in kept:
+    shown = kept if wide else kept[:COLUMNS]
+    for column, _ in shown:
         table.add_column(
             Text(printable(column.heading)), justify="right" if column.is_number else "left", overflow="fold"
         )
-    for row in _rows(rows):
-        table.add_row(*(Text(printable(column.cell(row))) for column in kept))
+    for line in zip(*(each for _, each in shown), strict=True):
+        table.add_row(*(Text(printable(cell)) for cell in line))
     console = Console(
         file=io.StringIO(), width=10_000 if wide else width or WIDTH, color_system=None, legacy_windows=False
     )
@@ -116,8 +125,10 @@ def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) ->
     file = console.file
     assert isinstance(file, io.StringIO)  # noqa: S101 - for mypy
     text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
-    left = [column.heading for column in columns[len(kept) :]]
-    return f"{text}(not shown: {', '.join(left)}; --wide shows all columns)\n" if left else text
+    empty = [column.heading for column, has in zip(columns, has_value, strict=True) if not has]
+    left = [column.heading for column, _ in kept[len(shown) :]]
+    text += f"(without a value: {', '.join(empty)})\n" if empty else ""
+    return text + (f"(not shown: {', '.join(left)}; --wide shows all columns)\n" if left else "")
 
 
 def _rows(rows: pa.Table) -> Iterator[Row]:
@@ -126,13 +137,18 @@ def _rows(rows: pa.Table) -> Iterator[Row]:
 
 
 def _together(rows: pa.Table) -> list[_Shown]:
-    """The columns, those that are bounds of one thing as one."""
+    """The columns, those that are parts or bounds of one thing as one."""
     names, found = rows.column_names, []
     taken: set[str] = set()
+    bounds: list[_Bounds] = [("_after", "_before", partial(_times, rows)), *_BOUNDS]
     for name in names:
         if name in taken:
             continue
-        for low, high, of in _BOUNDS:
+        if name in _PARTS and (other := _PARTS[name][0]) in names:
+            taken.add(other)
+            found.append(_PARTS[name][1])
+            continue
+        for low, high, of in bounds:
             if name.endswith(low) and (other := name.removesuffix(low) + high) in names:
                 taken |= {name, other}
                 found.append(of(name.removesuffix(low), name, other))
@@ -149,19 +165,23 @@ def _alone(name: str, type_: pa.DataType, *, in_seconds: bool = False) -> _Shown
     return _Shown(_spaced(name) if in_seconds else name, lambda row: _text(row[name]), is_number)
 
 
-def _times(stem: str, after: str, before: str) -> _Shown:
-    """Between two times: the later one whole, of the earlier one what differs."""
+def _times(rows: pa.Table, stem: str, after: str, before: str) -> _Shown:
+    """Between two times: the later one whole, of the earlier one what differs. If all are of one day, the heading has
+    the day.
+    """
+    ends = (*rows[after].to_pylist(), *rows[before].to_pylist())
+    days = {_text(at)[:10] for at in ends if isinstance(at, datetime)}
+    begin_of_text = len("2026-11-01 ") if len(days) == 1 else 0
 
     def cell(row: Row) -> str:
-        begin, end = row[after], row[before]
-        if not isinstance(end, datetime):
-            return f"after {_text(begin)}" if isinstance(begin, datetime) else ""
-        if not isinstance(begin, datetime):
-            return f"by {_text(end)}"
-        one, other = _text(begin), _text(end)
-        return other if one == other else f"{one} to {other[11:] if one[:10] == other[:10] else other}"
+        begin, end = (_text(row[name])[begin_of_text:] for name in (after, before))
+        if not end:
+            return f"after {begin}" if begin else ""
+        if not begin:
+            return f"by {end}"
+        return end if begin == end else f"{begin} to {end[11:] if begin[:11] == end[:11] else end}"
 
-    return _Shown(_spaced(stem), cell)
+    return _Shown(" ".join((_spaced(stem), *(days if begin_of_text else ()))), cell)
 
 
 def _numbers(stem: str, least: str, most: str, scale: Callable[[object], object] = lambda value: value) -> _Shown:
@@ -184,13 +204,29 @@ def _seconds(stem: str, least: str, most: str) -> _Shown:
     return _numbers(f"{stem}seconds", least, most)
 
 
-_BOUNDS: Sequence[tuple[str, str, Callable[[str, str, str], _Shown]]] = (
-    ("_after", "_before", _times),
+_BOUNDS: Sequence[_Bounds] = (
     ("_ms_min", "_ms_max", _milliseconds),
     ("seconds_min", "seconds_max", _seconds),
     ("_min", "_max", _numbers),
 )
 """Endings of two columns that are the bounds of one thing -> that thing as a column."""
+
+
+def _partition(row: Row) -> str:
+    """A partition as Kafka's logs name it, or a topic."""
+    return "-".join(_text(row[name]) for name in ("topic", "partition") if row[name] is not None)
+
+
+def _change(row: Row) -> str:
+    before, after = _text(row["before"]), _text(row["after"])
+    return f"{before or 'nothing'} → {after or 'nothing'}" if before or after else ""
+
+
+_PARTS: Mapping[str, tuple[str, _Shown]] = {
+    "topic": ("partition", _Shown("topic-partition", _partition)),
+    "before": ("after", _Shown("before → after", _change)),
+}
+"""A column -> the one that belongs to it, and both as one."""
 
 
 def _spaced(name: str) -> str:

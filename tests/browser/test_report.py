@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from notebooks.review import Framed
 from schemas.lake import VIEWS
 from tests.browser import chromium
 from tests.browser.chromium import Tab, tab
@@ -176,6 +177,18 @@ def test_no_name_runs_and_nothing_leaves_the_page(browser: Tab, pages: Path) -> 
     assert asked == [(pages / "hostile.html").as_uri()]
     wrong = [each for each in browser.events if each["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
     assert wrong == []
+
+
+def test_a_notebook_shows_it_in_a_frame(browser: Tab, pages: Path, tmp_path: Path) -> None:
+    framed = Framed((pages / "known.html").read_text())
+    (tmp_path / "notebook.html").write_text(f'<!DOCTYPE html><meta charset="utf-8">{framed._repr_html_()}')
+    browser.events.clear()
+    browser.call("Page.navigate", url=(tmp_path / "notebook.html").as_uri())
+    browser.until("document.querySelector('iframe')?.contentDocument?.documentElement?.dataset.ready === 'yes'", 60)
+    assert browser.value("document.querySelector('iframe').contentWindow.Bokeh.documents[0].roots().length") == len(
+        FIGURES
+    )
+    assert [each for each in browser.events if each["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
 
 
 def test_on_paper_each_figure_is_a_picture_within_it(browser: Tab, pages: Path) -> None:

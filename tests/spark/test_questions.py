@@ -3,6 +3,7 @@ tests/unit/test_incident.py.
 """
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from pyspark.sql import SparkSession
 from jobs import query
 from jobs.common.markers import with_values
 from jobs.common.questions import names, text_of
-from kafka_metadata_history.opened import without_spark
+from kafka_metadata_history.opened import asking, without_spark
+from kafka_metadata_history.report.facts import facts
 from notebooks import render
 from schemas import gold
 from schemas.in_spark import attach, read_view
@@ -69,7 +71,7 @@ def test_spark_takes_all_that_notebooks_ask(spark: SparkSession, lake: Lake) -> 
 
 
 ANSWERED = {
-    *("after_coordinator_moves", "away_from_preferred", "crash_loops", "group_stability", "rebalances"),
+    *("after_coordinator_moves", "away_from_preferred", "crash_loops", "group_stability", "overview", "rebalances"),
     *("stuck_groups", "timeline", "who_joined_and_left"),
 }
 """Those with lambdas, arrays, windows and unions. The others are analyzed in tests/spark/test_only_queries.py."""
@@ -88,6 +90,15 @@ def test_spark_answers_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
     assert found
     other = without_spark(lake)(with_values(text_of(name), PARAMETERS)).to_pylist(maps_as_pydicts="strict")
     assert as_text(found) == as_text([in_seconds(row) for row in other])
+
+
+@pytest.mark.soak
+def test_spark_gives_the_report_what_duckdb_does(spark: SparkSession, lake: Lake) -> None:
+    window = (PARAMETERS["since"], PARAMETERS["until"], {}, datetime.now(UTC))
+    found, other = (facts(ask, *window) for ask in (asking(spark, lake), without_spark(lake)))
+    assert found.rows > 50
+    assert [section.missing for section in found.drawn] == [None] * len(found.drawn)
+    assert found == other
 
 
 def as_text(rows: list[incident_questions.Row]) -> list[str]:

@@ -62,9 +62,8 @@ def asking(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mappi
         yield lambda sql, parameters: ask(lake, with_values(sql, parameters))
 
 
-@contextmanager
-def framing(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapping[str, object]], pd.DataFrame]]:
-    """The same, with frames as answers: as Spark's toPandas makes them, in UTC and without saying so."""
+def framing(lake: duckdb.DuckDBPyConnection) -> Callable[[str, Mapping[str, object]], pd.DataFrame]:
+    """Asks a lake, with frames as answers: as Spark's toPandas makes them, in UTC and without saying so."""
 
     def frame(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
         answer = lake.execute(in_duckdb(with_values(sql, parameters)))
@@ -74,5 +73,4 @@ def framing(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapp
                 made[name] = pd.to_datetime(made[name], utc=True).dt.tz_localize(None)
         return made
 
-    with duckdb_lake(rows, VIEWS) as lake:
-        yield frame
+    return frame

@@ -38,6 +38,17 @@ def columns(rows: list[Row], *names: str) -> list[tuple[Any, ...]]:
 
 
 class Isr:
+    def test_overview(self, ask: Ask) -> None:
+        rows = ask("overview", since="2026-11-01T12:00:05Z", until="2026-11-01T12:00:15Z")
+        assert columns(rows, "began_after", "began_before", "what", "broker_id", "events", "example") == [
+            (0.0, 10.1, "broker_gone", 2, 1, None),
+            (0.0, 10.1, "coordinator_moved", 1, 5, "audit"),
+            (0.0, 10.1, "isr_left", 2, 4, "clicks-0"),
+            (0.0, 10.1, "leader_changed", 1, 1, "__consumer_offsets-0"),
+            (0.0, 10.1, "leader_changed", 3, 2, "clicks-0"),
+        ]
+        assert {row["example"] for row in ask("overview", topic="clicks") if row["what"] == "isr_left"} == {"clicks-0"}
+
     def test_who_left_first(self, ask: Ask) -> None:
         rows = ask("who_left_first")
         assert columns(rows, "began_after", "began_before", "broker_id", "rack", "partitions", "topics", "causes") == [

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 
 import nbformat
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from notebooks import render, review
+from schemas.in_duckdb import in_duckdb
 from schemas.lake import TABLES, VIEWS
 from schemas.table import Table, View
-from tests.support.duckdb_lake import framing
+from tests.support.duckdb_lake import duckdb_lake, framing
 from tests.support.incident_groups import known_rows
 
 Asked = tuple[str, Mapping[str, object]]
@@ -39,12 +41,17 @@ def known_to_duckdb(without: Collection[Table | View] = ()) -> Iterator[list[Ask
     in tests/notebooks, of one notebook, and in long runs of each.
     """
     asked: list[Asked] = []
-    with framing(known_rows()) as frame, pytest.MonkeyPatch.context() as patch:
+    with duckdb_lake(known_rows(), VIEWS) as lake, pytest.MonkeyPatch.context() as patch:
+        frame = framing(lake)
 
         def answer(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
             asked.append((sql, dict(parameters)))
             return frame(sql, parameters)
 
+        def rows(sql: str) -> pa.Table:
+            asked.append((sql, {}))
+            return lake.sql(in_duckdb(sql)).to_arrow_table()
+
         names = [each.full_name for each in (*TABLES, *VIEWS) if each not in without]
-        patch.setattr(review, "_open", lambda _: review.Opened("known", names, answer))
+        patch.setattr(review, "_open", lambda _: review.Opened("known", names, answer, rows))
         yield asked

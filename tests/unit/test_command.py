@@ -51,7 +51,7 @@ def test_an_answer_says_how_many_rows_who_answered_and_what_history_reaches(
     found, answer, beside = asked(config, "broker_incidents", *WINDOW, capsys=capsys)
     assert found == 0
     heading, _, *rows, _ = answer.splitlines()
-    assert heading.split()[:4] == ["cluster", "broker", "id", "rack"]
+    assert heading.split()[:4] == ["broker", "id", "rack", "began"]
     assert [row.split()[:3] for row in rows] == [["prod", "2", "b"], ["prod", "3", "b"]]
     assert beside == [
         "2 rows, by DuckDB",

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from demo.incident import PARTITIONS, await_state
+from kafka_metadata_history.demo.incident import PARTITIONS, await_state
 from local_cluster.members import Member, Members
 
 BILLING: Final = "billing"

@@ -1,86 +1,98 @@
-"""An incident on a real cluster, kept as history: ``make demo``.
-
-Three brokers with traffic and two groups of consumers are polled every two seconds, and the log of their coordinators
-is read, while consumers join, leave and crash, brokers stop and come back, one that coordinates a group among them, a
-partition moves, leadership returns to the preferred replicas and a topic is made again. Then it prints what the tables
-say about it. Everything is in .demo/ (made again each time); nothing is left running.
+"""An incident on a real cluster, recorded: three brokers with traffic and two groups of consumers are polled every two
+seconds, and the log of their coordinators is read, while consumers join, leave and crash, brokers stop and come back,
+one that coordinates a group among them, a partition moves, leadership returns to the preferred replicas and a topic is
+made again. Then the command answers about it.
 """
 
-import os
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
-from demo.consumers import BILLING, GROUPS, SEARCH, Consumers
-from demo.incident import MOVED, RECREATED, TOPICS, Administration, IncidentError
-from demo.pipeline import POLL_INTERVAL, ROOT, Pipeline, PipelineError, configuration
-from demo.traffic import Traffic
+import click
+
+from kafka_metadata_history.command import NAME, exit_status
+from kafka_metadata_history.demo.consumers import BILLING, GROUPS, SEARCH, Consumers
+from kafka_metadata_history.demo.incident import MOVED, RECREATED, TOPICS, Administration, IncidentError
+from kafka_metadata_history.demo.pipeline import POLL_INTERVAL, Pipeline, PipelineError, configuration
+from kafka_metadata_history.demo.traffic import Traffic
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.members import Members
 
-FOLDER = ROOT / ".demo"
 RACKS = ("a", "b", "c")
-MORE = """
-Ask further, for instance what happened to one topic, in order:
-
-PATH="$PWD/.venv/bin:$PATH" spark-submit --properties-file conf/spark-defaults.conf jobs/query.py \\
-  timeline --config .demo/demo.yaml --topic orders
-"""
-
 SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000"}
 """A member that crashed is missed soon, in groups of both protocols."""
+CONFIG = "demo.yaml"
+ANSWERS = ("overview", "broker_incidents", "rebalances")
 
 Say = Callable[[str], None]
 
 
-def main() -> int:
-    """Run the demo; return the exit status."""
+class DemoError(RuntimeError):
+    """Raised if the demo cannot be played to its end. Its message says why."""
+
+
+def demo(folder: Path) -> None:
+    """Record the incident in `folder`, which is made again, print what the command answers, and name three more
+    questions. Nothing is left running. Raises DemoError.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
-    # As in an activated environment: spark-submit takes the first python3 on the PATH.
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    started = time.monotonic()
+    started, since = time.monotonic(), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     def say(what: str) -> None:
-        print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
+        click.echo(f"[{time.monotonic() - started:4.0f} s] {what}")
 
     try:
-        pipeline = record(FOLDER, say)
-        say("read the tables, and draw the pictures meanwhile")
-        with pipeline.pictures() as pictures:
-            print(f"\n{pipeline.summary()}", flush=True)
-            print(f"\nThe same with pictures, for a browser:\n{pictures()}{MORE}")
-    except KeyboardInterrupt:
-        print("\nstopped; nothing is left running", file=sys.stderr)
-        return 130
+        record(folder, say)
     except (LocalClusterError, IncidentError, PipelineError) as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return 1
+        raise DemoError(f"demo: {error}") from error
+    config = folder / CONFIG
+    for name in ANSWERS:
+        _asked("query", name, "--config", str(config), "--since", since)
+    _asked("report", "--config", str(config), "--since", since, "--out", str(folder / "incident.html"))
+    command = NAME if shutil.which(NAME) else sys.argv[0]
+    click.echo(
+        f"""
+Open {folder / "incident.html"} in a browser. Ask more:
+
+  {command} query timeline --topic payments --config {config}
+  {command} query who_joined_and_left --group {BILLING} --config {config}
+  {command} query unclean_elections --config {config}
+"""
+    )
     say("done")
-    return 0
 
 
-def record(folder: Path, say: Say) -> Pipeline:
-    """Play the script with the pipeline running, so that the lake in `folder` has it all; return the
-    pipeline, ended.
-    """
+def _asked(*arguments: str) -> None:
+    """Run a command, below the line that runs it."""
+    click.echo(f"\n$ {NAME} {' '.join(arguments)}")
+    if (status := exit_status(arguments)) != 0:
+        raise DemoError(f"demo: {NAME} {arguments[0]} ended with status {status}")
+
+
+def record(folder: Path, say: Say) -> None:
+    """Play the script beside the recorder, so that the lake in `folder` has it all."""
+    if folder.exists() and not (folder / CONFIG).exists():
+        raise DemoError(f"demo: {folder} is there and is not a demo's: move it, or say another --folder")
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(parents=True)
+    (folder / CONFIG).touch()
     say(f"start three brokers and a controller, in racks {', '.join(RACKS)}")
     # Leadership returns when the script says so. And a controller of its own: two brokers can be down at once.
     properties = {"auto.leader.rebalance.enable": "false", **SHORT_SESSIONS}
     with (
         LocalCluster(brokers=3, controllers=1, racks=RACKS, properties=properties) as cluster,
         Members(cluster.bootstrap_servers) as members,
-        Pipeline(folder) as pipeline,
+        Pipeline(folder / CONFIG) as pipeline,
     ):
         administration = Administration(cluster.bootstrap_servers)
         administration.create_topics(TOPICS)
-        pipeline.config.write_text(configuration(cluster.bootstrap_servers, folder))
+        pipeline.config.write_text(configuration(cluster.bootstrap_servers))
         with Traffic(cluster.bootstrap_servers, TOPICS) as traffic:
-            say(f"{len(TOPICS)} topics with traffic; poll them every {POLL_INTERVAL}: {' '.join(pipeline.command)}")
+            say(f"{len(TOPICS)} topics with traffic; {NAME} run --config {folder / CONFIG} polls every {POLL_INTERVAL}")
             pipeline.start()
             consumers = Consumers(members)
             say(f"groups {' and '.join(GROUPS)}: two members each")
@@ -94,7 +106,6 @@ def record(folder: Path, say: Say) -> Pipeline:
         )
         pipeline.stop()
         pipeline.run_once()
-        return pipeline
 
 
 def play(
@@ -132,7 +143,3 @@ def play(
     say(f"delete topic {RECREATED} and make it again")
     administration.delete_topic(RECREATED)
     administration.create_topics([RECREATED])  # the last run polls once more
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,25 @@
+-- What happened within [:since, :until], in short? A row has all events of one kind, time and broker, and one of them as an example, of your own topics if possible.
+WITH events AS (
+  SELECT began_after, began_before, cluster, what, broker_id, inferred, before, after,
+    coalesce(group_id, concat_ws('-', topic, CAST(partition AS STRING))) AS name,
+    coalesce(startswith(topic, '__'), FALSE) AS is_internal
+  FROM gold.incident_timeline
+  WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+    AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
+    AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
+    AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
+    AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
+),
+
+ordered AS (
+  SELECT *, count(*) OVER (PARTITION BY cluster, began_after, began_before, what, broker_id) AS events,
+    row_number() OVER (
+      PARTITION BY cluster, began_after, began_before, what, broker_id ORDER BY is_internal, name, before, after
+    ) AS place
+  FROM events
+)
+
+SELECT began_after, began_before, cluster, what, broker_id, events, nullif(name, '') AS example, before, after, inferred
+FROM ordered
+WHERE place = 1
+ORDER BY began_before, cluster, what, broker_id
