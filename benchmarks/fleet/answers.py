@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from multiprocessing.connection import Connection
 
-Manner = Literal["good", "slow", "closed", "silent", "garbage", "throttling", "huge", "falling"]
+Manner = Literal["good", "slow", "closed", "silent", "garbage", "throttling", "huge", "falling", "moving"]
 MANNERS: Final[tuple[Manner, ...]] = get_args(Manner)
 """How a cluster behaves: it answers at once, after `SLOW_S`, refuses connections, takes them and says nothing, answers
 with bytes that are wrong near their end, asks for a throttling of `THROTTLE_MS`, has 100,000 partitions, answers with
-leader epochs that fall.
+leader epochs that fall, has 1,000 partitions of which one gets another leader with every second answer.
 """
 ERRORS: Final[dict[Manner, set[str]]] = {
     "closed": {"unreachable"},
@@ -46,8 +46,8 @@ HUGE: Final = (1_000, 100)
 """Topics, and partitions of each."""
 _HOST: Final = "127.0.0.1"
 _BROKERS: Final = 3
-_TOPICS: Final = 10
-_PARTITIONS: Final = 5
+_SMALL: Final = (10, 5)
+_USUAL: Final = (20, 50)
 _EPOCH: Final = 1_000_000
 _VERSION: Final = 12
 _APIS: Final = {METADATA_REQUEST.api_key: _VERSION, ListPartitionReassignmentsRequest.API_KEY: 0}
@@ -120,7 +120,10 @@ class _Cluster:
         """Return the body of an answer."""
         if self.manner == "falling":
             self.answers += 1
-            return self._small(_EPOCH - self.answers)
+            return self._whole(*_SMALL, _EPOCH - self.answers)
+        if self.manner == "moving":
+            self.answers += 1
+            return self._whole(*_USUAL, _EPOCH, moved=self.answers // 2)
         if self._body is None:
             match self.manner:
                 case "huge":
@@ -130,39 +133,44 @@ class _Cluster:
                 case "garbage":
                     self._body = metadata_response(_VERSION, 100, 100)[: -len(_WRONG)] + _WRONG
                 case _:
-                    self._body = self._small(_EPOCH)
+                    self._body = self._whole(*_SMALL, _EPOCH)
         return self._body
 
-    def _small(self, epoch: int) -> bytes:
+    def _whole(self, topics: int, partitions: int, epoch: int, moved: int = 0) -> bytes:
+        """Return the body of so many topics, of whose first one `moved` partitions got another leader, one by one."""
         brokers = [{"node_id": n, "host": _HOST, "port": port, "rack": None} for n, port in enumerate(self.ports)]
-        topics = [
+        numbers = range(partitions)
+        moves = [(moved + partitions - 1 - each) // partitions for each in numbers]
+        described = [
             {
                 "error_code": 0,
                 "name": f"topic-{topic}",
                 "topic_id": struct.pack(">QQ", 1, topic + 1),
                 "is_internal": False,
-                "partitions": [_partition(number, epoch) for number in range(_PARTITIONS)],
+                "partitions": [
+                    _partition(number, epoch, 0 if topic else moves[number]) for number in range(partitions)
+                ],
                 "topic_authorized_operations": -(2**31),
             }
-            for topic in range(_TOPICS)
+            for topic in range(topics)
         ]
         fields = {
             "throttle_time_ms": THROTTLE_MS if self.manner == "throttling" else 0,
             "brokers": brokers,
             "cluster_id": self.cluster_id,
             "controller_id": 0,
-            "topics": topics,
+            "topics": described,
         }
         return write_message(METADATA_RESPONSE, _VERSION, fields)
 
 
-def _partition(number: int, epoch: int) -> dict[str, object]:
+def _partition(number: int, epoch: int, moves: int) -> dict[str, object]:
     replicas = [(number + place) % _BROKERS for place in range(_BROKERS)]
     return {
         "error_code": 0,
         "partition_index": number,
-        "leader_id": replicas[0],
-        "leader_epoch": epoch,
+        "leader_id": replicas[moves % _BROKERS],
+        "leader_epoch": epoch + moves,
         "replica_nodes": replicas,
         "isr_nodes": replicas,
         "offline_replicas": [],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from benchmarks.fleet.headers import read_headers
-from benchmarks.rounds.processes import Sampler
+from benchmarks.rounds.processes import Sampler, cpu_seconds
 from benchmarks.rounds.product import await_that, configured, running, table_folder
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Polled:
 
     headers: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, Memory] = field(default_factory=lambda: defaultdict(Memory))
+    cpu: float = 0.0
+    """Processors that the job kept busy after its first batch."""
 
 
 def polled(folder: Path, members: Sequence[Member], seconds: float, *, job: str = "poll_metadata") -> Polled:
@@ -56,7 +58,9 @@ def polled(folder: Path, members: Sequence[Member], seconds: float, *, job: str 
     settings = ("--master", MASTER, "--driver-memory", HEAP)
     with running(f"jobs/{job}.py", folder, settings=settings) as process, _Watch(process, found):
         await_that("the first batch", process, folder, lambda: len(read_headers(table)) > before, FIRST_S)
+        begun, used = time.monotonic(), cpu_seconds(process.family)
         time.sleep(seconds)
+        found.cpu = (cpu_seconds(process.family) - used) / (time.monotonic() - begun)
     found.headers = read_headers(table)
     return found
 
