@@ -59,7 +59,7 @@ UPKEEP_AFTER: Final = {"days": 3, "commits": 200}
 """Rounds, or commits of polls, between two upkeeps."""
 COMMITS_A_ROUND: Final = 10
 """Without waiting polls are quicker than history: a round takes in what came during the one before."""
-WEEK_S: Final = 240
+WEEK_S: Final = 600
 A_DAY_OF_COMMITS: Final = 2_880
 MOST: Final = 1.3
 """The last period may have so many times as much as the first, at most."""

@@ -233,7 +233,7 @@ def demo(*, folder: Path) -> int:
     try:
         played.demo(folder)
     except played.DemoError as error:
-        say([str(error)])
+        say(str(error).splitlines())
         return FAILED
     return 0
 

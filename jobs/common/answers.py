@@ -218,8 +218,7 @@ def _partition(row: Row) -> str:
 
 
 def _change(row: Row) -> str:
-    before, after = _text(row["before"]), _text(row["after"])
-    return f"{before or 'nothing'} → {after or 'nothing'}" if before or after else ""
+    return " → ".join(filter(None, (_text(row["before"]), _text(row["after"]))))
 
 
 _PARTS: Mapping[str, tuple[str, _Shown]] = {

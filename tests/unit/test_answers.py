@@ -59,7 +59,7 @@ def test_parts_of_one_thing_are_one_cell_and_columns_without_a_value_are_named_a
     assert lines(rows) == [
         "topic-partition before → after n",
         "orders-0 {1,2} → {1} 1",
-        "clicks nothing → 3 partitions 2",
+        "clicks 3 partitions 2",
         "3",
         "(without a value: group id)",
     ]
