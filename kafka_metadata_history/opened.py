@@ -11,7 +11,7 @@ from jobs.common.facts import facts_of
 from jobs.common.questions import QueryError
 from jobs.common.status import Size
 from schemas.in_duckdb import NoQueryError, attach, connected, files_of, query_in_duckdb
-from schemas.lake import LakeError, resolved
+from schemas.lake import LakeError, named_in, resolved
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 
 def without_spark(lake: Lake) -> Ask:
-    """Return what answers Spark's SQL about a lake in a folder, without a JVM.
+    """Return what answers Spark's SQL about a lake in a folder, without a JVM. A table is opened once: all questions
+    are answered of the rows that it had then.
 
     It raises QueryError for what is no query, or names what the lake does not have; LakeError for a folder that holds
     no lake, one that is not ours, or of another version.
     """
     database, one_by_one = connected(), Lock()
+    tried: set[str] = set()
+    there: list[str] = []
 
     def ask(sql: str) -> pa.Table:
         with one_by_one:
@@ -44,7 +47,9 @@ def without_spark(lake: Lake) -> Ask:
             raise QueryError(
                 f"neither a name nor a query (SELECT), which is all that is asked here: {error}"
             ) from error
-        attach(database, lake, sql)
+        new = named_in(sql) - tried
+        there[:] = attach(database, lake, new, there)
+        tried.update(new)
         try:
             return database.sql(query).to_arrow_table()
         except duckdb.Error as error:

@@ -16,10 +16,12 @@ from deltalake.exceptions import TableNotFoundError
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, check_origin, named_in, resolved
+from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, check_origin, resolved
 from schemas.table import union_all
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from schemas.lake import Lake
     from schemas.table import Table
 
@@ -82,14 +84,17 @@ def _structure(ddl: str) -> str:
     return json.dumps({column.name: column.args["kind"].sql("duckdb") for column in columns})
 
 
-def attach(database: duckdb.DuckDBPyConnection, lake: Lake, sql: str | None = None) -> list[str]:
-    """Put the lake's tables and views under their names (silver.partitions_now, ...). Returns the names, in order.
+def attach(
+    database: duckdb.DuckDBPyConnection, lake: Lake, wanted: Collection[str] = NAMES, there: Collection[str] = ()
+) -> list[str]:
+    """Put tables and views of the lake under their names (silver.partitions_now, ...). Returns the names that are
+    there afterwards, in order.
 
-    `sql`: only what this query may name. Tables that no job has made yet are left out, as `schemas.in_spark.attach`
-    does. Raises LakeError for a lake that is not ours, or of another version.
+    `wanted`: their names, with those that views refer to. `there`: what an earlier call returned. Tables that no job
+    has made yet are left out, as `schemas.in_spark.attach` does. Raises LakeError for a lake that is not ours, or of
+    another version.
     """
-    names: list[str] = []
-    wanted = NAMES if sql is None else named_in(sql)
+    names = [*there]
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in TABLES if each.full_name in wanted):

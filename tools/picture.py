@@ -11,7 +11,9 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURE = ROOT / ".demo" / "incident.html", ROOT / "docs" / "incident.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-SIZE = (1280, 1180)
+LEFT_OUT = "header > *:not(h1, .counts), .largest"
+"""What stands above the figures, as CSS selects it."""
+SIZE = (1280, 1240)
 COLOURS = 64
 
 
@@ -22,11 +24,13 @@ def main() -> int:
         print(f"picture: {PAGE} and one of {', '.join(BROWSERS)} are needed", file=sys.stderr)
         return 1
     with TemporaryDirectory() as folder:
-        drawn = Path(folder) / "drawn.png"
+        page, drawn = Path(folder) / "page.html", Path(folder) / "drawn.png"
+        page.write_text(
+            PAGE.read_text("utf-8").replace("</head>", f"<style>{LEFT_OUT} {{display: none}}</style></head>")
+        )
         flags = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=20000"]
-        size = f"--window-size={SIZE[0]},{SIZE[1]}"
-        profile = f"--user-data-dir={folder}/profile"
-        subprocess.run([program, *flags, size, profile, f"--screenshot={drawn}", PAGE.as_uri()], check=True)
+        flags += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--user-data-dir={folder}/profile", f"--screenshot={drawn}"]
+        subprocess.run([program, *flags, page.as_uri()], check=True, stderr=subprocess.DEVNULL)
         Image.open(drawn).convert("RGB").quantize(COLOURS).save(PICTURE, optimize=True)
     print(f"{PICTURE}: {PICTURE.stat().st_size / 1e3:.0f} kB")
     return 0

@@ -13,9 +13,9 @@ import yaml
 
 from local_cluster.process import NodeProcess
 
-POLL_INTERVAL = "2s"
-POLLS_PER_BATCH = 2
-ENRICH = {"configs": "30s", "reassignments": "2s", "elr": "10s", "groups": "2s"}
+POLL_INTERVAL = "4s"
+"""Which two cores keep, while they also run the cluster and make history."""
+ENRICH = {"configs": "32s", "reassignments": "4s", "elr": "12s", "groups": "4s"}
 _STOP_SECONDS = 20.0
 _BATCH_SECONDS = 180.0
 """The first batch comes after Spark's start."""
@@ -33,7 +33,7 @@ def configuration(bootstrap_servers: str) -> str:
             "lake": "lake",
             "checkpoints": "checkpoints",
             "clusters": {"demo": {"kafka.bootstrap.servers": bootstrap_servers}},
-            "poll": {"pollInterval": POLL_INTERVAL, "pollsPerBatch": POLLS_PER_BATCH, "enrich": ENRICH},
+            "poll": {"pollInterval": POLL_INTERVAL, "pollsPerBatch": 1, "enrich": ENRICH},
             "groupLog": {"startingOffsets": "earliest"},
         },
         sort_keys=False,

@@ -1,4 +1,4 @@
-"""An incident on a real cluster, recorded: three brokers with traffic and two groups of consumers are polled every two
+"""An incident on a real cluster, recorded: three brokers with traffic and two groups of consumers are polled every few
 seconds, and the log of their coordinators is read, while consumers join, leave and crash, brokers stop and come back,
 one that coordinates a group among them, a partition moves, leadership returns to the preferred replicas and a topic is
 made again. Then the command answers about it.
@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -26,6 +26,8 @@ RACKS = ("a", "b", "c")
 SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000"}
 """A member that crashed is missed soon, in groups of both protocols."""
 CONFIG = "demo.yaml"
+BEFORE = timedelta(seconds=15)
+"""So much of the time before the first batch is asked about too: its poll is older, and all was well."""
 ANSWERS = ("overview", "broker_incidents", "rebalances")
 
 Say = Callable[[str], None]
@@ -40,13 +42,13 @@ def demo(folder: Path) -> None:
     questions. Nothing is left running. Raises DemoError.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
-    started, since = time.monotonic(), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    started = time.monotonic()
 
     def say(what: str) -> None:
         click.echo(f"[{time.monotonic() - started:4.0f} s] {what}")
 
     try:
-        record(folder, say)
+        since = f"{record(folder, say) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
     except (LocalClusterError, IncidentError, PipelineError) as error:
         raise DemoError(f"demo: {error}") from error
     config = folder / CONFIG
@@ -73,8 +75,10 @@ def _asked(*arguments: str) -> None:
         raise DemoError(f"demo: {NAME} {arguments[0]} ended with status {status}")
 
 
-def record(folder: Path, say: Say) -> None:
-    """Play the script beside the recorder, so that the lake in `folder` has it all."""
+def record(folder: Path, say: Say) -> datetime:
+    """Play the script beside the recorder, so that the lake in `folder` has it all. Return when the first batch of
+    polls was there.
+    """
     if folder.exists() and not (folder / CONFIG).exists():
         raise DemoError(f"demo: {folder} is there and is not a demo's: move it, or say another --folder")
     shutil.rmtree(folder, ignore_errors=True)
@@ -99,6 +103,7 @@ def record(folder: Path, say: Say) -> None:
             for group in (*GROUPS, *GROUPS):
                 consumers.join(group)
             pipeline.await_batches(1)
+            begun = datetime.now(UTC)
             play(cluster, administration, consumers, pipeline, say)
         say(
             f"stop the pipeline and make history of the last polls ({traffic.delivered} records were delivered, "
@@ -106,6 +111,7 @@ def record(folder: Path, say: Say) -> None:
         )
         pipeline.stop()
         pipeline.run_once()
+        return begun
 
 
 def play(

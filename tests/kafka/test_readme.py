@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.common.status import CROSSED
 from kafka_metadata_history.command import exit_status
+from kafka_metadata_history.opened import asking, without_spark
 from local_cluster import LocalCluster
 from schemas.in_spark import attach
 from schemas.lake import Lake
@@ -65,13 +66,18 @@ def run(request: pytest.FixtureRequest, spark, capsys) -> Callable[[str, Path], 
     return here if request.param == "here" else in_new_shell
 
 
-def test_queries_run(spark, lake: Lake, capsys) -> None:
+def test_tables_are_attached_to_a_session(spark, lake: Lake, capsys) -> None:
     (example,) = (block for block in blocks("python") if "attach(spark" in block)
     exec(example.replace('"lake"', repr(lake.root)), {"spark": spark})  # noqa: S102 - our own documents
     assert "leader_epoch" in capsys.readouterr().out
-    for query in blocks("sql"):
-        spark.sql(query).collect()
     assert spark.sql("SELECT DISTINCT cluster FROM silver.brokers_now").collect() == [("orders",)]
+
+
+@pytest.mark.parametrize("engine", ["DuckDB", pytest.param("Spark", marks=pytest.mark.soak)])
+def test_queries_run(spark, lake: Lake, engine: str) -> None:
+    ask = asking(spark, lake) if engine == "Spark" else without_spark(lake)
+    for query in blocks("sql"):
+        assert ask(query).column_names
 
 
 def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, capsys) -> None:

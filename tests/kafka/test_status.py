@@ -11,11 +11,12 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from jobs import poll_metadata, status
+from jobs import poll_metadata
 from jobs.common.config import load
 from jobs.common.outages import Outages
 from jobs.common.status import TO_DO
 from jobs.history import History
+from kafka_metadata_history import command as installed
 from local_cluster import LocalCluster
 from tests.lakes import new_lake
 from tests.support.pipelines import ROOT, command, environment, running, wait_for
@@ -63,7 +64,7 @@ def test_a_wrong_password_shows_within_one_poll(
         return [(record.levelname, record.getMessage()) for record in caplog.records]
 
     def told() -> tuple[int, dict[str, Any], list[tuple[str | None, str]]]:
-        exit_status = status.main(["--config", str(file), "--format", "json"])
+        exit_status = installed.exit_status(["status", "--config", str(file), "--format", "json"])
         printed = json.loads(capsys.readouterr().out)
         polls = {each["cluster"]: each["polls"] for each in printed["clusters"]}
         return exit_status, polls, [(each["cluster"], each["threshold"]) for each in printed["crossed"]]

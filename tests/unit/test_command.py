@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,9 @@ from kafka_metadata_history.command import FAILED, USAGE, app, exit_status
 from metadata_source.errors import PollError
 from metadata_source.options import Cluster, parse
 from metadata_source.probes import Permission
-from schemas.table import LAKE_VERSION
+from schemas import in_duckdb
+from schemas.lake import Lake
+from schemas.table import LAKE_VERSION, Table
 from tests.spark.store_lake import stored
 
 WINDOW = ("--since", "2026-11-01", "--until", "2026-11-02")
@@ -91,6 +94,20 @@ def test_programs_get_all_rows_and_columns(config: str, capsys: pytest.CaptureFi
     _, answer, beside = asked(config, sql, "--limit", "1", capsys=capsys)
     assert len(answer.splitlines()) == 3
     assert beside[0] == f"{len(rows)} rows, by DuckDB; 1 shown, --limit 0 shows all"
+
+
+def test_a_table_is_opened_once(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: Counter[str] = Counter()
+    opening = in_duckdb._opened
+
+    def counted(lake: Lake, table: Table) -> object:
+        opened[table.full_name] += 1
+        return opening(lake, table)
+
+    monkeypatch.setattr(in_duckdb, "_opened", counted)
+    assert exit_status(["query", "timeline", *WINDOW, "--cluster", "prod", "--config", config]) == 0
+    assert opened["silver.broker_snapshots"] == 1
+    assert set(opened.values()) == {1}
 
 
 def test_a_table_of_one_cluster_does_not_name_it(config: str, capsys: pytest.CaptureFixture[str]) -> None:
