@@ -27,8 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def run() -> None:
         config, spark = load(arguments.config), spark_session(JOB)
         check_tables(spark, config.lake, [STATE])
-        kept = {"silver": config.silver_retention, "gold": config.gold_retention}
-        keep_up(spark, config.lake, config.bronze_retention, kept, datetime.now(UTC))
+        keep_up(spark, config.lake, config.bronze_retention, config.kept, datetime.now(UTC))
 
     return reported(JOB, run)
 

@@ -162,8 +162,7 @@ class Lasting:
 def _keep_up_when_due(spark: SparkSession, config: Config) -> None:
     now = datetime.now(UTC)
     if next_due(spark, config.lake, now) <= now:
-        kept = {"silver": config.silver_retention, "gold": config.gold_retention}
-        keep_up(spark, config.lake, config.bronze_retention, kept, now)
+        keep_up(spark, config.lake, config.bronze_retention, config.kept, now)
 
 
 def _run_once(spark: SparkSession, config: Config) -> int:

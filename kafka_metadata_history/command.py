@@ -16,7 +16,7 @@ from jobs.common.config import ConfigError, load
 from jobs.common.questions import FILTERS, QueryError, about, check_filters, names, option, question, reach
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
-from kafka_metadata_history.opened import facts_without_spark, has_folder, with_spark, without_spark
+from kafka_metadata_history.opened import MEMORY, facts_without_spark, has_folder, opened
 from metadata_source.errors import OptionsError
 from metadata_source.options import parse
 from metadata_source.text import printable
@@ -28,7 +28,7 @@ CONFIG = f"{NAME}.yaml"
 FAILED, USAGE, INTERRUPTED = 1, QueryError.exit_status, 130
 """Exit statuses, beside 0 and CROSSED."""
 
-memory_option = click.option("--memory", default="1g", show_default=True, help="Of the JVM that does the work.")
+memory_option = click.option("--memory", default=MEMORY, show_default=True, help="Of the JVM that does the work.")
 
 
 def filter_options(command: Command) -> Command:
@@ -37,6 +37,13 @@ def filter_options(command: Command) -> Command:
         kind = int if name == "broker" else str
         command = click.option(option(name), name, type=kind, help=f"{narrows[0].upper()}{narrows[1:]}.")(command)
     return command
+
+
+def window_options(command: Command) -> Command:
+    """Give a command the options of the window that it is about."""
+    since = "A time in ISO form, or how long before --until."
+    command = click.option("--until", help="A time in ISO form, or how long ago. Default: now.")(command)
+    return click.option("--since", default="1 day", show_default=True, help=since)(command)
 
 
 config_option = click.option(
@@ -59,8 +66,7 @@ def app() -> None:
 @app.command()
 @click.argument("asked", metavar="[NAME|SELECT]", required=False)
 @config_option
-@click.option("--since", default="1 day", show_default=True, help="A time in ISO form, or how long before --until.")
-@click.option("--until", help="A time in ISO form, or how long ago. Default: now.")
+@window_options
 @filter_options
 @click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people.")
 @click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Rows of a table; 0: all.")
@@ -82,8 +88,7 @@ def query(
         return
     of = question(asked, since, until, filters, datetime.now(UTC))
     read = load(config)
-    lake = read.lake
-    ask, engine = (without_spark(lake), "DuckDB") if has_folder(lake) else (with_spark(lake), "Spark")
+    ask, engine = opened(read.lake)
     check_filters(of, ask)
     rows = ask(of.sql)
     shown = rows.slice(0, limit) if form == "table" and limit else rows
@@ -102,8 +107,7 @@ def _clusters_of(rows: pa.Table) -> set[object]:
 
 @app.command()
 @config_option
-@click.option("--since", default="1 day", show_default=True, help="A time in ISO form, or how long before --until.")
-@click.option("--until", help="A time in ISO form, or how long ago. Default: now.")
+@window_options
 @click.option("--cluster", help="This cluster. Default: the one to which most happened.")
 @click.option("--topic", help="ISRs, leaders and groups of this topic alone.")
 @click.option("--broker", type=int, help="This broker alone.")
@@ -113,8 +117,7 @@ def report(*, config: str, since: str, until: str | None, out: str, **filters: o
     """Make one page about a window of a cluster's history: a file that loads nothing from elsewhere."""
     from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
 
-    lake = load(config).lake
-    ask = without_spark(lake) if has_folder(lake) else with_spark(lake)
+    ask, _ = opened(load(config).lake)
     say([kept(made(ask, since, until, filters, datetime.now(UTC)), out)])
 
 
@@ -238,7 +241,7 @@ def demo(*, folder: Path) -> int:
     return 0
 
 
-def in_spark(job: str, *arguments: str, memory: str = "1g") -> int:
+def in_spark(job: str, *arguments: str, memory: str = MEMORY) -> int:
     """Run a job in a session of its own and return its exit status."""
     from jobs.common.session import SessionError  # noqa: PLC0415 - PySpark takes seconds
     from kafka_metadata_history.spark import run_job  # noqa: PLC0415

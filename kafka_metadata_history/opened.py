@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from jobs.common.questions import Ask
     from jobs.common.status import Facts
     from schemas.lake import Lake
+
+
+MEMORY: Final = "1g"
+"""Of the JVM, which is all of Spark here, unless the user says otherwise."""
+
+
+def opened(lake: Lake) -> tuple[Ask, str]:
+    """Return what answers Spark's SQL about a lake, and the name of its engine. Raises as the two that it chooses from
+    do.
+    """
+    return (without_spark(lake), "DuckDB") if has_folder(lake) else (with_spark(lake), "Spark")
 
 
 def without_spark(lake: Lake) -> Ask:
@@ -86,7 +97,7 @@ def with_spark(lake: Lake) -> Ask:
     from kafka_metadata_history.spark import prepare  # noqa: PLC0415
 
     try:
-        prepare()
+        prepare(MEMORY)
         return asking(spark_session("query"), lake)
     except SessionError as error:
         raise LakeError(f"{lake}: {error}") from error

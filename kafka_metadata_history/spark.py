@@ -20,12 +20,10 @@ from local_cluster.ivy import JARS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MEMORY: Final = "1g"
-"""Of the driver, which is all of Spark here, unless the user says otherwise."""
 _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
-def run_job(job: str, arguments: Sequence[str], memory: str = MEMORY) -> int:
+def run_job(job: str, arguments: Sequence[str], memory: str) -> int:
     """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143. Raises SessionError
     if Spark cannot be started.
     """
@@ -35,7 +33,7 @@ def run_job(job: str, arguments: Sequence[str], memory: str = MEMORY) -> int:
     return found
 
 
-def prepare(memory: str = MEMORY) -> None:
+def prepare(memory: str) -> None:
     """Say how the JVM of this process will start, and fetch Delta's jars unless they are there.
 
     If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings. Raises SessionError if

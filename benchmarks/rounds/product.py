@@ -118,8 +118,7 @@ class Pipeline:
         lake, config = self._config.lake, self._config
         is_due = next_due(self._spark, lake, now) <= now
         if is_due:
-            kept = {"silver": config.silver_retention, "gold": config.gold_retention}
-            keep_up(self._spark, lake, config.bronze_retention, kept, now)
+            keep_up(self._spark, lake, config.bronze_retention, config.kept, now)
         return is_due
 
 

@@ -82,6 +82,11 @@ class Config:
     limits: Limits = field(default_factory=Limits)
 
     @property
+    def kept(self) -> dict[str, timedelta | None]:
+        """How long rows of silver and gold are kept, by schema; None: for ever."""
+        return {"silver": self.silver_retention, "gold": self.gold_retention}
+
+    @property
     def poll_intervals(self) -> dict[str, timedelta]:
         """The time between two polls of each cluster, by alias."""
         polling = parse(self.source_options({}), "stream").polling
