@@ -1,4 +1,5 @@
-"""Pictures of a review: rows in, a figure out. What is sure is drawn thick or full, what may have been thin or light.
+"""Pictures of a review: rows in, a figure out. Bars are thick or full where something is sure, and thin or light where
+it may have been.
 
 Every picture over time has the window's time axis, in UTC, and hatching where nothing is known. Colours are those of
 notebooks/colours.py. A picture without rows says so.

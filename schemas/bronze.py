@@ -270,7 +270,7 @@ GROUP_LOG_DECODED = (
         "target",
         f"struct<partitions: {_PARTITIONS_BY_ID}, active_tasks: {_TASKS}, standby_tasks: {_TASKS}, warmup_tasks: "
         f"{_TASKS}>",
-        "Types 7, 13, 21: what a member is to have.",
+        "Types 7, 13, 21: the target assignment of a member.",
     ),
     Column(
         "current",

@@ -126,8 +126,8 @@ REBALANCES_TOLD = Table(
         Column(
             "assigned",
             "array<struct<topic: string, topic_id: string, partitions: int>>",
-            "How many partitions of each topic somebody has, or is to have while it lasts; null where that is not "
-            "known.",
+            "How many partitions of each topic have a member; while the rebalance lasts, by the target assignment. "
+            "Null if that is not known.",
         ),
         Column(
             "stickiness",
@@ -197,7 +197,7 @@ REBALANCE_MEMBERS_TOLD = Table(
         Column(
             "after",
             _PARTITIONS_OF_MEMBER,
-            "Partitions that it has, or is to have while the rebalance lasts; empty if it left.",
+            "Its partitions; while the rebalance lasts, those of its target assignment. Empty if it left.",
         ),
         Column("began_before", "timestamp", "As in gold.rebalances.", nullable=False),
         UPDATED_AT,

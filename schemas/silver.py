@@ -248,7 +248,7 @@ GROUP_SNAPSHOTS = _interval_table(
         Column(
             "members",
             f"array<{GROUP_MEMBER_STRUCT}>",
-            "Members, sorted by member_id, each with what it has and what it is to have; null where the group may "
+            "Members, sorted by member_id, each with its current and its target assignment; null if the group may "
             "not be described.",
         ),
     ),

@@ -51,7 +51,7 @@ class Behind:
 
 @dataclass
 class Mark:
-    """What is drawn in one place. It surely lasted from `sure_from` to `sure_until`, and at most from `maybe_from` to
+    """One bar or shape. It surely lasted from `sure_from` to `sure_until`, and at most from `maybe_from` to
     `maybe_until`, all within the window. `place`: of its lane, 0 at the top. `rows`: how many it sums up.
     """
 

@@ -1,4 +1,4 @@
-"""What the report asks the lake, in Spark's SQL: every query is narrow, and bounded, however much happened.
+"""The report's questions, in Spark's SQL: every query is narrow, and bounded, however much happened.
 
 Each section names its rows (`happened`); `drawn()` puts them in lanes and in marks, which are what a figure draws.
 Where there are more rows than marks, rows of one lane and kind that begin and end in the same cells of the window are
