@@ -1,4 +1,4 @@
--- What happened within [:since, :until], in short? A row has all events of one kind, time and broker, and one of them as an example, of your own topics if possible.
+-- What happened within [:since, :until], in short? A row has all events of one kind, time and broker, and one of them as an example, of your own topics if possible. Events of brokers stay whatever topic or group is asked for.
 WITH events AS (
   SELECT began_after, began_before, cluster, what, broker_id, inferred, before, after,
     coalesce(group_id, concat_ws('-', topic, CAST(partition AS STRING))) AS name,
@@ -6,9 +6,11 @@ WITH events AS (
   FROM gold.incident_timeline
   WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
-    AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
     AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
-    AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
+    AND (
+      (topic IS NULL AND group_id IS NULL)
+      OR ((CAST(:topic AS STRING) IS NULL OR topic = :topic) AND (CAST(:group AS STRING) IS NULL OR group_id = :group))
+    )
 ),
 
 ordered AS (

@@ -1,9 +1,11 @@
--- What happened within [:since, :until], in order: brokers, ISRs, leaders, reassignments, topics, coordinators, groups?
+-- What happened within [:since, :until], in order: brokers, ISRs, leaders, reassignments, topics, coordinators, groups? Events of brokers stay whatever topic or group is asked for.
 SELECT began_after, began_before, cluster, what, topic, partition, group_id, broker_id, before, after, inferred
 FROM gold.incident_timeline
 WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
-  AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
-  AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
+  AND (
+    (topic IS NULL AND group_id IS NULL)
+    OR ((CAST(:topic AS STRING) IS NULL OR topic = :topic) AND (CAST(:group AS STRING) IS NULL OR group_id = :group))
+  )
 ORDER BY began_before, cluster, what, topic, partition, group_id, broker_id

@@ -169,7 +169,8 @@ class Leaders:
         ]
 
     def test_timeline(self, ask: Ask) -> None:
-        rows = ask("timeline", topic="clicks")
+        asked = ask("timeline", topic="clicks")
+        rows = [row for row in asked if row["topic"]]
         assert columns(rows, "began_before", "what", "broker_id", "before", "after", "inferred") == [
             (10.1, "isr_left", 2, "{2,3}", "{3}", "broker_down"),
             (10.1, "leader_changed", 3, "2", "3", "failover"),
@@ -180,6 +181,7 @@ class Leaders:
             (60.1, "isr_rejoined", 3, "{2}", "{2,3}", None),
         ]
         brokers = [row for row in ask("timeline") if row["what"].startswith("broker_")]
+        assert [row for row in asked if not row["topic"]] == brokers, "of brokers all is told"
         assert columns(brokers, "began_before", "what", "broker_id", "before", "after") == [
             (10.1, "broker_gone", 2, "host2:9092", None),
             (20.1, "broker_gone", 3, "host3:9092", None),
@@ -349,7 +351,10 @@ class Groups:
 
     def test_timeline(self, ask: Ask) -> None:
         told = ("began_after", "began_before", "what", "broker_id", "before", "after", "inferred")
-        rows = ask("timeline", group="billing", until="2026-11-01T12:01:12Z")
+        asked = ask("timeline", group="billing", until="2026-11-01T12:01:12Z")
+        others = {row["what"] for row in asked if not row["group_id"]}
+        assert others == {"broker_gone", "broker_listed", "broker_stale", "broker_stale_no_more"}
+        rows = [row for row in asked if row["group_id"]]
         assert columns(rows, *told) == [
             (0.0, 10.1, "coordinator_moved", 1, "2", "1", None),
             # Files are skipped by the time that the log has: that of its end.
