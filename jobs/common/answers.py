@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
+from textwrap import fill
 
 import pyarrow as pa
 from rich import box
@@ -127,8 +128,9 @@ def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) ->
     text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
     empty = [column.heading for column, has in zip(columns, has_value, strict=True) if not has]
     left = [column.heading for column, _ in kept[len(shown) :]]
-    text += f"(without a value: {', '.join(empty)})\n" if empty else ""
-    return text + (f"(not shown: {', '.join(left)}; --wide shows all columns)\n" if left else "")
+    notes = [f"(without a value: {', '.join(empty)})"] if empty else []
+    notes += [f"(not shown: {', '.join(left)}; --wide shows all columns)"] if left else []
+    return text + "".join(f"{fill(printable(note), width or WIDTH)}\n" for note in notes)
 
 
 def _rows(rows: pa.Table) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def command(home: Path, tmp_path: Path) -> Command:
             env=variables(home),
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1200,
             check=False,
         )
         assert done.returncode == status, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
@@ -87,6 +88,21 @@ def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, ho
     command("maintain")
     command("status")
     assert "rule" in command("validate").stdout
+
+
+def test_the_demo(command: Command, tmp_path: Path) -> None:
+    """Kafka's jars are fetched into the user's cache, and nothing but the folder of the demo is left."""
+    printed = command("demo", "--folder", "played").stdout
+    assert max(map(len, printed.splitlines())) <= 120
+    asked = re.findall(r"^\$ kafka-metadata-history (\w+ ?\w*) --config played/demo.yaml", printed, re.MULTILINE)
+    assert asked == ["query overview", "query broker_incidents", "query rebalances", "report"]
+    assert re.search(r" isr_left +\d +60 +accounts-0 ", printed), "one of the user's topics"
+    assert [each.name for each in tmp_path.iterdir()] == ["played"]
+    assert (tmp_path / "played" / "incident.html").stat().st_size < 5_000_000
+    further = re.findall(r"^  \S*kafka-metadata-history (query .*)", printed, re.MULTILINE)
+    assert len(further) == 3
+    for line in further:
+        command(*shlex.split(line))
 
 
 def test_a_signal_ends_the_recorder_with_143(

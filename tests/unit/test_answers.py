@@ -85,6 +85,7 @@ def test_a_table_names_the_columns_that_it_leaves_out() -> None:
     assert table == ["c0 c1 c2 c3 c4 c5 c6 c7", "0 1 2 3 4 5 6 7"]
     assert left == "(not shown: c8, c9; --wide shows all columns)"
     assert lines(rows, wide=True) == [" ".join(rows.column_names), "0 1 2 3 4 5 6 7 8 9"]
+    assert max(map(len, as_table(rows, width=40).splitlines())) <= 40
 
 
 def test_a_table_is_as_wide_as_the_terminal_and_no_name_writes_to_it() -> None:
