@@ -949,7 +949,7 @@ def _enrich(one: _Given, entity: str, mode: Mode | None) -> dict[str, int]:
     if text.lower() == "none":
         return {}
     if entity != "polls":
-        raise OptionsError(f"{within}enrich: contradicts entity {entity}; what it asks stands in rows of polls")
+        raise OptionsError(f"{within}enrich: contradicts entity {entity}: its answers are in the rows of polls")
     beats: dict[str, int] = {}
     for part in text.split(","):
         name, with_beat, beat = (text.strip() for text in part.partition("="))

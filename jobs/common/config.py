@@ -185,7 +185,7 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
     if config.group_log is not None:
         if _only({"clienthashkey"}, config.group_log):
             raise ValueError(
-                "groupLog.clientHashKey: stands under poll, for what is polled of groups and their log alike"
+                "groupLog.clientHashKey: set it under poll, where it holds for polled groups and for the log"
             )
         parse_group_log(config.group_log_options({}), "stream")
     return clusters
@@ -281,7 +281,7 @@ def _options(name: str, value: Any) -> dict[str, str]:
     given = _mapping(name, value or {})
     for key in given:
         if key.lower() in {"cluster", "clusters", "clusterid"}:
-            raise ValueError(f"{name}.{key}: what is of one cluster only stands under clusters")
+            raise ValueError(f"{name}.{key}: set it under clusters: it is of one cluster")
     return _each(_option)(name, given)
 
 

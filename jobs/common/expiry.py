@@ -54,7 +54,7 @@ def expire_history(spark: SparkSession, lake: Lake, kept: Mapping[str, timedelta
         for table in TABLES[schema]:
             if table_exists(spark, lake, table):
                 _expire(spark, lake, table, cutoff, held(states, table, cutoff))
-        log.info("%s: what was over before %s is gone", schema, cutoff.date())
+        log.info("%s: rows that were over before %s were dropped", schema, cutoff.date())
 
 
 def cutoff_of(length: timedelta, now: datetime) -> datetime | None:

@@ -105,7 +105,7 @@ def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: da
         found = spark.sql(needed, rows=rows.where(F.col("day") < old), states=read_view(spark, lake, STATE_NOW))
         if (cutoff := droppable_days(days, retention, now, needed_from=found.collect()[0][0])) is not None:
             spark.sql(f"DELETE FROM {lake.identifier(table)} WHERE day < DATE'{cutoff}'")
-            log.info("%s: days before %s are gone", table.full_name, cutoff)
+            log.info("%s: the days before %s were dropped", table.full_name, cutoff)
 
 
 def expire_rounds(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:
@@ -130,7 +130,7 @@ def expire_rounds(spark: SparkSession, lake: Lake, retention: timedelta, now: da
     old = f"day < DATE'{cutoff}' AND round NOT IN ({', '.join(map(str, needed))}) AND {is_over}"
     if not rows.where(old).isEmpty():
         delete_rows(spark, lake, ROUNDS, old)
-        log.info("%s: rounds before %s are gone", ROUNDS.full_name, cutoff)
+        log.info("%s: the rounds before %s were dropped", ROUNDS.full_name, cutoff)
 
 
 _NEEDED = {

@@ -119,9 +119,9 @@ def test_the_group_log_is_read_of_the_same_clusters_where_it_is_asked_for(tmp_pa
     assert parse_group_log(options).client_hash_key == "env:KEY"
     assert (options["startingOffsets"], "pollInterval" in options, "topics" in options) == ("latest", False, False)
     for wrong, said in (
-        ("clusterId: x", "of one cluster only"),
+        ("clusterId: x", "it is of one cluster"),
         ("startingOffsets: soon", "neither earliest"),
-        ("clientHashKey: env:KEY", "stands under poll"),
+        ("clientHashKey: env:KEY", "set it under poll"),
     ):
         text = f"{GOOD}groupLog:\n  {wrong}\n"
         with pytest.raises(ConfigError, match=said):
@@ -204,7 +204,7 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
             "  pollInterval: 1.5",
             "poll.pollInterval: a number with a fraction is not text or a whole number",
         ),
-        ("  pollInterval: 15s", "  clusters: x", "poll.clusters: what is of one cluster only stands under clusters"),
+        ("  pollInterval: 15s", "  clusters: x", "poll.clusters: set it under clusters: it is of one cluster"),
         ("  pollInterval: 15s", "  metadataVersion: 1", "metadataVersion 1: history needs the cluster's id"),
         ("  bronze: 3d", "  bronze: 9999999999d", "retention.bronze"),
         ("clusters:\n", "clusters:\n  prod: {}\n", "prod is given twice"),

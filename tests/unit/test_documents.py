@@ -1,5 +1,6 @@
 """What the documents say is so: options, configurations, commands, links, tables; and how they say it."""
 
+import ast
 import importlib.util
 import re
 import shlex
@@ -209,6 +210,25 @@ def test_comments_of_columns_and_meanings_of_options_are_in_plain_english() -> N
     assert not {name: wrong for name, text in comments() if (wrong := faults(text))}
 
 
+def literals(file: Path) -> Iterator[str]:
+    """The texts in a module that are no docstrings."""
+    tree = ast.parse(file.read_text())
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    skipped |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.value
+
+
+@pytest.mark.parametrize("package", ["jobs", "kafka_metadata_history", "metadata_source", "schemas"])
+def test_messages_are_in_plain_english(package: str) -> None:
+    texts = [text for file in (ROOT / package).rglob("*.py") for text in literals(file)]
+    assert len(texts) > 50
+    assert [text for text in texts if " " in text and faults(text)] == []
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -228,7 +248,7 @@ def test_faults_are_found(text: str, wrong: list[str]) -> None:
     assert sorted(faults(text)) == sorted(wrong)
 
 
-@pytest.mark.parametrize("document", FILES, ids=named)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_lines_are_short(document: Path) -> None:
     """Tables and code cannot be wrapped."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
