@@ -21,8 +21,8 @@ def test_nothing_grows_in_a_year_nor_in_a_day_of_commits(tmp_path: Path) -> None
     command = [sys.executable, "-m", "benchmarks.year", "--json", str(file)]
     subprocess.run(command, cwd=ROOT, check=False)  # 1: something took longer than in the beginning
     for what, periods in json.loads(file.read_text()).items():
-        first, *_, last = (Period(**each) for each in periods)
-        assert len(periods) == 12, what
-        ratios = grown(first, last)
+        found = [Period(**each) for each in periods]
+        assert len(found) == 12, what
+        ratios = grown(found)
         assert {name: ratios[name] for name in COUNTED if ratios[name] > MOST} == {}, what
-        assert last.internal_rows > CLUSTERS, f"{what}: history was made"
+        assert found[-1].internal_rows > CLUSTERS, f"{what}: history was made"
