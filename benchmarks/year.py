@@ -335,8 +335,8 @@ def grown(periods: Sequence[Period]) -> dict[str, float]:
     """Return what the last quarter of the periods has of the second, by name: what has to stay flat. Of counts it is
     the most of a quarter, of all else the median.
 
-    In the first quarter tables are small, Delta's retention of logs (30 days) removes nothing yet, and logs are cleaned
-    with each tenth commit, which comes after more than a month here.
+    In the first quarter tables are small, and Delta cleans a log with each tenth commit, which comes after more than a
+    month here.
     """
     quarter = len(periods) // 4
     before, after = periods[quarter : 2 * quarter], periods[-quarter:]
