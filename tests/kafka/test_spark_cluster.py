@@ -93,7 +93,7 @@ def test_workers_have_the_packed_environment_alone(given: Packed, master: str, t
         unpacked = Path(row["cwd"], "environment").resolve()
         assert Path(row["prefix"]).resolve() == unpacked
         assert all(Path(file).resolve().is_relative_to(unpacked) for file in row["files"])
-        places = {Path(place).resolve() for place in row["path"] if place}
+        places = {Path(row["cwd"], place).resolve() for place in row["path"]}
         assert not [place for place in places if place.is_relative_to(ROOT)]
         # Beside it, a worker's own Spark: here that of the folder in which the environment was made.
         spark = given.packages / "pyspark"
