@@ -7,7 +7,7 @@ history of 60 polls. `--steps 1` makes a round of each, to the same rows, which 
 each third round (production has hundreds between two). Then one day of 2,880 commits of polls, one after the other
 without waiting; each ten of them become history in a round. A line for each period says what a round, an upkeep and a
 question take, how many files and log entries there are, and how much memory is in use. The last lines compare the last
-quarter of the periods with the second.
+five periods with the five before.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
 each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
@@ -61,8 +61,12 @@ COMMITS_A_ROUND: Final = 10
 """Without waiting polls are quicker than history: a round takes in what came during the one before."""
 WEEK_S: Final = 600
 A_DAY_OF_COMMITS: Final = 2_880
+CYCLE: Final = 5
+"""Periods. Delta cleans a log with each tenth commit and keeps a week of it: with rounds of ten days the logs of all
+tables are at their longest each 150 days.
+"""
 MOST: Final = 1.3
-"""The last period may have so many times as much as the first, at most."""
+"""The last cycle may have so many times as much as the one before, at most."""
 
 QUESTIONS: Final = ("broker_incidents", "leader_churn", "time_at_level", "timeline", "rebalances", "health")
 """Asked of the last day."""
@@ -332,14 +336,10 @@ def heading() -> str:
 
 
 def grown(periods: Sequence[Period]) -> dict[str, float]:
-    """Return what the last quarter of the periods has of the second, by name: what has to stay flat. Of counts it is
-    the most of a quarter, of all else the median.
-
-    In the first quarter tables are small, and Delta cleans a log with each tenth commit, which comes after more than a
-    month here.
+    """Return what the last cycle of periods has of the one before, by name: what has to stay flat. Of counts it is the
+    most of a cycle, of all else the median.
     """
-    quarter = len(periods) // 4
-    before, after = periods[quarter : 2 * quarter], periods[-quarter:]
+    before, after = periods[-2 * CYCLE : -CYCLE], periods[-CYCLE:]
     counts: dict[str, Callable[[Period], float]] = {
         "files": lambda of: of.files,
         "log entries": lambda of: of.log_entries,
@@ -391,7 +391,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         results[what] = [asdict(each) for each in periods]
         if arguments.json:
             arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-        if len(periods) >= 4:
+        if len(periods) >= 2 * CYCLE:
             ratios = grown(periods)
             print(
                 "last quarter to second: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()),
