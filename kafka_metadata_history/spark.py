@@ -56,6 +56,8 @@ def settings() -> dict[str, str]:
     archive = JARS / "spark.jsa"
     found["spark.driver.extraClassPath"] = f"{JARS}/delta/*"
     found["spark.pyspark.python"] = sys.executable
+    # Spark makes this folder, and would leave it wherever the command was run.
+    found["spark.sql.warehouse.dir"] = str(JARS / "warehouse")
     options = "spark.driver.extraJavaOptions"
     found[options] = _ARCHIVE.sub(f" -XX:SharedArchiveFile={archive}" if archive.exists() else "", found[options])
     return found

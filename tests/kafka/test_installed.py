@@ -78,13 +78,14 @@ def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, ho
     command("query", "timeline", status=1)  # no lake yet
     command("run", "--once")
     assert (tmp_path / "lake" / "silver").is_dir()
+    assert {each.name for each in tmp_path.iterdir()} == {"lake", "kafka-metadata-history.yaml"}
     assert list((home / "cache").rglob("delta-storage-*.jar")), "fetched once, for every folder"
     health = command("query", "health", "--format", "json")
     (row,) = map(json.loads, health.stdout.splitlines())
-    assert (row["cluster"], row["status"], row["failed_polls"]) == ("orders", "ok", 0)
+    assert (row["cluster"], row["failed_polls"]) == ("orders", 0)
+    assert row["status"] in {"ok", "late"}, "late: nobody has polled since"
     assert "1 rows, by DuckDB" in health.stderr
-    status = json.loads(command("status", "--format", "json", status=3).stdout)
-    assert [each["threshold"] for each in status["crossed"]] == ["upkeep"], "nobody has tended the tables yet"
+    assert json.loads(command("status", "--format", "json").stdout)["crossed"] == []
     command("maintain")
     command("status")
     assert "rule" in command("validate").stdout
