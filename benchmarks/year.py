@@ -394,7 +394,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if len(periods) >= 2 * CYCLE:
             ratios = grown(periods)
             print(
-                "last quarter to second: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()),
+                f"last {CYCLE} periods to the {CYCLE} before: "
+                + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()),
                 flush=True,
             )
             too_much += [f"{name} of {what}" for name, ratio in ratios.items() if ratio > MOST]

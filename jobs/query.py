@@ -54,6 +54,11 @@ def answer(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
     one already. Raises QueryError for a statement that is no query: it is not run.
     """
     attach(spark, lake, sql)
+    return rows_of(spark, lake, sql)
+
+
+def rows_of(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
+    """The rows that `lake` answers to `sql`, whose tables are attached. Raises QueryError as `answer`."""
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
     check_is_query(spark, sql)

@@ -13,7 +13,18 @@ import pyarrow as pa
 from jobs.common.answers import FORMS, WIDTH
 from jobs.common.answers import written as answered
 from jobs.common.config import ConfigError, load
-from jobs.common.questions import FILTERS, QueryError, about, check_filters, names, option, question, reach
+from jobs.common.questions import (
+    FILTERS,
+    FREE,
+    QueryError,
+    about,
+    check_filters,
+    name_of,
+    names,
+    option,
+    question,
+    reach,
+)
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.opened import MEMORY, facts_without_spark, has_folder, opened
@@ -93,8 +104,8 @@ def query(
     rows = ask(of.sql)
     shown = rows.slice(0, limit) if form == "table" and limit else rows
     chosen = {of.filters["cluster"]} if "cluster" in of.filters else {*read.clusters}
-    if form == "table" and not wide and len(chosen) == 1 and _clusters_of(shown) == chosen:
-        # The lines beside the answer name it.
+    is_free = name_of(asked) == FREE
+    if form == "table" and not wide and not is_free and len(chosen) == 1 and _clusters_of(shown) == chosen:
         shown = shown.drop_columns(["cluster"])
     click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
@@ -236,7 +247,7 @@ def demo(*, folder: Path) -> int:
     try:
         played.demo(folder)
     except played.DemoError as error:
-        say(str(error).splitlines())
+        say(f"{NAME}: {error}".splitlines())
         return FAILED
     return 0
 

@@ -30,8 +30,8 @@ MEMORY: Final = "1g"
 
 
 def opened(lake: Lake) -> tuple[Ask, str]:
-    """Return what answers Spark's SQL about a lake, and the name of its engine. Raises as the two that it chooses from
-    do.
+    """Return what answers Spark's SQL about a lake, and the name of its engine. Raises LakeError, as `has_folder`,
+    `without_spark` and `with_spark` do.
     """
     return (without_spark(lake), "DuckDB") if has_folder(lake) else (with_spark(lake), "Spark")
 
@@ -104,15 +104,21 @@ def with_spark(lake: Lake) -> Ask:
 
 
 def asking(spark: SparkSession, lake: Lake) -> Ask:
-    """Return what answers Spark's SQL about a lake in this session. It raises QueryError."""
+    """Return what answers Spark's SQL about a lake in this session, to which nobody attaches another lake meanwhile. It
+    raises QueryError.
+    """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
 
     from jobs.common.cli import one_line  # noqa: PLC0415
-    from jobs.query import answer  # noqa: PLC0415
+    from jobs.query import answer, rows_of  # noqa: PLC0415
+
+    tried: set[str] = set()
 
     def ask(sql: str) -> pa.Table:
+        new = named_in(sql) - tried
+        tried.update(new)
         try:
-            return answer(spark, lake, sql)
+            return answer(spark, lake, sql) if new else rows_of(spark, lake, sql)
         except PySparkException as error:
             raise QueryError(f"Spark: {one_line(error)}") from error
 

@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, check_origin, resolved
+from schemas.lake import REFERENCE, TABLES, VIEWS, check_origin, resolved
 from schemas.table import union_all
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def _structure(ddl: str) -> str:
 
 
 def attach(
-    database: duckdb.DuckDBPyConnection, lake: Lake, wanted: Collection[str] = NAMES, there: Collection[str] = ()
+    database: duckdb.DuckDBPyConnection, lake: Lake, wanted: Collection[str], there: Collection[str]
 ) -> list[str]:
     """Put tables and views of the lake under their names (silver.partitions_now, ...). Returns the names that are
-    there afterwards, in order.
+    there afterwards.
 
     `wanted`: their names, with those that views refer to. `there`: what an earlier call returned. Tables that no job
     has made yet are left out, as `schemas.in_spark.attach` does. Raises LakeError for a lake that is not ours, or of

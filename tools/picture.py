@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURE = ROOT / ".demo" / "incident.html", ROOT / "docs" / "incident.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LEFT_OUT = "header > *:not(h1, .counts), .largest"
-"""What stands above the figures, as CSS selects it."""
+"""CSS: the parts above the figures that the picture leaves out."""
 SIZE = (1280, 1240)
 COLOURS = 64
 
@@ -26,7 +26,7 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         page, drawn = Path(folder) / "page.html", Path(folder) / "drawn.png"
         page.write_text(
-            PAGE.read_text("utf-8").replace("</head>", f"<style>{LEFT_OUT} {{display: none}}</style></head>")
+            PAGE.read_text("utf-8").replace("</head>", f"<style>{LEFT_OUT} {{display: none}}</style></head>", 1)
         )
         flags = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=20000"]
         flags += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--user-data-dir={folder}/profile", f"--screenshot={drawn}"]

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import psutil
 
 from benchmarks.fleet.headers import read_headers
-from benchmarks.rounds.processes import Sampler, cpu_seconds
+from benchmarks.rounds.processes import Sampler
 from benchmarks.rounds.product import await_that, configured, running, table_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
     from benchmarks.fleet.made_up import Member
     from benchmarks.rounds.product import Process
+    from jobs.common.config import Config
 
 MASTER: Final = "local[8]"
 """Five tasks poll 300 clusters."""
@@ -44,25 +46,29 @@ class Polled:
 
     headers: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, Memory] = field(default_factory=lambda: defaultdict(Memory))
-    cpu: float = 0.0
-    """Processors that the job kept busy after its first batch."""
 
 
 def polled(folder: Path, members: Sequence[Member], seconds: float, *, job: str = "poll_metadata") -> Polled:
     """Let a job poll these clusters for so long after its first batch, and return all polls that the lake has."""
-    clusters = {member.alias: member.options for member in members}
-    config = configured(folder, (), clusters=clusters)
-    table = table_folder(config, "bronze.metadata_polls")
-    before = len(read_headers(table))
-    found = Polled()
+    with polling(folder, members, job) as (_, config, found):
+        time.sleep(seconds)
+    found.headers = read_headers(_polls(config))
+    return found
+
+
+@contextmanager
+def polling(folder: Path, members: Sequence[Member], job: str) -> Iterator[tuple[Process, Config, Polled]]:
+    """Let a job poll these clusters, from its first batch on, as long as this is open."""
+    config = configured(folder, (), clusters={member.alias: member.options for member in members})
+    before, found = len(read_headers(_polls(config))), Polled()
     settings = ("--master", MASTER, "--driver-memory", HEAP)
     with running(f"jobs/{job}.py", folder, settings=settings) as process, _Watch(process, found):
-        await_that("the first batch", process, folder, lambda: len(read_headers(table)) > before, FIRST_S)
-        begun, used = time.monotonic(), cpu_seconds(process.family)
-        time.sleep(seconds)
-        found.cpu = (cpu_seconds(process.family) - used) / (time.monotonic() - begun)
-    found.headers = read_headers(table)
-    return found
+        await_that("the first batch", process, folder, lambda: len(read_headers(_polls(config))) > before, FIRST_S)
+        yield process, config, found
+
+
+def _polls(config: Config) -> Path:
+    return table_folder(config, "bronze.metadata_polls")
 
 
 class _Watch(Sampler):

@@ -140,24 +140,28 @@ def _rows(rows: pa.Table) -> Iterator[Row]:
 
 def _together(rows: pa.Table) -> list[_Shown]:
     """The columns, those that are parts or bounds of one thing as one."""
-    names, found = rows.column_names, []
+    found: list[_Shown] = []
     taken: set[str] = set()
-    bounds: list[_Bounds] = [("_after", "_before", partial(_times, rows)), *_BOUNDS]
-    for name in names:
+    bounds: list[_Bounds] = [*_PAIRS, ("_after", "_before", partial(_times, rows))]
+    for name in rows.column_names:
         if name in taken:
             continue
-        if name in _PARTS and (other := _PARTS[name][0]) in names:
-            taken.add(other)
-            found.append(_PARTS[name][1])
-            continue
         for low, high, of in bounds:
-            if name.endswith(low) and (other := name.removesuffix(low) + high) in names:
+            other = name.removesuffix(low) + high
+            if name.endswith(low) and other in rows.column_names and other not in taken and _fit(rows, name, low):
                 taken |= {name, other}
                 found.append(of(name.removesuffix(low), name, other))
                 break
         else:
+            taken.add(name)
             found.append(_alone(name, rows.schema.field(name).type, in_seconds=True))
     return found
+
+
+def _fit(rows: pa.Table, name: str, low: str) -> bool:
+    """Whether a column's type is that of its ending: of times, after and before are bounds, of all else states."""
+    is_time = bool(pa.types.is_timestamp(rows.schema.field(name).type))
+    return {"_after": is_time, "before": not is_time}.get(low, True)
 
 
 def _alone(name: str, type_: pa.DataType, *, in_seconds: bool = False) -> _Shown:
@@ -206,28 +210,30 @@ def _seconds(stem: str, least: str, most: str) -> _Shown:
     return _numbers(f"{stem}seconds", least, most)
 
 
-_BOUNDS: Sequence[_Bounds] = (
+def _partitions(_: str, topic: str, partition: str) -> _Shown:
+    """A partition as Kafka's logs name it, or a topic."""
+    names = (topic, partition)
+    return _Shown("topic-partition", lambda row: "-".join(_text(row[name]) for name in names if row[name] is not None))
+
+
+def _states(stem: str, before: str, after: str) -> _Shown:
+    """The state before and after; an end without a state stays empty."""
+
+    def cell(row: Row) -> str:
+        ends = _text(row[before]), _text(row[after])
+        return " → ".join(ends).strip() if any(ends) else ""
+
+    return _Shown(f"{_spaced(stem)}before → after", cell)
+
+
+_PAIRS: Sequence[_Bounds] = (
+    ("topic", "partition", _partitions),
+    ("before", "after", _states),
     ("_ms_min", "_ms_max", _milliseconds),
     ("seconds_min", "seconds_max", _seconds),
     ("_min", "_max", _numbers),
 )
-"""Endings of two columns that are the bounds of one thing -> that thing as a column."""
-
-
-def _partition(row: Row) -> str:
-    """A partition as Kafka's logs name it, or a topic."""
-    return "-".join(_text(row[name]) for name in ("topic", "partition") if row[name] is not None)
-
-
-def _change(row: Row) -> str:
-    return " → ".join(filter(None, (_text(row["before"]), _text(row["after"]))))
-
-
-_PARTS: Mapping[str, tuple[str, _Shown]] = {
-    "topic": ("partition", _Shown("topic-partition", _partition)),
-    "before": ("after", _Shown("before → after", _change)),
-}
-"""A column -> the one that belongs to it, and both as one."""
+"""Endings of two columns that are parts or bounds of one thing -> that thing as a column."""
 
 
 def _spaced(name: str) -> str:

@@ -20,12 +20,14 @@ from schemas import table
 QUERIES = Path(table.__file__).parent / "queries"
 FILTERS = {
     "cluster": "this cluster alone, by its alias",
-    "topic": "this topic alone",
+    "topic": "this topic alone; timelines keep events of brokers",
     "broker": "this broker alone, by its id",
-    "group": "this consumer, share or streams group alone",
+    "group": "this consumer, share or streams group alone; timelines keep events of brokers",
     "at_least": "what has lasted for so long, such as '5 minutes'",
 }
 """Parameters of questions that may be null: what each narrows the answer to."""
+FREE = "SELECT"
+"""The name of SQL that is no named question."""
 LINES = 5
 """So many clusters, or gaps, have a line of their own beside an answer."""
 
@@ -102,8 +104,8 @@ def text_of(query: str) -> str:
 
 
 def name_of(query: str) -> str:
-    """The name of a question, or `SELECT` for free SQL."""
-    return "SELECT" if " " in query.strip() else query
+    """The name of a question, or FREE."""
+    return FREE if " " in query.strip() else query
 
 
 def moment(text: str, before: datetime) -> datetime:

@@ -14,7 +14,7 @@ import yaml
 from local_cluster.process import NodeProcess
 
 POLL_INTERVAL = "4s"
-"""Which two cores keep, while they also run the cluster and make history."""
+"""On two cores some polls are late: they also run the cluster and make history."""
 ENRICH = {"configs": "32s", "reassignments": "4s", "elr": "12s", "groups": "4s"}
 _STOP_SECONDS = 20.0
 _BATCH_SECONDS = 180.0

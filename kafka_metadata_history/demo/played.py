@@ -4,6 +4,7 @@ one that coordinates a group among them, a partition moves, leadership returns t
 made again. Then the command answers about it.
 """
 
+import shlex
 import shutil
 import signal
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from kafka_metadata_history.command import NAME, exit_status
+from kafka_metadata_history.command import INTERRUPTED, NAME, exit_status
 from kafka_metadata_history.demo.consumers import BILLING, GROUPS, SEARCH, Consumers
 from kafka_metadata_history.demo.incident import MOVED, RECREATED, TOPICS, Administration, IncidentError
 from kafka_metadata_history.demo.pipeline import POLL_INTERVAL, Pipeline, PipelineError, configuration
@@ -28,7 +29,14 @@ SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consum
 CONFIG = "demo.yaml"
 BEFORE = timedelta(seconds=15)
 """So much of the time before the first batch is asked about too: its poll is older, and all was well."""
+MARK = ".kafka-metadata-history-demo"
+"""A file that says whose the folder is: each demo removes all of it."""
 ANSWERS = ("overview", "broker_incidents", "rebalances")
+MORE = (
+    ("timeline", "--topic", "payments"),
+    ("who_joined_and_left", "--group", BILLING),
+    ("unclean_elections",),
+)
 
 Say = Callable[[str], None]
 
@@ -50,40 +58,35 @@ def demo(folder: Path) -> None:
     try:
         since = f"{record(folder, say) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
     except (LocalClusterError, IncidentError, PipelineError) as error:
-        raise DemoError(f"demo: {error}") from error
-    config = folder / CONFIG
+        raise DemoError(str(error)) from error
+    config, page = str(folder / CONFIG), str(folder / "incident.html")
     for name in ANSWERS:
-        _asked("query", name, "--config", str(config), "--since", since)
-    _asked("report", "--config", str(config), "--since", since, "--out", str(folder / "incident.html"))
-    command = NAME if shutil.which(NAME) else sys.argv[0]
-    click.echo(
-        f"""
-Open {folder / "incident.html"} in a browser. Ask more:
-
-  {command} query timeline --topic payments --config {config}
-  {command} query who_joined_and_left --group {BILLING} --config {config}
-  {command} query unclean_elections --config {config}
-"""
-    )
+        _ask("query", name, "--config", config, "--since", since)
+    _ask("report", "--config", config, "--since", since, "--out", page)
+    # As it was started: whether it is on the PATH of the user's shell is not known here.
+    command = [sys.argv[0]] if Path(sys.argv[0]).name == NAME else [sys.executable, "-m", "kafka_metadata_history"]
+    click.echo(f"\nOpen {page} in a browser. Ask more:\n")
+    for question in MORE:
+        click.echo(f"  {shlex.join([*command, 'query', *question, '--config', config])}")
+    click.echo()
     say("done")
 
 
-def _asked(*arguments: str) -> None:
-    """Run a command, below the line that runs it."""
-    click.echo(f"\n$ {NAME} {' '.join(arguments)}")
-    if (status := exit_status(arguments)) != 0:
-        raise DemoError(f"demo: {NAME} {arguments[0]} ended with status {status}")
+def _ask(*arguments: str) -> None:
+    """Run a command, below the line that runs it. Raises DemoError."""
+    click.echo(f"\n$ {shlex.join([NAME, *arguments])}")
+    status = exit_status(arguments)
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    if status != 0:
+        raise DemoError(f"{NAME} {arguments[0]} ended with status {status}")
 
 
 def record(folder: Path, say: Say) -> datetime:
-    """Play the script beside the recorder, so that the lake in `folder` has it all. Return when the first batch of
-    polls was there.
+    """Play the script beside the recorder, so that the lake in `folder` has it all. Return the time at which the first
+    batch of polls was there. Raises DemoError, and what the cluster and the recorder raise.
     """
-    if folder.exists() and not (folder / CONFIG).exists():
-        raise DemoError(f"demo: {folder} is there and is not a demo's: move it, or say another --folder")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / CONFIG).touch()
+    _make_again(folder)
     say(f"start three brokers and a controller, in racks {', '.join(RACKS)}")
     # Leadership returns when the script says so. And a controller of its own: two brokers can be down at once.
     properties = {"auto.leader.rebalance.enable": "false", **SHORT_SESSIONS}
@@ -112,6 +115,20 @@ def record(folder: Path, say: Say) -> datetime:
         pipeline.stop()
         pipeline.run_once()
         return begun
+
+
+def _make_again(folder: Path) -> None:
+    """Empty a folder that a demo made. Raises DemoError for any other that is not empty."""
+    mark = folder / MARK
+    try:
+        if folder.exists() and any(folder.iterdir()) and not mark.exists():
+            raise DemoError(f"{folder} is there and is not a demo's: move it, or name another --folder")
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        mark.touch()
+    except OSError as error:
+        raise DemoError(f"{folder} cannot be made again: {error.strerror}") from error
 
 
 def play(

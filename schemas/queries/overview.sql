@@ -1,4 +1,4 @@
--- What happened within [:since, :until], in short? A row has all events of one kind, time and broker, and one of them as an example, of your own topics if possible. Events of brokers stay whatever topic or group is asked for.
+-- What happened within [:since, :until], in short? A row has all events of one kind, time, broker and inference, and one of them as an example, of your own topics if possible. If a topic or a group is given, events of brokers stay.
 WITH events AS (
   SELECT began_after, began_before, cluster, what, broker_id, inferred, before, after,
     coalesce(group_id, concat_ws('-', topic, CAST(partition AS STRING))) AS name,
@@ -14,9 +14,9 @@ WITH events AS (
 ),
 
 ordered AS (
-  SELECT *, count(*) OVER (PARTITION BY cluster, began_after, began_before, what, broker_id) AS events,
+  SELECT *, count(*) OVER (PARTITION BY cluster, began_after, began_before, what, broker_id, inferred) AS events,
     row_number() OVER (
-      PARTITION BY cluster, began_after, began_before, what, broker_id ORDER BY is_internal, name, before, after
+      PARTITION BY cluster, began_after, began_before, what, broker_id, inferred ORDER BY is_internal, name, before, after
     ) AS place
   FROM events
 )
@@ -24,4 +24,4 @@ ordered AS (
 SELECT began_after, began_before, cluster, what, broker_id, events, nullif(name, '') AS example, before, after, inferred
 FROM ordered
 WHERE place = 1
-ORDER BY began_before, cluster, what, broker_id
+ORDER BY began_before, began_after, cluster, what, broker_id, inferred

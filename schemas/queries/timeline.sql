@@ -1,4 +1,4 @@
--- What happened within [:since, :until], in order: brokers, ISRs, leaders, reassignments, topics, coordinators, groups? Events of brokers stay whatever topic or group is asked for.
+-- What happened within [:since, :until], in order: brokers, ISRs, leaders, reassignments, topics, coordinators, groups? If a topic or a group is given, events of brokers stay.
 SELECT began_after, began_before, cluster, what, topic, partition, group_id, broker_id, before, after, inferred
 FROM gold.incident_timeline
 WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)

@@ -19,7 +19,7 @@ COUNTED = ("files", "log entries", "rows of internal", "memory of folds", "heap"
 def test_nothing_grows_in_a_year_nor_in_a_day_of_commits(tmp_path: Path) -> None:
     file = tmp_path / "year.json"
     command = [sys.executable, "-m", "benchmarks.year", "--json", str(file)]
-    subprocess.run(command, cwd=ROOT, check=False)  # 1: something took longer than in the beginning
+    subprocess.run(command, cwd=ROOT, check=False)  # 1: something grew
     for what, periods in json.loads(file.read_text()).items():
         found = [Period(**each) for each in periods]
         assert len(found) == 12, what

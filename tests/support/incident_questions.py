@@ -47,6 +47,9 @@ class Isr:
             (0.0, 10.1, "leader_changed", 1, 1, "__consumer_offsets-0"),
             (0.0, 10.1, "leader_changed", 3, 2, "clicks-0"),
         ]
+        whole = ask("overview")
+        assert sum(row["events"] for row in whole) == len(ask("timeline")), "each event is counted once"
+        assert {"recovery", "recovery, unclean proven"} <= {row["inferred"] for row in whole}
         assert {row["example"] for row in ask("overview", topic="clicks") if row["what"] == "isr_left"} == {"clicks-0"}
 
     def test_who_left_first(self, ask: Ask) -> None:

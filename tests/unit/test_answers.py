@@ -59,7 +59,7 @@ def test_parts_of_one_thing_are_one_cell_and_columns_without_a_value_are_named_a
     assert lines(rows) == [
         "topic-partition before → after n",
         "orders-0 {1,2} → {1} 1",
-        "clicks 3 partitions 2",
+        "clicks → 3 partitions 2",
         "3",
         "(without a value: group id)",
     ]
@@ -77,6 +77,22 @@ def test_two_bounds_of_a_duration_are_one_cell_in_seconds(least: int | None, mos
         {"topic": ["orders"], "took_ms_min": pa.array([least], type_), "took_ms_max": pa.array([most], type_)}
     )
     assert lines(rows) == ["topic took s", f"orders {shown}"]
+
+
+def test_numbers_before_and_after_are_no_bounds() -> None:
+    rows = pa.table({"member": ["a"], "partitions_before": [0], "partitions_after": [3]})
+    assert lines(rows) == ["member partitions before → after", "a 0 → 3"]
+    assert lines(rows.select(["partitions_after", "partitions_before"])) == [
+        "partitions after partitions before",
+        "3 0",
+    ]
+
+
+def test_parts_in_another_order_are_columns_of_their_own() -> None:
+    assert lines(pa.table({"partition": [0], "topic": ["orders"]})) == ["partition topic", "0 orders"]
+    type_ = pa.timestamp("us", "UTC")
+    rows = pa.table({"began_before": pa.array([AT], type_), "began_after": pa.array([EARLIER], type_)})
+    assert lines(rows) == ["began before began after", "2026-11-01 12:00:03 2026-11-01 11:59:58"]
 
 
 def test_a_table_names_the_columns_that_it_leaves_out() -> None:
