@@ -115,7 +115,11 @@ def test_the_status_by_a_job(lake: Lake) -> None:
     assert "orders" in run_in_new_shell(f"{{ {command} || [ $? = {CROSSED} ]; }}", JDK_JAVA_OPTIONS=SMALL_JVM)
 
 
-@pytest.mark.parametrize("line", dict.fromkeys(commands(r"kafka-metadata-history (?:check|query|status)\b.*")))
+NO_SPARK = r"kafka-metadata-history (?:check|query|status)\b(?!.* \.demo/).*"
+"""Those of the demo run in tests/kafka/test_installed.py."""
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(commands(NO_SPARK)))
 def test_a_line_of_the_command_that_needs_no_spark(lake: Lake, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(Path(str(lake)).parent / CONFIG))
     # A threshold may be crossed: nobody has kept up the tables of a new lake.

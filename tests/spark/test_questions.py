@@ -123,8 +123,8 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
     window = ["--config", config, "--until", "2026-11-01T12:01:40Z", "--since", "95 seconds"]
     assert query.main(["unclean_elections", *window]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert table[0].split()[:3] == ["cluster", "topic", "partition"]
-    assert "2026-11-01 12:00:30 to 12:00:40" in table[2]
+    assert table[0].split()[:4] == ["cluster", "topic-partition", "began", "2026-11-01"]
+    assert " 12:00:30 to 12:00:40 " in table[2]
     assert query.main(["unclean_elections", *window, "--format", "json", "--topic", "clicks"]) == 0
     assert json.loads(capsys.readouterr().out)["prev_isr"] == [3]
     assert (
