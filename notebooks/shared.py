@@ -1,5 +1,7 @@
 """Questions that notebooks draw, as SQL for Review.ask."""
 
+from kafka_metadata_history.report.queries import LEVEL_SPANS
+
 BROKERS_OUT = """
 SELECT concat('broker ', broker_id, coalesce(concat(', rack ', max(rack) OVER (PARTITION BY broker_id)), '')) AS lane,
   worst_level AS kind, began_after, began_before, ended_after, ended_before,
@@ -13,21 +15,7 @@ ORDER BY began_before, broker_id
 """
 """For pictures.bars: when each broker was missing from ISRs."""
 
-LEVELS = """
-WITH spans AS (
-  SELECT level,
-    greatest(began_before, CAST(:since AS TIMESTAMP)) AS sure_from,
-    CASE WHEN ended_before IS NOT NULL THEN greatest(ended_after, began_before) END AS sure_until,
-    greatest(coalesce(began_after, CAST(:since AS TIMESTAMP)), CAST(:since AS TIMESTAMP)) AS maybe_from,
-    ended_before AS maybe_until
-  FROM gold.isr_episodes
-  WHERE cluster = :cluster
-    AND began_before <= CAST(:until AS TIMESTAMP)
-    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
-    AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
-    AND (CAST(:broker AS INT) IS NULL OR array_contains(brokers_out, CAST(:broker AS INT)))
-),
-
+LEVELS = """{spans}
 edges AS (
   SELECT level, inline(array(
     struct(sure_from AS at, 1 AS sure, 0 AS maybe),
@@ -42,7 +30,7 @@ FROM edges
 WHERE at IS NOT NULL
 GROUP BY level, at
 ORDER BY level, at
-"""
+""".replace("{spans}", LEVEL_SPANS)
 """For pictures.levels: how many partitions were at each level."""
 
 LEADER_CHANGES = """

@@ -184,7 +184,7 @@ class Leaders:
             (60.1, "isr_rejoined", 3, "{2}", "{2,3}", None),
         ]
         brokers = [row for row in ask("timeline") if row["what"].startswith("broker_")]
-        assert [row for row in asked if not row["topic"]] == brokers, "of brokers all is told"
+        assert [row for row in asked if not row["topic"]] == brokers, "no event of a broker is left out"
         assert columns(brokers, "began_before", "what", "broker_id", "before", "after") == [
             (10.1, "broker_gone", 2, "host2:9092", None),
             (20.1, "broker_gone", 3, "host3:9092", None),

@@ -113,7 +113,7 @@ def page(lake: Lake) -> str:
 
 
 def text_of(page: str) -> str:
-    """What a person reads, without the figures."""
+    """The texts of a page without its figures."""
     soup = BeautifulSoup(page, "html.parser")
     for element in soup(["script", "style"]):
         element.decompose()
