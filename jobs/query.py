@@ -41,8 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_filters(asked, lambda sql: answer(spark, lake, sql))
         rows = answer(spark, lake, asked.sql)
         print(written(rows, arguments.format, wide=arguments.wide), end="")
-        for line in (f"{len(rows)} rows, by Spark", *reach(asked, lambda sql: answer(spark, lake, sql))):
-            print(f"query: {line}", file=sys.stderr)
+        if arguments.format == "table":
+            # spark-submit puts stderr of Python on stdout, where programs want rows alone.
+            for line in (f"{len(rows)} rows, by Spark", *reach(asked, lambda sql: answer(spark, lake, sql))):
+                print(f"query: {line}", file=sys.stderr)
 
     return reported("query", ask)
 

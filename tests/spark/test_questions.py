@@ -3,16 +3,19 @@ tests/unit/test_incident.py.
 """
 
 import json
+import os
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from jobs import query
 from jobs.common.markers import with_values
 from jobs.common.questions import names, text_of
+from kafka_metadata_history.command import exit_status
 from kafka_metadata_history.opened import asking, without_spark
 from kafka_metadata_history.report.facts import facts
 from notebooks import render
@@ -62,18 +65,16 @@ def asked_by(*notebooks: str) -> list[Asked]:
     return asked
 
 
-def test_spark_takes_all_that_notebooks_ask(spark: SparkSession, lake: Lake) -> None:
-    """What Spark answers is in tests/notebooks, in long runs of each notebook."""
-    asked = asked_by(*render.names())
+def test_spark_takes_all_that_notebooks_ask_and_each_named_query(spark: SparkSession, lake: Lake) -> None:
+    """What Spark answers notebooks is in tests/notebooks, in long runs of each notebook."""
+    asked = dict(asked_by(*render.names()))
     assert len(asked) > 30
-    for sql in {with_values(*each) for each in asked}:
-        assert spark.sql(sql).columns
+    for sql, parameters in (asked | {text_of(name): PARAMETERS for name in names()}).items():
+        assert spark.sql(with_values(sql, parameters)).columns
 
 
-ANSWERED = {"crash_loops", "group_stability", "overview", "rebalances", "timeline"}
-"""Those with lambdas, arrays, windows and unions. Long runs do so of all; tests/spark/test_only_queries.py has each
-analyzed.
-"""
+ANSWERED = {"crash_loops", "rebalances", "timeline"}
+"""Between them they have lambdas, arrays, windows and unions. Long runs ask all."""
 
 
 @pytest.mark.parametrize(
@@ -122,11 +123,15 @@ def config(lake: Lake, tmp_path: Path) -> str:
 def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     window = ["--config", config, "--until", "2026-11-01T12:01:40Z", "--since", "95 seconds"]
     assert query.main(["unclean_elections", *window]) == 0
-    table = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    assert printed.err.startswith("query: 1 rows, by Spark\nquery: ")
+    table = printed.out.splitlines()
     assert table[0].split()[:4] == ["cluster", "topic-partition", "began", "2026-11-01"]
     assert " 12:00:30 to 12:00:40 " in table[2]
     assert query.main(["unclean_elections", *window, "--format", "json", "--topic", "clicks"]) == 0
-    assert json.loads(capsys.readouterr().out)["prev_isr"] == [3]
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["prev_isr"] == [3]
+    assert printed.err == "", "spark-submit would put it between the rows"
     assert (
         query.main(
             [
@@ -139,6 +144,33 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
         == 0
     )
     assert capsys.readouterr().out == "topic,n\n__consumer_offsets,2\nclicks,3\nlogs,2\norders,3\n"
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("spark")
+def test_a_lake_in_a_catalog_is_asked_as_one_in_a_folder(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Spark, and without a word about it on the command line."""
+    for name in ("PYSPARK_SUBMIT_ARGS", "CLASSPATH"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # what starting Spark sets is undone
+    other = tmp_path / "catalog.yaml"
+    folder = yaml.safe_load(Path(config).read_text())
+    checkpoints = str(tmp_path / "checkpoints")
+    other.write_text(yaml.safe_dump(folder | {"lake": {"catalog": "spark_catalog"}, "checkpoints": checkpoints}))
+    window = ["--until", "2026-11-01T12:01:40Z", "--since", "95 seconds"]
+    for name in ("overview", "timeline"):
+        answers = []
+        for of, engine in ((config, "DuckDB"), (str(other), "Spark")):
+            assert exit_status(["query", name, "--config", of, *window, "--format", "json"]) == 0
+            printed = capsys.readouterr()
+            assert f" rows, by {engine}" in printed.err
+            answers.append([json.loads(line) for line in printed.out.splitlines()])
+        assert len(answers[0]) > 3
+        assert as_text(answers[0]) == as_text(answers[1])
+    page = tmp_path / "report.html"
+    assert exit_status(["report", "--config", str(other), *window, "--out", str(page)]) == 0
+    assert "clicks" in page.read_text()
 
 
 @pytest.mark.parametrize(
