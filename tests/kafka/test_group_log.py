@@ -38,8 +38,9 @@ from metadata_source.group_log.reader import SCHEMA, read_spans
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
-from schemas.in_spark import ensure_tables
+from schemas.lake import Lake
 from tests.group_messages import key_bytes, value_bytes
+from tests.lakes import new_lake
 from tests.support.streams import Stream
 
 RAW = "group-log-raw"
@@ -471,9 +472,9 @@ def test_a_batch_read(spark, groups):
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory) -> Path:
-    """One for all jobs of this file: making its tables takes longer than the jobs do."""
-    return tmp_path_factory.mktemp("group_log") / "lake"
+def lake(spark, tmp_path_factory) -> Lake:
+    """One for all jobs of this file."""
+    return new_lake(spark, tmp_path_factory.mktemp("group_log"))
 
 
 def test_the_job_and_its_retention(spark, groups, lake, tmp_path):
@@ -501,7 +502,6 @@ groupLog:
     (client,) = clients | {row.member.client_id for row in rows if row.member}
     assert client.startswith("h:")
     # Taken into history: half of one partition, then all.
-    ensure_tables(spark, loaded.lake, [internal.STATE])
     (partition,) = {row.log_partition for row in rows if row.group_id.endswith("classic")}
     middle = sorted(row.offset for row in rows if row.log_partition == partition)[1]
     before = log().count()

@@ -3,7 +3,9 @@
 import re
 import shlex
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -17,15 +19,36 @@ from local_cluster import LocalCluster
 from schemas.in_spark import attach
 from schemas.lake import Lake
 from tests.commands import run_in_new_shell
+from tests.lakes import new_lake
 from tests.support.documents import ROOT, blocks, commands, section
 from tests.worker import SMALL_JVM
 
 CONFIG = "kafka-metadata-history.yaml"
 
 
+Run = Callable[[str, Path], str]
+"""Runs the documented command of a job with the configuration in a folder; returns its output."""
+
+
+@pytest.fixture(scope="module", params=["here", pytest.param("in a new shell", marks=pytest.mark.soak)])
+def run(request: pytest.FixtureRequest, spark) -> Run:
+    """Here: the job with its arguments. All that stands before them is the same in each command; spark-submit is in
+    tests/kafka/test_status.py.
+    """
+
+    def here(command: str, folder: Path) -> str:
+        how, job, arguments = re.split(r"jobs/(\w+)\.py", written(command, folder))
+        assert how == re.split("jobs/", written(r"spark-submit .* --once", folder))[0]
+        with redirect_stdout(StringIO()) as printed:
+            assert import_module(f"jobs.{job}").main(shlex.split(arguments)) == 0
+        return printed.getvalue()
+
+    return here if request.param == "here" else in_new_shell
+
+
 @pytest.fixture(scope="module")
-def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake after README.md's `--once` command with its configuration."""
+def lake(spark, cluster: LocalCluster, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake after README.md's `--once` command with its configuration. Here the tables are there before."""
     folder = tmp_path_factory.mktemp("readme")
     config = yaml.safe_load(blocks("yaml")[0])
     config["lake"] = str(folder / "lake")
@@ -34,8 +57,9 @@ def lake(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
     )
     config["clusters"]["orders"]["kafka.bootstrap.servers"] = cluster.bootstrap_servers
     (folder / CONFIG).write_text(yaml.safe_dump(config))
-    in_new_shell(r"spark-submit .* --once", folder)
-    return Lake(root=str(folder / "lake"))
+    lake = Lake(root=str(folder / "lake")) if run is in_new_shell else new_lake(spark, folder / "lake")
+    run(r"spark-submit .* --once", folder)
+    return lake
 
 
 def written(command: str, folder: Path) -> str:
@@ -49,21 +73,6 @@ def in_new_shell(command: str, folder: Path) -> str:
     """Run the command; return its output."""
     # Options that change nothing but how long Java takes.
     return run_in_new_shell(written(command, folder), JDK_JAVA_OPTIONS=SMALL_JVM)
-
-
-@pytest.fixture(params=["here", pytest.param("in a new shell", marks=pytest.mark.soak)])
-def run(request: pytest.FixtureRequest, spark, capsys) -> Callable[[str, Path], str]:
-    """Runs the documented command of a job; here: its job with its arguments, where the rest is as with the command
-    that made the lake.
-    """
-
-    def here(command: str, folder: Path) -> str:
-        how, job, arguments = re.split(r"jobs/(\w+)\.py", written(command, folder))
-        assert how == re.split("jobs/", written(r"spark-submit .* --once", folder))[0]
-        assert import_module(f"jobs.{job}").main(shlex.split(arguments)) == 0
-        return capsys.readouterr().out
-
-    return here if request.param == "here" else in_new_shell
 
 
 def test_tables_are_attached_to_a_session(spark, lake: Lake, capsys) -> None:
@@ -88,7 +97,7 @@ def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, ca
     assert re.search(r"\|\s*orders\|\s*ok\|", capsys.readouterr().out)
 
 
-def test_a_question_of_an_incident_review(lake: Lake, run: Callable[[str, Path], str]) -> None:
+def test_a_question_of_an_incident_review(lake: Lake, run: Run) -> None:
     printed = run(r"spark-submit .* jobs/query.py timeline .*", Path(str(lake)).parent)
     assert re.search(r"\d +orders +broker_listed ", printed)
 
@@ -126,7 +135,8 @@ def test_a_line_of_the_command_that_needs_no_spark(lake: Lake, line: str, monkey
     assert exit_status(shlex.split(line)[1:]) in ({0, CROSSED} if " status" in line else {0})
 
 
-def test_validation_finds_nothing_critical(lake: Lake, run: Callable[[str, Path], str]) -> None:
+@pytest.mark.soak
+def test_validation_finds_nothing_critical(lake: Lake, run: Run) -> None:
     printed = run(r"spark-submit .* jobs/validate\.py .*", Path(str(lake)).parent)
     assert re.search(r"^known_partitions_complete +silver topics +critical +\d+ +0$", printed, re.MULTILINE)
     assert "Great Expectations" in (Path(str(lake)) / "quality" / "data_docs" / "index.html").read_text()

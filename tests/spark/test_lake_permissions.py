@@ -14,6 +14,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import pipeline, query, validate
+from kafka_metadata_history.command import exit_status
 from notebooks.review import open_review
 from schemas.lake import Lake
 from tests.support.documents import section
@@ -71,13 +72,18 @@ def config_of(spark: SparkSession, incident_lake: Lake, tmp_path: Path) -> Itera
         yield mounted
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [exit_status, pytest.param(lambda argv: query.main(argv[1:]), marks=pytest.mark.soak)],
+    ids=["DuckDB", "Spark"],
+)
 def test_who_only_asks_writes_nothing(
-    spark: SparkSession, config_of: Readable, capsys: pytest.CaptureFixture[str]
+    config_of: Readable, ask: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert written_by("`jobs/query.py`") == []
     config = config_of([])
     window = [part for name, value in WINDOW.items() for part in (f"--{name}", value)]
-    assert query.main(["timeline", "--config", str(config), *window]) == 0
+    assert ask(["query", "timeline", "--config", str(config), *window]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 5
 
 
