@@ -302,6 +302,14 @@ class TestNothing:
         assert "Nothing is known of groups: the lake has no gold.rebalances_told." in capsys.readouterr().out
         assert sum(map(is_blank, found)) == 3
 
+    def test_a_report_of_such_a_lake(self) -> None:
+        with known_to_duckdb(without=[*groups.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
+            (report,) = page_of("incident").reports
+        of_groups = re.findall("Nothing is known of this: ([^<]*)", report)
+        assert of_groups
+        assert all("DuckDB: no table " in each for each in of_groups)
+        assert "broker 2 was missing from the ISRs" in report
+
     def test_a_window_before_history(self, capsys: pytest.CaptureFixture[str]) -> None:
         with known_to_duckdb():
             found = shown("isr_history", since="2026-10-01", until="2026-10-02")

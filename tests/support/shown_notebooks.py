@@ -10,9 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from jobs.common.questions import QueryError
 from notebooks import render, review
 from schemas.in_duckdb import in_duckdb
-from schemas.lake import TABLES, VIEWS
+from schemas.lake import TABLES, VIEWS, named_in
 from schemas.table import Table, View
 from tests.support.duckdb_lake import duckdb_lake, framing
 from tests.support.incident_groups import known_rows
@@ -50,6 +51,8 @@ def known_to_duckdb(without: Collection[Table | View] = ()) -> Iterator[list[Ask
 
         def rows(sql: str) -> pa.Table:
             asked.append((sql, {}))
+            if missing := named_in(sql) - set(names):
+                raise QueryError(f"DuckDB: no table {min(missing)}")
             return lake.sql(in_duckdb(sql)).to_arrow_table()
 
         names = [each.full_name for each in (*TABLES, *VIEWS) if each not in without]
