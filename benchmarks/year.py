@@ -5,9 +5,9 @@
 and come back, leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes
 history of 60 polls. `--steps 1` makes a round of each, to the same rows, which takes a day and more. Upkeep comes after
 each third round (production has hundreds between two). Then one day of 2,880 commits of polls, one after the other
-without waiting; each ten of them become history in a round. A line for each period says what a round, an upkeep and a
-question take, how many files and log entries there are, and how much memory is in use. The last lines compare the last
-five periods with the five before.
+without waiting; each 60 of them become history in a round. A line for each period says what a commit of polls, a
+round, an upkeep and a question take, how many files and log entries there are, and how much memory is in use. The last
+lines compare the last five periods with the five before.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
 each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
@@ -57,8 +57,8 @@ STEPS_A_DAY: Final = 6
 DAY: Final = timedelta(days=1)
 UPKEEP_AFTER: Final = {"days": 3, "commits": 200}
 """Rounds, or commits of polls, between two upkeeps."""
-COMMITS_A_ROUND: Final = 10
-"""Without waiting polls are quicker than history: a round takes in what came during the one before."""
+COMMITS_A_ROUND: Final = 60
+"""Half an hour of polls: with a round for each of them the day would take longer than a day."""
 WEEK_S: Final = 600
 A_DAY_OF_COMMITS: Final = 2_880
 CYCLE: Final = 5
@@ -68,6 +68,7 @@ tables are at their longest each 150 days.
 MOST: Final = 1.3
 """The last cycle may have so many times as much as the one before, at most."""
 
+TIMED: Final = ("commit", "round", "groups", "upkeep")
 QUESTIONS: Final = ("broker_incidents", "leader_churn", "time_at_level", "timeline", "rebalances", "health")
 """Asked of the last day."""
 
@@ -77,6 +78,7 @@ class Period:
     """Measurements of some days, or commits: medians of seconds; counts and MB at the end, of logs the most."""
 
     until: float
+    commit_s: float
     round_s: float
     groups_s: float
     upkeep_s: float
@@ -173,14 +175,14 @@ class Life:
     """A lake and its clusters, by a test clock."""
 
     def __init__(self, spark: SparkSession, folder: Path, *, began_at: datetime, between: timedelta, polls: int,
-        retention: Mapping[str, str]) -> None:  # fmt: skip
+        polls_per_round: int, retention: Mapping[str, str]) -> None:  # fmt: skip
         clusters = made_up([f"cluster-{n}" for n in range(CLUSTERS)], TOPICS, PARTITIONS, BROKERS)
         self.poller = MadeUpPoller(clusters, between, polls, began_at=began_at)
         self.config: Config = product.configured(
             folder,
             [each.alias for each in clusters],
             retention=dict(retention),
-            history={"pollsPerRound": polls},
+            history={"pollsPerRound": polls_per_round},
         )
         self.spark, self.folder = spark, folder
         spark.conf.set(
@@ -198,15 +200,21 @@ class Life:
         """The time by the test clock: a moment after the last poll."""
         return self.poller.began_at + self.poller.n * self.poller.interval
 
-    def poll(self, change: Callable[[MadeUpCluster, int], object], steps: int = 1) -> None:
-        """Poll all clusters, and read the log of so many steps: a commit each."""
-        at, of_step = self.now, self.poller.polls * self.poller.interval / steps
-        product.append_polls(self.spark, self.config, self.poller.batch(change))
+    def poll(self, change: Callable[[MadeUpCluster, int], object]) -> None:
+        """Poll all clusters: a commit."""
+        polls = self.poller.batch(change)
+        start = time.perf_counter()
+        product.append_polls(self.spark, self.config, polls)
+        self.took["commit"].append(time.perf_counter() - start)
+
+    def read_log(self, since: datetime, steps: int) -> None:
+        """Read what coordinators wrote in so many steps until now: a commit."""
+        of_step = (self.now - since) / steps
         log = [
             row
             for step in range(steps)
             for each in self.poller.clusters
-            for row in self.faults.group_log(each.alias, at + step * of_step, self.number + step)
+            for row in self.faults.group_log(each.alias, since + step * of_step, self.number + step)
         ]
         append_rows(self.spark, self.config.lake, bronze.GROUP_LOG, log)
         self.number += steps
@@ -248,7 +256,7 @@ class Life:
         runtime = java.Runtime.getRuntime()
         return Period(
             until,
-            *(statistics.median(took[what]) if took[what] else 0.0 for what in ("round", "groups", "upkeep")),
+            *(statistics.median(took[what]) if took[what] else 0.0 for what in TIMED),
             questions,
             sum(map(len, live)),
             log_entries,
@@ -286,9 +294,13 @@ def a_year(
     """Live through so many days, in rounds of so many steps; yield the measurements of each period of days."""
     began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
     between = DAY / STEPS_A_DAY
-    life = Life(spark, folder, began_at=began_at, between=between, polls=steps, retention=retention)
+    life = Life(
+        spark, folder, began_at=began_at, between=between, polls=steps, polls_per_round=steps, retention=retention
+    )
     for number in range(1, days * STEPS_A_DAY // steps + 1):
-        life.poll(lambda cluster, place: life.faults.change(cluster, life.number + place), steps)
+        began = life.now
+        life.poll(lambda cluster, place: life.faults.change(cluster, life.number + place))
+        life.read_log(began, steps)
         life.make_history()
         make_older(folder, DAY * steps / STEPS_A_DAY)
         if number % UPKEEP_AFTER["days"] == 0:
@@ -303,11 +315,16 @@ def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Itera
     """
     between = DAY / A_DAY_OF_COMMITS
     began_at = datetime.now(UTC).replace(microsecond=0) - DAY
-    life = Life(spark, folder, began_at=began_at, between=between, polls=1, retention={})
+    life = Life(
+        spark, folder, began_at=began_at, between=between, polls=1, polls_per_round=COMMITS_A_ROUND, retention={}
+    )
+    read_until = life.now
     for number in range(1, commits + 1):
         moved = life.poller.clusters[number % CLUSTERS]
         life.poll(lambda cluster, _, moved=moved: cluster.change(2) if cluster is moved else None)
         if number % COMMITS_A_ROUND == 0:
+            life.read_log(read_until, COMMITS_A_ROUND)
+            read_until = life.now
             life.make_history()
         if number % UPKEEP_AFTER["commits"] == 0:
             life.keep_up()
@@ -318,8 +335,8 @@ def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Itera
 # --- what is printed ---
 
 COLUMNS: Final = (
-    *("until", "round s", "groups s", "upkeep s", "files", "log", "log MB", "internal", "memory kB", "heap MB"),
-    *("python MB", "lake MB"),
+    *("until", "commit s", "round s", "groups s", "upkeep s"),
+    *("files", "log", "log MB", "internal", "memory kB", "heap MB", "python MB", "lake MB"),
 )
 
 
@@ -347,6 +364,7 @@ def grown(periods: Sequence[Period]) -> dict[str, float]:
         "memory of folds": lambda of: of.memory_kb,
     }
     others: dict[str, Callable[[Period], float]] = {
+        "commit": lambda of: of.commit_s,
         "round": lambda of: of.round_s,
         "round of groups": lambda of: of.groups_s,
         "upkeep": lambda of: of.upkeep_s,
@@ -383,7 +401,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             made = (
                 a_year(spark, Path(folder), count, period, steps=arguments.steps, retention=kept)
                 if what == "days"
-                else a_day(spark, Path(folder), count, max(1, count // 12))
+                else a_day(spark, Path(folder), count, max(COMMITS_A_ROUND, count // 12))
             )
             for each in made:
                 print(line(each), flush=True)
