@@ -1,7 +1,7 @@
-"""Runs a job as where PySpark has only its client for Spark Connect (the package pyspark-client): without py4j, and
+"""Runs a script as where PySpark has only its client for Spark Connect (the package pyspark-client): without py4j, and
 without the part of PySpark that needs a JVM. PySpark and Delta find out by themselves that these cannot be imported.
 
-python only_connect.py JOB ARGUMENT...
+python only_connect.py SCRIPT ARGUMENT...
 """
 
 import runpy
@@ -26,4 +26,4 @@ class Missing(MetaPathFinder):
 if __name__ == "__main__":
     sys.meta_path.insert(0, Missing())
     sys.argv = sys.argv[1:]
-    runpy.run_module(f"jobs.{sys.argv[0]}", run_name="__main__", alter_sys=True)
+    runpy.run_path(sys.argv[0], run_name="__main__")

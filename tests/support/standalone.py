@@ -51,12 +51,16 @@ class Packed:
             told = told.replace(documented, here)
         return ["bash", "-c", told]
 
-    def submit(self, master: str, job: str, *arguments: str) -> list[str]:
-        """The documented command that runs the pipeline, of another job."""
-        command, arguments_told = "spark-submit --master", "jobs/pipeline.py --config kafka-metadata-history.yaml"
-        documented = told(command)
-        assert arguments_told in documented
-        return self.command(documented.replace(arguments_told, f"jobs/{job}.py {shlex.join(arguments)}"), master)
+    def job(self, name: str) -> str:
+        """Where the environment has the script of a job, for the shell."""
+        return f"environment/lib/python3.*/site-packages/jobs/{name}.py"
+
+    def submit(self, master: str, script: str, *arguments: str) -> list[str]:
+        """The documented command that runs the pipeline, of another script."""
+        documented = told("spark-submit --master")
+        of_pipeline = f"{self.job('pipeline')} --config kafka-metadata-history.yaml"
+        assert of_pipeline in documented
+        return self.command(documented.replace(of_pipeline, f"{script} {shlex.join(arguments)}"), master)
 
     def variables(self) -> dict[str, str]:
         """Of the processes: nothing that leads to the checkout."""
