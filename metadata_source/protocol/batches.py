@@ -22,13 +22,13 @@ import pyarrow.compute as pc
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
 from metadata_source.protocol.values import read_values
-from metadata_source.protocol.vectors import clipped, slices, varints, view
+from metadata_source.protocol.vectors import clipped, contents, slices, varints, view
 from metadata_source.protocol.wire import FIXED_BYTES, MAX_STRING, NULL, array_length, minimum_size, primitive_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metadata_source.protocol.vectors import Bytes, Flags, Positions
+    from metadata_source.protocol.vectors import Flags, Positions
 
     Build = Callable[[], pa.Array]
     """Makes what was gone past into Arrow, one row a cursor."""
@@ -49,8 +49,6 @@ _ARROW: Final = {
     Primitive.STRING: pa.string(),
     Primitive.BYTES: pa.binary(),
 }
-_PADDING: Final = bytes(16)
-"""Of the largest fixed size: what is read at the end of the last body is not there, and is not wanted."""
 
 
 def read_batch(
@@ -127,14 +125,9 @@ class _Walk:
     """
 
     def __init__(self, bodies: pa.BinaryArray, message: Message, version: int) -> None:
-        _, offsets, data = bodies.buffers()
-        bounds = np.frombuffer(offsets, dtype=np.int32)[bodies.offset : bodies.offset + len(bodies) + 1].astype(
-            np.int64
-        )
         self.version = version
         self.flexible = message.flexible(version)
-        self.data: Bytes = np.frombuffer(bytes(memoryview(data or b"")[: bounds[-1]]) + _PADDING, dtype=np.uint8)
-        self.begins, self.limits = bounds[:-1], bounds[1:]
+        self.data, self.begins, self.limits = contents(bodies)
         self.usual: Flags = np.ones(len(bodies), dtype=np.bool_)
 
     def expect(self, rows: Positions, good: Flags) -> None:
@@ -156,7 +149,8 @@ class _Walk:
             children = [
                 builds[field.name]() if field.name in builds else pa.nulls(len(rows), field.type) for field in fields
             ]
-            return pa.StructArray.from_arrays(children, fields=fields)
+            # A struct without fields has a length too.
+            return pa.Array.from_buffers(arrow_type(struct), len(rows), [None], children=children)
 
         return build, at
 

@@ -16,8 +16,10 @@ Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
+_PADDING = bytes(16)
 
-def view(data: bytes | Bytes, kind: str) -> npt.NDArray[Any]:
+
+def view(data: bytes | Bytes, kind: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return a view of the bytes with the value that begins at each of them, in place: nothing is copied."""
     dtype = np.dtype(kind)
     return np.ndarray((max(len(data) - dtype.itemsize + 1, 0),), dtype, buffer=data, strides=(1,))
@@ -32,16 +34,17 @@ def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
     return numbers
 
 
-def varints(data: Bytes, at: Positions) -> tuple[Positions, Positions, Flags]:
+def varints(data: Bytes, at: Positions, most: int = 3) -> tuple[Positions, Positions, Flags]:
     """Return unsigned varints, the positions after them, and which are well-formed.
 
-    One of more than three bytes is not: nothing usual is that long. What is not may begin or go on beyond the end.
+    One of more than `most` bytes is not (of lengths nothing usual has more than three). What is not may begin or go on
+    beyond the end.
     """
     after = at.copy()
     values = np.zeros(len(at), dtype=np.int64)
     unfinished = np.ones(len(at), dtype=np.bool_)
     byte = np.zeros(len(at), dtype=np.int64)
-    for shift in (0, 7, 14):
+    for shift in range(0, 7 * most, 7):
         byte = np.where(unfinished, data.take(after, mode="clip"), byte)
         values |= np.where(unfinished, (byte & 0x7F) << shift, 0)
         after += unfinished
@@ -50,6 +53,15 @@ def varints(data: Bytes, at: Positions) -> tuple[Positions, Positions, Flags]:
             break
     shortest = (byte != 0) | (after - at == 1)
     return values, after, ~unfinished & shortest
+
+
+def contents(array: pa.BinaryArray) -> tuple[Bytes, Positions, Positions]:
+    """Return the bytes of an array, with 16 more that may be looked at, and where each of its entries begins and
+    ends.
+    """
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    return np.frombuffer(bytes(memoryview(data or b"")[: bounds[-1]]) + _PADDING, np.uint8), bounds[:-1], bounds[1:]
 
 
 def slices(data: bytes | Bytes, begins: Positions, ends: Positions, kind: pa.DataType) -> pa.Array:

@@ -1,0 +1,280 @@
+"""Record batches of version 2 (magic 2), as Fetch and FetchSnapshot answer them and as segments and snapshots hold
+them: bytes in, Arrow out.
+
+The format is that of Kafka's ``DefaultRecordBatch`` and ``DefaultRecord``. All batches are read side by side, then all
+of their records. Python goes from batch to batch and from record to record only to find where each begins.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source.errors import ProtocolError
+from metadata_source.protocol.codecs import NAMES, decompress
+from metadata_source.protocol.crc32c import crc32c
+from metadata_source.protocol.vectors import slices, varints, view
+from metadata_source.protocol.wire import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metadata_source.protocol.vectors import Bytes, Flags, Positions
+
+    Headers = npt.NDArray[np.void]
+    """Headers of batches, with the fields of `HEADER`."""
+
+MOST_BYTES: Final = 0x7FFF_FFFF
+"""What can be read at once: positions in Arrow's arrays end there, and so do Kafka's segments."""
+MOST_DECOMPRESSED: Final = 1 << 28
+"""Bytes that compressed batches which are read at once may have when decompressed, all together."""
+
+HEADER: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+_MAGIC: Final = 2
+_CODEC: Final = 0x07
+_IS_LOG_APPEND_TIME: Final = 0x08
+_IS_CONTROL: Final = 0x20
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_AT: Final = 8
+_COUNTED_FROM: Final = 12
+"""Where the bytes of a batch begin that its length counts."""
+_CHECKED_FROM: Final = 21
+"""Where those begin that its CRC is of."""
+_INT32_BYTES: Final = 5
+_INT64_BYTES: Final = 10
+"""The most that varints have."""
+_PADDING: Final = bytes(1)
+"""What may be looked at after the last record."""
+
+BATCHES: Final = pa.schema(
+    [
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("base_offset", pa.int64(), nullable=False),
+        pa.field("last_offset", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32(), nullable=False),
+        pa.field("record_count", pa.int32(), nullable=False),
+    ]
+)
+RECORDS: Final = pa.schema(
+    [
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32(), nullable=False),
+        pa.field("timestamp_ms", pa.int64(), nullable=False),
+        pa.field("is_control", pa.bool_(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatches:
+    """Batches in their order (schema `BATCHES`; `position` is the byte where one begins), and the records of all of
+    them (schema `RECORDS`).
+
+    `size` is how many bytes the batches take: what is there after them is the beginning of one that was cut off.
+    """
+
+    batches: pa.RecordBatch
+    records: pa.RecordBatch
+    size: int
+
+
+def read_batches(data: bytes) -> RecordBatches:
+    """Return the batches that are whole; a last one that is cut off is no error.
+
+    Headers of records are passed over. Markers of transactions are control records, and records of transactions that
+    were aborted are among the others.
+    Raises ProtocolError, whose offset is where the batch begins, for another magic, a wrong CRC, records that are not
+    as many or not as long as is said, and more than `MOST_DECOMPRESSED`; ValueError for more than `MOST_BYTES`.
+    """
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{len(data)} bytes of record batches at once, {MOST_BYTES} is the most")
+    begins, ends = _bounds(data)
+    headers = view(data, HEADER)[begins]
+    _expect(headers["magic"] == _MAGIC, begins, "magic", "not 2")
+    _expect(crc32c(data, begins + _CHECKED_FROM, ends) == headers["crc"], begins, "crc", "not that of the bytes")
+    _expect(headers["attributes"] & _CODEC < len(NAMES), begins, "attributes", "an unknown codec")
+    return RecordBatches(_batches(headers, begins), _records(data, headers, begins, ends), int(ends.max(initial=0)))
+
+
+def _bounds(data: bytes) -> tuple[Positions, Positions]:
+    """Return where batches begin and end."""
+    bounds = [0]
+    at, last = 0, len(data) - _COUNTED_FROM
+    while at <= last:
+        (length,) = _LENGTH.unpack_from(data, at + _LENGTH_AT)
+        if length < HEADER.itemsize - _COUNTED_FROM:
+            raise _error(at, "length", f"{length}, of which a header alone has {HEADER.itemsize - _COUNTED_FROM}")
+        at += _COUNTED_FROM + length
+        if at > len(data):
+            break
+        bounds.append(at)
+    positions = np.array(bounds)
+    return positions[:-1], positions[1:]
+
+
+def _batches(headers: Headers, begins: Positions) -> pa.RecordBatch:
+    columns = {
+        "position": begins,
+        "base_offset": headers["base_offset"],
+        "last_offset": headers["base_offset"] + headers["last_offset_delta"],
+        "leader_epoch": headers["leader_epoch"],
+        "record_count": headers["count"],
+    }
+    return _record_batch(columns, BATCHES)
+
+
+def _records(data: bytes, headers: Headers, begins: Positions, ends: Positions) -> pa.RecordBatch:
+    content, first, after = _contents(data, headers, begins, ends)
+    at, counts = _record_begins(content, first, after)
+    _expect(counts == headers["count"], begins, "count", "not as many as there are records")
+    limits = np.append(at[1:], 0)
+    limits[np.cumsum(counts)[counts > 0] - 1] = after[counts > 0]
+    header = np.repeat(headers, counts)
+
+    fields = _Fields(np.frombuffer(content, dtype=np.uint8), at, limits)
+    lengths = fields.numbers(_INT32_BYTES)
+    fields.expect(lengths == limits - fields.at)
+    fields.at += 1  # attributes, of which none is used
+    timestamp_deltas = fields.numbers(_INT64_BYTES)
+    offset_deltas = fields.numbers(_INT32_BYTES)
+    fields.expect((offset_deltas >= 0) & (offset_deltas <= header["last_offset_delta"]))
+    key, value = fields.slice(), fields.slice()
+    header_counts = fields.numbers(_INT32_BYTES)
+    fields.expect((header_counts > 0) | ((header_counts == 0) & (fields.at == limits)))
+    _expect(fields.good, np.repeat(begins, counts), "records", "one that is not what it should be")
+
+    appended = header["attributes"] & _IS_LOG_APPEND_TIME != 0
+    columns = {
+        "offset": header["base_offset"] + offset_deltas,
+        "leader_epoch": header["leader_epoch"],
+        "timestamp_ms": np.where(appended, header["max_timestamp"], header["base_timestamp"] + timestamp_deltas),
+        "is_control": header["attributes"] & _IS_CONTROL != 0,
+        "key": _binary(content, *key),
+        "value": _binary(content, *value),
+    }
+    return _record_batch(columns, RECORDS)
+
+
+class _Fields:
+    """Goes past the same field of all records at once. A cursor never passes the end of its record."""
+
+    def __init__(self, data: Bytes, at: Positions, limits: Positions) -> None:
+        self._data = data
+        self.at = at
+        self._limits = limits
+        self.good: Flags = np.ones(len(at), dtype=np.bool_)
+
+    def expect(self, good: Flags) -> None:
+        self.good &= good
+
+    def numbers(self, most: int) -> Positions:
+        """Go past signed varints (``ByteUtils.readVarint``: zigzag)."""
+        values, after, good = varints(self._data, self.at, most)
+        self.expect(good & (after <= self._limits))
+        self.at = np.minimum(after, self._limits)
+        numbers: Positions = (values.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(values & 1)
+        return numbers
+
+    def slice(self) -> tuple[Positions, Positions]:
+        """Go past bytes, return where they begin and their lengths."""
+        lengths = self.numbers(_INT32_BYTES)
+        begins = self.at
+        self.expect((lengths >= NULL) & (lengths <= self._limits - begins))
+        self.at = np.minimum(begins + np.maximum(lengths, 0), self._limits)
+        return begins, lengths
+
+
+def _contents(data: bytes, headers: Headers, begins: Positions, ends: Positions) -> tuple[bytes, Positions, Positions]:
+    """Return bytes in which the records of all batches are, decompressed, and where those of each begin and end."""
+    begins = begins + HEADER.itemsize
+    codecs = headers["attributes"] & _CODEC
+    if not codecs.any():
+        return data + _PADDING, begins, ends
+    parts = []
+    left = MOST_DECOMPRESSED
+    for begin, end, codec in zip(begins.tolist(), ends.tolist(), codecs.tolist(), strict=True):
+        try:
+            parts.append(decompress(data[begin:end], NAMES[codec], left))
+        except ValueError as error:
+            raise _error(begin - HEADER.itemsize, "records", str(error)) from None
+        left -= len(parts[-1]) if codec else 0
+    sizes = np.array([len(part) for part in parts])
+    after = np.cumsum(sizes)
+    return b"".join([*parts, _PADDING]), after - sizes, after
+
+
+def _record_begins(content: bytes, begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
+    """Return where records begin by their lengths, which are not looked at any closer, and how many each batch has."""
+    found: list[int] = []
+    counts = []
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        at, before = begin, len(found)
+        while at < end:
+            found.append(at)
+            low, high = content[at], content[at + 1]
+            if low < 0x80:
+                at += 1 + (low >> 1)
+            elif high < 0x80:
+                at += 2 + ((high << 7 | low & 0x7F) >> 1)
+            else:
+                at = _after_long(content, at)
+        counts.append(len(found) - before)
+    return np.array(found, dtype=np.int64), np.array(counts, dtype=np.int64)
+
+
+def _after_long(content: bytes, at: int) -> int:
+    """Return where a record ends whose length has more than two bytes."""
+    length = 0
+    for index, byte in enumerate(content[at : at + _INT32_BYTES]):
+        length |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            break
+    return at + index + 1 + (length >> 1)
+
+
+def _binary(content: bytes, begins: Positions, lengths: Positions) -> pa.BinaryArray:
+    found = slices(content, begins, begins + np.maximum(lengths, 0), pa.binary())
+    return pc.if_else(pa.array(lengths >= 0), found, None)
+
+
+def _record_batch(columns: Mapping[str, npt.NDArray[Any] | pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Return columns in the types of a schema; what is on the wire is big-endian."""
+    arrays = [
+        each if isinstance(each, pa.Array) else pa.array(each.astype(field.type.to_pandas_dtype()))
+        for field, each in zip(schema, columns.values(), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _expect(good: Flags, positions: Positions, path: str, problem: str) -> None:
+    """Raise the error of the first that is not good."""
+    if not good.all():
+        raise _error(int(positions[good.argmin()]), path, problem)
+
+
+def _error(position: int, path: str, problem: str) -> ProtocolError:
+    return ProtocolError(problem, message="RecordBatch", version=_MAGIC, path=path, offset=position)
