@@ -41,7 +41,7 @@ from metadata_source.transport import format_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from metadata_source.protocol.group_messages import Api
+    from metadata_source.protocol.spec import Api
     from metadata_source.questions import AnyQuestion
     from metadata_source.transport import Address
 

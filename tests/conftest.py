@@ -76,7 +76,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     os.environ["PYSPARK_PYTHON"] = worker_python()
     os.chdir(ROOT)  # the settings name folders of the repository
 
-    own = ("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-")
+    own = (
+        *("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-"),
+        "kafka-metadata-",
+    )
     classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
     # Decoders are held against Kafka's own classes. They stand behind Spark's: Java takes the archive of classes only
     # where the jars begin as those that the archive was made with.

@@ -6,41 +6,11 @@ They follow Kafka's definitions (``clients/src/main/resources/common/message/*Gr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
+from metadata_source.protocol.spec import Array, Field, Primitive, Struct, api
 
 _INT8, _INT16, _INT32, _INT64 = Primitive.INT8, Primitive.INT16, Primitive.INT32, Primitive.INT64
 _BOOL, _STRING, _BYTES, _UUID = Primitive.BOOL, Primitive.STRING, Primitive.BYTES, Primitive.UUID
 _INT32S, _STRINGS = Array(_INT32), Array(_STRING)
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """A request and its response, in versions `lowest` to the last of the tables."""
-
-    name: str
-    request: Message = field(repr=False)
-    response: Message = field(repr=False)
-    lowest: int = 0
-
-
-def _api(
-    name: str,
-    api_key: int,
-    request: tuple[Field, ...],
-    response: tuple[Field, ...],
-    *,
-    last_version: int,
-    flexible_since: int,
-    lowest: int = 0,
-) -> Api:
-    return Api(
-        name,
-        Message(f"{name}Request", api_key, last_version, flexible_since, Struct(request)),
-        Message(f"{name}Response", api_key, last_version, flexible_since, Struct(response)),
-        lowest,
-    )
 
 
 def _structs(*fields: Field) -> Array:
@@ -56,7 +26,7 @@ _AUTHORIZED_OPERATIONS = Field("authorized_operations", _INT32)
 _KEY_VALUES = _structs(Field("key", _STRING), Field("value", _STRING))
 _DESCRIBE = (Field("group_ids", _STRINGS), Field("include_authorized_operations", _BOOL))
 
-LIST_GROUPS = _api(
+LIST_GROUPS = api(
     "ListGroups",
     16,
     last_version=5,
@@ -77,7 +47,7 @@ LIST_GROUPS = _api(
     ),
 )
 
-DESCRIBE_GROUPS = _api(
+DESCRIBE_GROUPS = api(
     "DescribeGroups",
     15,
     last_version=6,
@@ -120,7 +90,7 @@ _ASSIGNMENT = Struct(
     )
 )
 
-CONSUMER_GROUP_DESCRIBE = _api(
+CONSUMER_GROUP_DESCRIBE = api(
     "ConsumerGroupDescribe",
     69,
     last_version=1,
@@ -160,7 +130,7 @@ CONSUMER_GROUP_DESCRIBE = _api(
     ),
 )
 
-SHARE_GROUP_DESCRIBE = _api(
+SHARE_GROUP_DESCRIBE = api(
     "ShareGroupDescribe",
     77,
     last_version=1,
@@ -239,7 +209,7 @@ _TOPOLOGY_DESCRIPTION = Struct(
     )
 )
 
-STREAMS_GROUP_DESCRIBE = _api(
+STREAMS_GROUP_DESCRIBE = api(
     "StreamsGroupDescribe",
     89,
     last_version=1,

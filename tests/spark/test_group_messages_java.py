@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from metadata_source.protocol import group_messages
-from metadata_source.protocol.group_messages import Api
-from metadata_source.protocol.spec import Message
+from metadata_source.protocol.spec import Api, Message
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from tests.group_messages import structs
@@ -29,7 +28,11 @@ def java_bytes(jvm: Any, message: Message, version: int, values: dict[str, Any])
 
 @pytest.mark.parametrize(("api", "version"), VERSIONS, ids=str)
 def test_messages_are_those_of_kafka(spark: Any, api: Api, version: int) -> None:
-    jvm = spark.sparkContext._jvm
+    check_messages(spark.sparkContext._jvm, api, version)
+
+
+def check_messages(jvm: Any, api: Api, version: int) -> None:
+    """Check that tables write what Kafka's classes write, and read it."""
     newest = getattr(jvm, f"org.apache.kafka.common.message.{api.response.name}Data").HIGHEST_SUPPORTED_VERSION
     if version > newest:
         pytest.skip(f"{api.response.name} v{version} is of a later Kafka than these classes, which end at v{newest}")

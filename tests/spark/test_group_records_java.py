@@ -61,7 +61,7 @@ def _json_value(kind: Primitive | Array | Struct, value: Any) -> Any:
 
 
 def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
+    first, *rest = name.replace("kraft", "kRaft").split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
@@ -165,4 +165,4 @@ def _type_name(kind: Primitive | Array | Struct, version: int, *, flexible: bool
         return f"{'COMPACT_' * flexible}ARRAY({_type_name(kind.of, version, flexible=flexible)})"
     if kind in (Primitive.STRING, Primitive.BYTES):
         return "COMPACT_" * flexible + "NULLABLE_" * nullable + kind.name
-    return kind.name
+    return "BOOLEAN" if kind is Primitive.BOOL else kind.name

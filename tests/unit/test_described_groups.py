@@ -22,11 +22,10 @@ from metadata_source.protocol.group_messages import (
     DESCRIBE_GROUPS,
     LIST_GROUPS,
     SHARE_GROUP_DESCRIBE,
-    Api,
 )
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.metadata import NO_UUID
-from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
+from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE, Api
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.questions import AnyQuestion

@@ -1,0 +1,377 @@
+"""Records of ``__cluster_metadata``: bytes in, Arrow out, one row a record.
+
+A record of controllers is a frame (``MetadataRecordSerde``: frame version, type and version as unsigned varints, then
+the fields), a control record is one of the quorum's own. Names of columns are Kafka's, where the history of Metadata
+has no name of its own; 16 bytes are UUIDs as Kafka prints them, zeros null. What Kafka writes for "unchanged" is null.
+
+Nothing else of a record is kept: not its bytes, nor any of them in an error. The log holds passwords as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source.protocol import record_batches
+from metadata_source.protocol.batches import read_batch, scattered
+from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.shapes import each_entry, fields_of, shaped
+from metadata_source.protocol.vectors import contents, leading_int16s, varints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from metadata_source.protocol.shapes import Fields
+    from metadata_source.protocol.spec import Message
+    from metadata_source.protocol.vectors import Positions
+
+
+def _struct(**fields: pa.DataType) -> pa.StructType:
+    return pa.struct(list(fields.items()))
+
+
+_FLAG, _INT, _LONG, _TEXT = pa.bool_(), pa.int32(), pa.int64(), pa.string()
+_INTS, _TEXTS = pa.list_(_INT), pa.list_(_TEXT)
+
+_END_POINTS = pa.list_(_struct(name=_TEXT, host=_TEXT, port=_INT, security_protocol=_INT))
+_FEATURES = pa.list_(_struct(name=_TEXT, min_supported_version=_INT, max_supported_version=_INT))
+_REPLICAS = {
+    "replicas": _INTS,
+    "isr": _INTS,
+    "removing_replicas": _INTS,
+    "adding_replicas": _INTS,
+    "leader": _INT,
+    "leader_recovery_state": _INT,
+    "directories": _TEXTS,
+    "elr": _INTS,
+    "last_known_elr": _INTS,
+}
+_LEADER_VOTERS = pa.list_(_struct(voter_id=_INT, directory_id=_TEXT))
+_VOTER = _struct(
+    voter_id=_INT,
+    directory_id=_TEXT,
+    endpoints=pa.list_(_struct(name=_TEXT, host=_TEXT, port=_INT)),
+    min_supported_version=_INT,
+    max_supported_version=_INT,
+)
+
+_AS_THEY_ARE: Final = ("offset", "leader_epoch", "timestamp_ms", "is_control")
+"""Columns of `record_batches.RECORDS`."""
+#: `size` is that of the record's value, in bytes.
+RECORDS: Final = pa.schema(
+    [
+        *(record_batches.RECORDS.field(name) for name in _AS_THEY_ARE),
+        ("type", _INT),
+        ("version", _INT),
+        ("name", _TEXT),
+        ("size", _INT),
+        ("error", _TEXT),
+        ("topic", _struct(topic=_TEXT, topic_id=_TEXT)),
+        ("partition", _struct(topic_id=_TEXT, partition=_INT, **_REPLICAS, leader_epoch=_INT, partition_epoch=_INT)),
+        ("partition_change", _struct(topic_id=_TEXT, partition=_INT, **_REPLICAS)),
+        (
+            "broker",
+            _struct(
+                broker_id=_INT,
+                broker_epoch=_LONG,
+                incarnation_id=_TEXT,
+                end_points=_END_POINTS,
+                features=_FEATURES,
+                rack=_TEXT,
+                fenced=_FLAG,
+                in_controlled_shutdown=_FLAG,
+                is_migrating_zk_broker=_FLAG,
+                log_dirs=_TEXTS,
+                cordoned_log_dirs=_TEXTS,
+            ),
+        ),
+        (
+            "broker_change",
+            _struct(
+                broker_id=_INT,
+                broker_epoch=_LONG,
+                fenced=_INT,
+                in_controlled_shutdown=_INT,
+                log_dirs=_TEXTS,
+                cordoned_log_dirs=_TEXTS,
+            ),
+        ),
+        (
+            "controller",
+            _struct(
+                controller_id=_INT,
+                incarnation_id=_TEXT,
+                zk_migration_ready=_FLAG,
+                end_points=_END_POINTS,
+                features=_FEATURES,
+            ),
+        ),
+        (
+            "config",
+            _struct(resource_type=_INT, resource_name=_TEXT, name=_TEXT, value=_TEXT, is_removed=_FLAG),
+        ),
+        ("feature", _struct(name=_TEXT, level=_INT)),
+        ("producer_ids", _struct(broker_id=_INT, broker_epoch=_LONG, next_producer_id=_LONG)),
+        ("zk_migration_state", _INT),
+        ("transaction", _struct(name=_TEXT, reason=_TEXT)),
+        ("leader_change", _struct(leader=_INT, voters=_LEADER_VOTERS, granting_voters=_LEADER_VOTERS)),
+        ("last_contained_log_timestamp_ms", _LONG),
+        ("kraft_version", _INT),
+        ("voters", pa.list_(_VOTER)),
+    ]
+)
+
+_TOPIC, _BROKER, _GROUP = 2, 4, 32
+KEPT_CONFIGS: Final = {
+    _TOPIC: (
+        "cleanup.policy",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "max.message.bytes",
+        "min.insync.replicas",
+        "retention.bytes",
+        "retention.ms",
+        "unclean.leader.election.enable",
+    ),
+    _BROKER: (
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+    ),
+    _GROUP: ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
+}
+"""Configurations whose values are kept, by type of resource (``ConfigResource.Type``). Any other may be a password: the
+log marks none as sensitive.
+"""
+_KEPT_CONFIGS: Final = pa.array([f"{kind} {name}" for kind, names in KEPT_CONFIGS.items() for name in names])
+
+_FRAME_VERSION: Final = 1
+_FRAME_BYTES: Final = 3
+"""Versions of frames, types and versions are a byte each wherever there is a table."""
+_LAST_NUMBER: Final = 0x7FFF
+_UNCHANGED_LEADER, _UNCHANGED_RECOVERY = -2, -1
+
+
+def decode_records(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
+
+    `records` have the columns of `record_batches.RECORDS`. A type that is counted has its name, version and size. An
+    unknown type or version has an `error` beside these, and so has a record whose bytes are not what they should be:
+    it says where, and holds none of them.
+    """
+    return _Decoding(records).rows()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Records of controllers, or of the quorum: tables by type, where values begin after their frame, and by type the
+    column and what makes its fields of those of the value.
+    """
+
+    messages: Mapping[int, Message]
+    start: int
+    decoders: Mapping[int, tuple[str, Callable[[Fields], Fields | pa.Array]]]
+
+
+class _Decoding:
+    """Decodes some records, those of one type and version together. `_pieces` are what was found for rows of
+    columns.
+    """
+
+    def __init__(self, records: pa.RecordBatch) -> None:
+        self._records = records
+        self._values: pa.BinaryArray = records["value"]
+        self._errors: dict[int, str] = {}
+        self._pieces: dict[str, list[tuple[Positions, pa.Array]]] = {name: [] for name in RECORDS.names}
+
+    def rows(self) -> pa.RecordBatch:
+        """Return all of them."""
+        rows = np.arange(len(self._values))
+        is_control = self._records["is_control"].to_numpy(zero_copy_only=False)
+        self._decode_frames(rows[~is_control])
+        self._decode_controls(rows[is_control])
+        for name in _AS_THEY_ARE:
+            self._put(name, rows, self._records[name])
+        self._put("size", rows, pc.binary_length(self._values))
+        failed = np.array(sorted(self._errors), dtype=np.int64)
+        self._put("error", failed, pa.array([self._errors[row] for row in failed.tolist()], _TEXT))
+        columns = [scattered(len(rows), field.type, self._pieces[field.name]) for field in RECORDS]
+        return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
+
+    def _decode_frames(self, rows: Positions) -> None:
+        data, at, ends = contents(self._values.take(pa.array(rows)))
+        numbers = []
+        good = np.ones(len(rows), dtype=np.bool_)
+        for _ in range(_FRAME_BYTES):
+            found, at, whole = varints(data, at)
+            good &= whole & (at <= ends) & (found <= _LAST_NUMBER)
+            numbers.append(found)
+        frame_versions, types, versions = numbers
+        good &= frame_versions == _FRAME_VERSION
+        self._fail(rows[~good], f"no frame of version {_FRAME_VERSION} with a type and a version")
+        self._decode(_OF_CONTROLLERS, rows[good], types[good], versions[good])
+
+    def _decode_controls(self, rows: Positions) -> None:
+        keys = self._records["key"].take(pa.array(rows))
+        key_versions, _ = leading_int16s(keys)
+        types, has_type = leading_int16s(pc.binary_slice(keys, 2, 4))
+        versions, has_version = leading_int16s(self._values.take(pa.array(rows)))
+        good = (key_versions >= 0) & has_type & has_version
+        self._fail(rows[~good], "a control record without a type or a version")
+        self._decode(_OF_QUORUM, rows[good], types[good], versions[good])
+
+    def _decode(self, kind: _Kind, rows: Positions, types: Positions, versions: Positions) -> None:
+        self._put("type", rows, pa.array(types))
+        self._put("version", rows, pa.array(versions))
+        for number in np.unique(types).tolist():
+            of_type = types == number
+            if message := kind.messages.get(number):
+                self._put("name", rows[of_type], pa.repeat(message.name, int(of_type.sum())))
+                for version in np.unique(versions[of_type]).tolist():
+                    self._decode_version(kind, message, version, rows[of_type & (versions == version)])
+            elif kind is _OF_CONTROLLERS and number in COUNTED:
+                self._put("name", rows[of_type], pa.repeat(COUNTED[number], int(of_type.sum())))
+            else:
+                self._fail(rows[of_type], f"unknown record type {number}")
+
+    def _decode_version(self, kind: _Kind, message: Message, version: int, rows: Positions) -> None:
+        if not 0 <= version <= message.last_version:
+            self._fail(rows, f"unknown version {version}, known are 0 to {message.last_version}")
+            return
+        found, errors = read_batch(self._values.take(pa.array(rows)), message, version, start=kind.start)
+        for index, error in errors.items():
+            self._errors[int(rows[index])] = f"{error.path} at byte {error.offset} is not what it should be"
+        whole = np.delete(rows, list(errors))
+        if message.api_key in kind.decoders:
+            column, decode = kind.decoders[message.api_key]
+            self._put(column, whole, decode(fields_of(found.drop_null())))
+
+    def _fail(self, rows: Positions, error: str) -> None:
+        self._errors |= dict.fromkeys(rows.tolist(), error)
+
+    def _put(self, column: str, rows: Positions, found: pa.Array | Fields) -> None:
+        self._pieces[column].append((rows, shaped(found, RECORDS.field(column).type)))
+
+
+def _as_they_are(values: Fields) -> Fields:
+    return values
+
+
+def _topic(values: Fields) -> Fields:
+    return {"topic": values["name"], "topic_id": values["topic_id"]}
+
+
+def _without_elr(values: Fields) -> Fields:
+    return {"topic": values["topic_name"]}
+
+
+def _partition(values: Fields) -> Fields:
+    return values | {"partition": values["partition_id"], "elr": values["eligible_leader_replicas"]}
+
+
+def _partition_change(values: Fields) -> Fields:
+    return _partition(values) | {
+        "leader": _but(_UNCHANGED_LEADER, values["leader"]),
+        "leader_recovery_state": _but(_UNCHANGED_RECOVERY, values["leader_recovery_state"]),
+    }
+
+
+def _broker_change(values: Fields) -> Fields:
+    """Return a change as Kafka replays it: no log directories are unchanged ones too."""
+    directories = values["log_dirs"]
+    return values | {
+        "fenced": _but(0, values["fenced"]),
+        "in_controlled_shutdown": _but(0, values["in_controlled_shutdown"]),
+        "log_dirs": pc.if_else(pc.greater(pc.list_value_length(directories), 0), directories, None),
+    }
+
+
+def _fenced(change: int) -> Callable[[Fields], Fields]:
+    def decode(values: Fields) -> Fields:
+        fenced = pa.repeat(change, len(values["id"]))
+        return {"broker_id": values["id"], "broker_epoch": values["epoch"], "fenced": fenced}
+
+    return decode
+
+
+def _config(values: Fields) -> Fields:
+    """Return settings with the values that are kept. They are copied: `if_else` can return the bytes of others too."""
+    setting = pc.binary_join_element_wise(values["resource_type"].cast(_TEXT), values["name"], " ")
+    is_kept = pc.is_in(setting, _KEPT_CONFIGS)
+    rows = np.flatnonzero(is_kept.to_numpy(zero_copy_only=False))
+    return values | {
+        "value": scattered(len(setting), _TEXT, [(rows, values["value"].filter(is_kept))]),
+        "is_removed": values["value"].is_null(),
+    }
+
+
+def _feature(values: Fields) -> Fields:
+    return {"name": values["name"], "level": values["feature_level"]}
+
+
+def _leader_change(values: Fields) -> Fields:
+    voters = {name: each_entry(values[name], _LEADER_VOTERS, _leader_voters) for name in ("voters", "granting_voters")}
+    return {"leader": values["leader_id"], **voters}
+
+
+def _leader_voters(voters: pa.StructArray) -> Fields:
+    fields = fields_of(voters)
+    return fields | {"directory_id": fields["voter_directory_id"]}
+
+
+def _voters(values: Fields) -> pa.Array:
+    return each_entry(values["voters"], pa.list_(_VOTER), _with_versions)
+
+
+def _with_versions(voters: pa.StructArray) -> Fields:
+    return _leader_voters(voters) | fields_of(voters.field("kraft_version_feature"))
+
+
+def _only(name: str) -> Callable[[Fields], pa.Array]:
+    return lambda values: values[name]
+
+
+def _but(unchanged: int, numbers: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(numbers, unchanged), None, numbers)
+
+
+_FENCE, _UNFENCE = 1, -1
+"""``BrokerRegistrationFencingChange``."""
+_OF_CONTROLLERS: Final = _Kind(
+    RECORD_TYPES,
+    _FRAME_BYTES,
+    {
+        0: ("broker", _as_they_are),
+        1: ("broker_change", _as_they_are),
+        2: ("topic", _topic),
+        3: ("partition", _partition),
+        4: ("config", _config),
+        5: ("partition_change", _partition_change),
+        7: ("broker_change", _fenced(_FENCE)),
+        8: ("broker_change", _fenced(_UNFENCE)),
+        9: ("topic", _as_they_are),
+        12: ("feature", _feature),
+        15: ("producer_ids", _as_they_are),
+        17: ("broker_change", _broker_change),
+        21: ("zk_migration_state", _only("zk_migration_state")),
+        23: ("transaction", _as_they_are),
+        25: ("transaction", _as_they_are),
+        27: ("controller", _as_they_are),
+        28: ("topic", _without_elr),
+    },
+)
+_OF_QUORUM: Final = _Kind(
+    CONTROL_TYPES,
+    0,
+    {
+        2: ("leader_change", _leader_change),
+        3: ("last_contained_log_timestamp_ms", _only("last_contained_log_timestamp")),
+        5: ("kraft_version", _only("kraft_version")),
+        6: ("voters", _voters),
+    },
+)

@@ -1,0 +1,143 @@
+"""Records of controllers for tests: random fields by the tables, and what decoding must give, written as renamings."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from metadata_source.protocol import record_batches
+from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
+from metadata_source.protocol.cluster_specs import CONTROL_TYPES, RECORD_TYPES
+from metadata_source.protocol.spec import Message
+from metadata_source.protocol.wire import write_message
+from tests.group_messages import structs, without_nulls
+
+Values = dict[str, Any]
+
+#: Every type with every version.
+RECORDS = [(number, version) for number, each in RECORD_TYPES.items() for version in range(each.last_version + 1)]
+CONTROLS = [(number, version) for number, each in CONTROL_TYPES.items() for version in range(each.last_version + 1)]
+
+COLUMNS_OF_TYPES = {
+    "broker": (0,),
+    "broker_change": (1, 7, 8, 17),
+    "topic": (2, 9, 28),
+    "partition": (3,),
+    "config": (4,),
+    "partition_change": (5,),
+    "feature": (12,),
+    "producer_ids": (15,),
+    "zk_migration_state": (21,),
+    "transaction": (23, 25),
+    "controller": (27,),
+}
+COLUMN_OF = {number: column for column, numbers in COLUMNS_OF_TYPES.items() for number in numbers}
+CONTROL_COLUMN_OF = {2: "leader_change", 3: "last_contained_log_timestamp_ms", 5: "kraft_version", 6: "voters"}
+SCALARS = {"zk_migration_state", "last_contained_log_timestamp", "kraft_version"}
+COLUMNS = {*COLUMN_OF.values(), *CONTROL_COLUMN_OF.values()}
+
+#: A column's name for a field, where it is not Kafka's in snake case; some by type.
+RENAMED = {
+    "partition_id": "partition",
+    "eligible_leader_replicas": "elr",
+    "feature_level": "level",
+    "topic_name": "topic",
+    "leader_id": "leader",
+    "voter_directory_id": "directory_id",
+    "id": "broker_id",
+    "epoch": "broker_epoch",
+}
+UNCHANGED = {
+    (5, "leader"): -2,
+    (5, "leader_recovery_state"): -1,
+    (17, "fenced"): 0,
+    (17, "in_controlled_shutdown"): 0,
+    (17, "log_dirs"): [],
+}
+FENCED = {7: 1, 8: -1}
+
+
+def values_of(message: Message, version: int) -> st.SearchStrategy[Values]:
+    """Fields of a record, by Kafka's names in snake case."""
+    return structs(message.body, version).map(lambda values: values | {"version": version})
+
+
+def frame(number: int, version: int, values: Values) -> bytes:
+    return bytes([1, number, version]) + write_message(RECORD_TYPES[number], version, values)
+
+
+def control_value(number: int, version: int, values: Values) -> bytes:
+    return write_message(CONTROL_TYPES[number], version, values)
+
+
+def control_key(number: int) -> bytes:
+    return b"\0\0" + number.to_bytes(2, signed=True)
+
+
+def log(values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | None = None) -> pa.RecordBatch:
+    """Records as they are read from batches, one a second; control records where there are keys."""
+    count = len(values)
+    columns: dict[str, Sequence[Any]] = {
+        "offset": range(count),
+        "leader_epoch": [3] * count,
+        "timestamp_ms": range(0, 1000 * count, 1000),
+        "is_control": [control_keys is not None] * count,
+        "key": [None] * count if control_keys is None else control_keys,
+        "value": values,
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=record_batches.RECORDS)
+
+
+def decoded(values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | None = None) -> list[Values]:
+    """What is decoded, row by row, without nulls and what `log` says of each."""
+    batch = decode_records(log(values, control_keys))
+    batch.validate(full=True)
+    assert batch.schema.names[:4] == ["offset", "leader_epoch", "timestamp_ms", "is_control"]
+    return [without_nulls(row) for row in batch.drop_columns(batch.schema.names[:4]).to_pylist()]
+
+
+def expected(number: int, version: int, values: Values) -> Values:
+    """The row of a record, without nulls."""
+    row = {"type": number, "version": version, "name": RECORD_TYPES[number].name}
+    row["size"] = len(frame(number, version, values))
+    column = COLUMN_OF.get(number)
+    return row if column is None else row | {column: _told(number, values)}
+
+
+def expected_control(number: int, version: int, values: Values) -> Values:
+    """The row of a control record, without nulls."""
+    row = {"type": number, "version": version, "name": CONTROL_TYPES[number].name}
+    row["size"] = len(control_value(number, version, values))
+    column = CONTROL_COLUMN_OF.get(number)
+    told = _told(None, values)
+    return row if column is None else row | {column: told["voters"] if column == "voters" else told}
+
+
+def _told(number: int | None, values: Values) -> Any:
+    for name in SCALARS & set(values):
+        return values[name]
+    told: Values = {"fenced": FENCED[number]} if number in FENCED else {}
+    for name, value in values.items():
+        if name == "kraft_version_feature":
+            told |= value
+        elif name != "version" and value is not None and value != UNCHANGED.get((number, name), ...):
+            told[_name(number, name)] = _shown(value)
+    if number == 4:
+        told["is_removed"] = values["value"] is None
+        if values["name"] not in KEPT_CONFIGS.get(values["resource_type"], ()):
+            told.pop("value", None)
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _name(number: int | None, name: str) -> str:
+    return "topic" if (number, name) == (2, "name") else RENAMED.get(name, name)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.urlsafe_b64encode(value).decode().rstrip("=") if any(value) else None
+    if isinstance(value, list):
+        return [_told(None, each) if isinstance(each, dict) else _shown(each) for each in value]
+    return value

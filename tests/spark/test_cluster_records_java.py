@@ -1,0 +1,248 @@
+"""Kafka's own Java classes have the fields that the tables have, and what they write decodes to what went in: records
+of controllers and of the quorum, record batches of every codec, and the messages that bring them.
+"""
+
+import random
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from metadata_source.protocol import cluster_messages
+from metadata_source.protocol.batches import FEWEST
+from metadata_source.protocol.cluster_records import decode_records
+from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.record_batches import read_batches
+from metadata_source.protocol.spec import Api, Message
+from tests import cluster_records
+from tests.cluster_records import decoded, expected, expected_control, values_of
+from tests.group_messages import without_nulls
+from tests.record_batches import CODECS
+from tests.spark.test_group_messages_java import check_messages
+from tests.spark.test_group_records_java import described, java_message
+
+RECORD_CLASSES = "org.apache.kafka.common.metadata"
+CONTROL_CLASSES = "org.apache.kafka.common.message"
+BATCH_CLASSES = "org.apache.kafka.common.record.internal"
+
+quickly = settings(
+    max_examples=6,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+SECRET = "correct-horse-battery-staple"  # noqa: S105 - planted, and searched for
+
+
+@pytest.fixture(scope="module")
+def jvm(spark: Any) -> Any:
+    return spark.sparkContext._jvm
+
+
+def named(jvm: Any, name: str) -> Any:
+    return getattr(jvm, name)
+
+
+def serialized(jvm: Any, record: Any, version: int) -> bytes:
+    """Return what `MetadataRecordSerde` writes."""
+    serde = named(jvm, "org.apache.kafka.metadata.MetadataRecordSerde")()
+    written = named(jvm, "org.apache.kafka.server.common.ApiMessageAndVersion")(record, version)
+    cache = jvm.org.apache.kafka.common.protocol.ObjectSerializationCache()
+    buffer = jvm.java.nio.ByteBuffer.allocate(serde.recordSize(written, cache))
+    serde.write(written, cache, jvm.org.apache.kafka.common.protocol.ByteBufferAccessor(buffer))
+    return bytes(buffer.array())
+
+
+@pytest.mark.parametrize(("number", "version"), cluster_records.RECORDS)
+def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
+    message = RECORD_TYPES[number]
+
+    @quickly
+    @given(values_of(message, version))
+    def check(values: dict[str, Any]) -> None:
+        data = serialized(jvm, java_message(jvm, RECORD_CLASSES, message, version, values), version)
+        # One is read by the exact reader, many are read side by side.
+        for count in (1, FEWEST):
+            assert decoded([data] * count) == [expected(number, version, values)] * count
+
+    check()
+
+
+def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
+    types = named(jvm, f"{RECORD_CLASSES}.MetadataRecordType").values()
+    kafka = {each.id(): (each.newMetadataRecord().getClass().getSimpleName(), each) for each in types}
+    assert {number: name for number, (name, _) in kafka.items()} == COUNTED | {
+        number: each.name for number, each in RECORD_TYPES.items()
+    }
+    for number, message in RECORD_TYPES.items():
+        record_type = kafka[number][1]
+        versions = (record_type.lowestSupportedVersion(), record_type.highestSupportedVersion())
+        assert versions == (0, message.last_version)
+
+
+MESSAGES = [
+    *((RECORD_CLASSES, message) for message in RECORD_TYPES.values()),
+    *((CONTROL_CLASSES, message) for message in CONTROL_TYPES.values()),
+]
+
+
+@pytest.mark.parametrize(("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES])
+def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
+    schemas = list(jvm.Class.forName(f"{package}.{message.name}").getField("SCHEMAS").get(None))
+    assert len(schemas) == message.last_version + 1
+    for version, schema in enumerate(schemas):
+        told = re.sub(r" -> [^,)]+", "", schema.toString())
+        assert told == described(message.body, version, flexible=True)
+
+
+def records_with_secrets(jvm: Any) -> list[tuple[int, Any]]:
+    """Records as Kafka writes them, whose every text and every byte that may be one is a secret."""
+    secret = bytearray(SECRET.encode())
+    token = named(jvm, f"{RECORD_CLASSES}.DelegationTokenRecord")()
+    token.setOwner(SECRET).setRequester(SECRET).setRenewers([SECRET]).setTokenId(SECRET)
+    user = named(jvm, f"{RECORD_CLASSES}.UserScramCredentialRecord")()
+    user.setName(SECRET).setSalt(secret).setStoredKey(secret).setServerKey(secret).setIterations(4096)
+    quota = named(jvm, f"{RECORD_CLASSES}.ClientQuotaRecord")().setKey(SECRET).setValue(1.5)
+    acl = named(jvm, f"{RECORD_CLASSES}.AccessControlEntryRecord")()
+    acl.setResourceName(SECRET).setPrincipal(SECRET).setHost(SECRET)
+    return [
+        (10, token),
+        (11, user),
+        (14, quota),
+        (18, acl),
+        (19, named(jvm, f"{RECORD_CLASSES}.RemoveAccessControlEntryRecord")()),
+        (22, named(jvm, f"{RECORD_CLASSES}.RemoveUserScramCredentialRecord")().setName(SECRET)),
+        (26, named(jvm, f"{RECORD_CLASSES}.RemoveDelegationTokenRecord")().setTokenId(SECRET)),
+        (4, config(jvm, 4, "ssl.key.password", SECRET)),
+        (4, config(jvm, 2, "sasl.jaas.config", SECRET)),
+    ]
+
+
+def config(jvm: Any, kind: int, name: str, value: str) -> Any:
+    record = named(jvm, f"{RECORD_CLASSES}.ConfigRecord")()
+    return record.setResourceType(kind).setResourceName("r").setName(name).setValue(value)
+
+
+def test_of_secrets_no_byte_is_kept(jvm: Any) -> None:
+    records = records_with_secrets(jvm)
+    assert {number for number, _ in records} == {4, *COUNTED}
+    values = [serialized(jvm, record, 0) for _, record in records]
+    for count in (1, FEWEST):
+        batch = decode_records(cluster_records.log(values * count))
+        kept = [buffer.to_pybytes() for column in batch.columns for buffer in column.buffers() if buffer is not None]
+        assert not any(SECRET.encode() in each for each in kept)
+        for (number, _), value, row in zip(records, values, batch.to_pylist(), strict=False):
+            told = without_nulls(row)
+            assert (told["type"], told["version"], told["size"]) == (number, 0, len(value))
+            assert number == 4 or set(told) - {"offset", "leader_epoch", "timestamp_ms", "is_control"} == {
+                *("type", "version", "name", "size")
+            }
+
+
+# --- record batches ---
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("time", ["CREATE_TIME", "LOG_APPEND_TIME"])
+def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
+    rng = random.Random(f"{codec} {time}")
+    written = [
+        (offset, 1_700_000_000_000 + rng.randrange(99), rng.choice([None, b"", rng.randbytes(9)]), value)
+        for offset in range(100, 400, 3)
+        for value in [rng.choice([None, b"", rng.randbytes(80), b"long" * 900])]
+    ]
+    compression = named(jvm, "org.apache.kafka.common.compress.Compression").of(codec).build()
+    timestamp_type = getattr(named(jvm, "org.apache.kafka.common.record.TimestampType"), time)
+    data = b""
+    for part in (written[:1], written[1:60], written[60:]):
+        builder = named(jvm, f"{BATCH_CLASSES}.MemoryRecords").builder(
+            *(jvm.java.nio.ByteBuffer.allocate(1 << 22), 2, compression, timestamp_type, part[0][0]),
+            *(1_800_000_000_000, 7),
+        )
+        for offset, timestamp, key, value in part:
+            builder.appendWithOffset(offset, timestamp, _array(key), _array(value))
+        data += _bytes(builder.build())
+    found = read_batches(data)
+    assert found.size == len(data)
+    assert found.batches["record_count"].to_pylist() == [1, 59, 40]
+    assert [(row["offset"], row["timestamp_ms"], row["key"], row["value"]) for row in found.records.to_pylist()] == [
+        (offset, timestamp if time == "CREATE_TIME" else 1_800_000_000_000, key, value)
+        for offset, timestamp, key, value in written
+    ]
+    assert {(row["leader_epoch"], row["is_control"]) for row in found.records.to_pylist()} == {(7, False)}
+
+
+def _array(data: bytes | None) -> bytearray | None:
+    return None if data is None else bytearray(data)
+
+
+def _bytes(memory_records: Any) -> bytes:
+    buffer = memory_records.buffer()
+    return bytes(buffer.array())[: buffer.limit()]
+
+
+#: What writes a control batch, of `MemoryRecords`.
+CONTROL_WRITERS = {
+    2: "withLeaderChangeMessage",
+    3: "withSnapshotHeaderRecord",
+    4: "withSnapshotFooterRecord",
+    5: "withKRaftVersionRecord",
+    6: "withVotersRecord",
+}
+
+
+@pytest.mark.parametrize("number", sorted(CONTROL_TYPES))
+def test_control_batches_of_kafka_decode_to_what_went_in(jvm: Any, number: int) -> None:
+    message = CONTROL_TYPES[number]
+    write = getattr(named(jvm, f"{BATCH_CLASSES}.MemoryRecords"), CONTROL_WRITERS[number])
+
+    @quickly
+    @given(values_of(message, 0))
+    def check(values: dict[str, Any]) -> None:
+        java = java_message(jvm, CONTROL_CLASSES, message, 0, values)
+        data = _bytes(write(17, 1_700_000_000_000, 5, jvm.java.nio.ByteBuffer.allocate(1 << 16), java))
+        (row,) = decode_records(read_batches(data).records).to_pylist()
+        assert without_nulls(row) == expected_control(number, 0, values) | {
+            "offset": 17,
+            "leader_epoch": 5,
+            "timestamp_ms": 1_700_000_000_000,
+            "is_control": True,
+        }
+
+    check()
+
+
+@pytest.mark.parametrize(("number", "version"), cluster_records.CONTROLS)
+def test_control_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
+    message = CONTROL_TYPES[number]
+    to_bytes = jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor
+    (type_of_kafka,) = (
+        each for each in named(jvm, f"{BATCH_CLASSES}.ControlRecordType").values() if each.type() == number
+    )
+    key = bytes(type_of_kafka.recordKey().array())
+
+    @quickly
+    @given(values_of(message, version))
+    def check(values: dict[str, Any]) -> None:
+        java = java_message(jvm, CONTROL_CLASSES, message, version, values)
+        data = bytes(to_bytes(java, version).buffer().array())
+        for count in (1, FEWEST):
+            assert decoded([data] * count, [key] * count) == [expected_control(number, version, values)] * count
+
+    check()
+
+
+# --- messages ---
+
+APIS = [each for each in vars(cluster_messages).values() if isinstance(each, Api)]
+
+
+@pytest.mark.parametrize(
+    ("api", "version"),
+    [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)],
+    ids=str,
+)
+def test_messages_are_those_of_kafka(jvm: Any, api: Api, version: int) -> None:
+    check_messages(jvm, api, version)
