@@ -1,6 +1,7 @@
 """Records of controllers for tests: random fields by the tables, and what decoding must give, written as renamings."""
 
 import base64
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,10 @@ from hypothesis import strategies as st
 
 from metadata_source.protocol import record_batches
 from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, RECORD_TYPES
-from metadata_source.protocol.spec import Message
+from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.spec import Array, Message, Primitive, Struct
 from metadata_source.protocol.wire import write_message
-from tests.group_messages import structs, without_nulls
+from tests.group_messages import camel_case, structs, without_nulls
 
 Values = dict[str, Any]
 
@@ -141,3 +142,40 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list):
         return [_told(None, each) if isinstance(each, dict) else _shown(each) for each in value]
     return value
+
+
+# --- as DumpLogSegments prints them ---
+
+
+def number_of(type_name: str) -> int:
+    """The type of a record by the name of Kafka's enum (``PARTITION_CHANGE_RECORD``)."""
+    names = {number: each.name for number, each in RECORD_TYPES.items()} | COUNTED
+    (number,) = (number for number, name in names.items() if _constant(name) == type_name)
+    return number
+
+
+def from_json(message: Message, version: int, data: Values) -> Values:
+    """The fields of a record that was printed as JSON, where those that are absent have their default."""
+    return _fields_from_json(message.body, version, data) | {"version": version}
+
+
+def _fields_from_json(struct: Struct, version: int, data: Values) -> Values:
+    values = {each.name: each.default for each in struct.tagged_in(version).values()}
+    for each in (*struct.in_version(version), *struct.tagged_in(version).values()):
+        if (name := camel_case(each.name)) in data:
+            values[each.name] = _value_from_json(each.type, version, data[name])
+    return values
+
+
+def _value_from_json(kind: Primitive | Array | Struct, version: int, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, Array):
+        return [_value_from_json(kind.of, version, each) for each in value]
+    if isinstance(kind, Struct):
+        return _fields_from_json(kind, version, value)
+    return base64.urlsafe_b64decode(value + "==") if kind is Primitive.UUID else value
+
+
+def _constant(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()

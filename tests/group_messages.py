@@ -160,6 +160,12 @@ def said(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def camel_case(name: str) -> str:
+    """A field's name in Kafka's JSON."""
+    first, *rest = name.replace("kraft", "kRaft").split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
 def key_bytes(number: int, key: dict[str, Any]) -> bytes:
     return number.to_bytes(2) + write_message(RECORD_TYPES[number].key, 0, key)
 

@@ -168,19 +168,9 @@ def read_truth(cluster: LocalCluster) -> Truth:
 
 def dump(kafka_version: str, files: Sequence[Path]) -> str:
     """The text that DumpLogSegments prints of the segments of a metadata log."""
+    quickly_started = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     tool = subprocess.run(
-        [
-            java_command(),
-            "-Xmx512m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            ":".join(map(str, _jars(kafka_version))),
-            _tool(kafka_version),
-            "--cluster-metadata-decoder",
-            "--files",
-            ",".join(map(str, files)),
-        ],
+        dump_command(kafka_version, files, quickly_started),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -189,6 +179,20 @@ def dump(kafka_version: str, files: Sequence[Path]) -> str:
     if tool.returncode != 0:
         raise TruthError(f"DumpLogSegments of Kafka {kafka_version} failed: {(tool.stderr or tool.stdout)[-2000:]}")
     return tool.stdout
+
+
+def dump_command(kafka_version: str, files: Sequence[Path], java_options: Sequence[str] = ()) -> list[str]:
+    """The command that prints segments of a metadata log with DumpLogSegments."""
+    return [
+        java_command(),
+        *java_options,
+        "-cp",
+        ":".join(map(str, _jars(kafka_version))),
+        _tool(kafka_version),
+        "--cluster-metadata-decoder",
+        "--files",
+        ",".join(map(str, files)),
+    ]
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:

@@ -15,7 +15,7 @@ from metadata_source.protocol.consumer_protocol import read_assignments, read_on
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
 from tests import group_messages
-from tests.group_messages import decoded, expected, records, said, structs, without_nulls
+from tests.group_messages import camel_case, decoded, expected, records, said, structs, without_nulls
 
 RECORD_CLASSES = "org.apache.kafka.coordinator.group.generated"
 CONSUMER_CLASSES = "org.apache.kafka.common.message"
@@ -45,7 +45,7 @@ def java_message(jvm: Any, package: str, message: Message, version: int, values:
 
 def as_json(struct: Struct, values: dict[str, Any]) -> dict[str, Any]:
     fields = {each.name: each for each in struct.fields if each.name in values}
-    return {_camel_case(name): _json_value(each.type, values[name]) for name, each in fields.items()}
+    return {camel_case(name): _json_value(each.type, values[name]) for name, each in fields.items()}
 
 
 def _json_value(kind: Primitive | Array | Struct, value: Any) -> Any:
@@ -58,11 +58,6 @@ def _json_value(kind: Primitive | Array | Struct, value: Any) -> Any:
     if kind is Primitive.UUID:
         return base64.urlsafe_b64encode(value).decode().rstrip("=")
     return base64.b64encode(value).decode() if kind is Primitive.BYTES else value
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.replace("kraft", "kRaft").split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def known_to_kafka(values: dict[str, Any]) -> dict[str, Any]:
