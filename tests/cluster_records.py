@@ -92,7 +92,7 @@ def log(values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | N
 
 
 def decoded(values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | None = None) -> list[Values]:
-    """What is decoded, row by row, without nulls and what `log` says of each."""
+    """Decode records; the rows are without nulls, and without the columns that only `log` tells."""
     batch = decode_records(log(values, control_keys))
     batch.validate(full=True)
     assert batch.schema.names[:4] == ["offset", "leader_epoch", "timestamp_ms", "is_control"]

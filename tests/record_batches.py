@@ -37,7 +37,7 @@ class Batch:
     """Fields of the header that are written as they should not be."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """What reading it must give."""
+        """The rows that reading it must give."""
         return [
             {
                 "offset": self.base_offset + record.offset_delta,

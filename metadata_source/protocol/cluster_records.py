@@ -1,8 +1,8 @@
 """Records of ``__cluster_metadata``: bytes in, Arrow out, one row a record.
 
 A record of controllers is a frame (``MetadataRecordSerde``: frame version, type and version as unsigned varints, then
-the fields), a control record is one of the quorum's own. Names of columns are Kafka's, where the history of Metadata
-has no name of its own; 16 bytes are UUIDs as Kafka prints them, zeros null. What Kafka writes for "unchanged" is null.
+the fields); a control record is one of the quorum's own. Names are Kafka's, or those that history of Metadata has; 16
+bytes are a UUID as Kafka prints it, zeros are null. A field that a change leaves as it was is null.
 
 Nothing else of a record is kept: not its bytes, nor any of them in an error. The log holds passwords as they are.
 """
@@ -61,7 +61,7 @@ _VOTER = _struct(
 
 _AS_THEY_ARE: Final = ("offset", "leader_epoch", "timestamp_ms", "is_control")
 """Columns of `record_batches.RECORDS`."""
-#: `size` is that of the record's value, in bytes.
+#: `size` is that of the record's value, in bytes. `broker_change.fenced` is 1 or, of a broker that is unfenced, -1.
 RECORDS: Final = pa.schema(
     [
         *(record_batches.RECORDS.field(name) for name in _AS_THEY_ARE),
@@ -169,19 +169,18 @@ def decode_records(records: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Records of controllers, or of the quorum: tables by type, where values begin after their frame, and by type the
-    column and what makes its fields of those of the value.
+    """Records of controllers, or of the quorum: names and tables by type, where a value begins after its frame, and by
+    type the column, with the function that makes its fields of those of the value.
     """
 
+    names: Mapping[int, str]
     messages: Mapping[int, Message]
     start: int
     decoders: Mapping[int, tuple[str, Callable[[Fields], Fields | pa.Array]]]
 
 
 class _Decoding:
-    """Decodes some records, those of one type and version together. `_pieces` are what was found for rows of
-    columns.
-    """
+    """Decodes some records, those of one type and version together. `_pieces` are found values for rows of columns."""
 
     def __init__(self, records: pa.RecordBatch) -> None:
         self._records = records
@@ -228,20 +227,26 @@ class _Decoding:
     def _decode(self, kind: _Kind, rows: Positions, types: Positions, versions: Positions) -> None:
         self._put("type", rows, pa.array(types))
         self._put("version", rows, pa.array(versions))
-        for number in np.unique(types).tolist():
+        unknown = np.ones(len(rows), dtype=np.bool_)
+        for number in set(np.unique(types).tolist()) & set(kind.names):
             of_type = types == number
-            if message := kind.messages.get(number):
-                self._put("name", rows[of_type], pa.repeat(message.name, int(of_type.sum())))
-                for version in np.unique(versions[of_type]).tolist():
-                    self._decode_version(kind, message, version, rows[of_type & (versions == version)])
-            elif kind is _OF_CONTROLLERS and number in COUNTED:
-                self._put("name", rows[of_type], pa.repeat(COUNTED[number], int(of_type.sum())))
-            else:
-                self._fail(rows[of_type], f"unknown record type {number}")
+            unknown &= ~of_type
+            self._put("name", rows[of_type], pa.repeat(kind.names[number], int(of_type.sum())))
+            if number in kind.messages:
+                self._decode_type(kind, kind.messages[number], rows[of_type], versions[of_type])
+        for row, number in zip(rows[unknown].tolist(), types[unknown].tolist(), strict=True):
+            self._errors[row] = f"unknown record type {number}"
+
+    def _decode_type(self, kind: _Kind, message: Message, rows: Positions, versions: Positions) -> None:
+        last = message.last_version
+        for version in range(last + 1):
+            self._decode_version(kind, message, version, rows[versions == version])
+        unknown = (versions < 0) | (versions > last)
+        for row, version in zip(rows[unknown].tolist(), versions[unknown].tolist(), strict=True):
+            self._errors[row] = f"unknown version {version}, known are 0 to {last}"
 
     def _decode_version(self, kind: _Kind, message: Message, version: int, rows: Positions) -> None:
-        if not 0 <= version <= message.last_version:
-            self._fail(rows, f"unknown version {version}, known are 0 to {message.last_version}")
+        if not len(rows):
             return
         found, errors = read_batch(self._values.take(pa.array(rows)), message, version, start=kind.start)
         for index, error in errors.items():
@@ -343,6 +348,7 @@ def _but(unchanged: int, numbers: pa.Array) -> pa.Array:
 _FENCE, _UNFENCE = 1, -1
 """``BrokerRegistrationFencingChange``."""
 _OF_CONTROLLERS: Final = _Kind(
+    COUNTED | {number: message.name for number, message in RECORD_TYPES.items()},
     RECORD_TYPES,
     _FRAME_BYTES,
     {
@@ -366,6 +372,7 @@ _OF_CONTROLLERS: Final = _Kind(
     },
 )
 _OF_QUORUM: Final = _Kind(
+    {number: message.name for number, message in CONTROL_TYPES.items()},
     CONTROL_TYPES,
     0,
     {

@@ -4,7 +4,7 @@ tables.
 They follow Kafka's definitions (``metadata/src/main/resources/common/metadata/*Record.json``,
 ``clients/src/main/resources/common/message/*Record.json`` and ``LeaderChangeMessage.json``).
 
-Records that are only counted have no table: what has none cannot be decoded.
+Records that are only counted have no table, so that nothing can decode them.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ _POLYNOMIAL: Final = 0x82F63B78
 _BLOCK: Final = 64
 _INVERTED: Final = 4
 """Bytes at the beginning of a piece that are inverted, in place of a CRC that begins with all bits set."""
+_FILLED: Final = np.triu(np.full((_BLOCK, _BLOCK), 0xFF, dtype=np.uint8)).view(np.uint64)
+"""The bits of a block that stay, by how many bytes in front are to be zeros."""
 
 
 def crc32c(data: bytes | Bytes, begins: Positions, ends: Positions) -> States:
@@ -34,14 +36,12 @@ def crc32c(data: bytes | Bytes, begins: Positions, ends: Positions) -> States:
     counts = -(-(ends - begins) // _BLOCK)
     last = np.cumsum(counts)
     at = np.repeat(ends + _BLOCK * (1 - last), counts) + np.arange(0, _BLOCK * int(counts.sum()), _BLOCK)
-    blocks = view(padded, f"V{_BLOCK}")[at].view(np.uint8).reshape(-1, _BLOCK)
-    first = last - counts
-    skipped = _BLOCK * counts - (ends - begins)
-    blocks[first] *= np.arange(_BLOCK) >= skipped[:, None]
+    blocks = view(padded, f"V{_BLOCK}")[at].view(np.uint64).reshape(-1, _BLOCK // 8)
+    blocks[last - counts] &= _FILLED[_BLOCK * counts - (ends - begins)]
     return ~_joined(_of_blocks(blocks), counts)
 
 
-def _of_blocks(blocks: Bytes) -> States:
+def _of_blocks(blocks: npt.NDArray[np.uint64]) -> States:
     steps = np.ascontiguousarray(blocks.view("<u2").T)
     table = _two_bytes()
     states = np.zeros(len(blocks), dtype=np.uint32)

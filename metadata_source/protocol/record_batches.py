@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     """Headers of batches, with the fields of `HEADER`."""
 
 MOST_BYTES: Final = 0x7FFF_FFFF
-"""What can be read at once: positions in Arrow's arrays end there, and so do Kafka's segments."""
+"""As many can be read at once: positions in Arrow's arrays end there, and so do Kafka's segments."""
 MOST_DECOMPRESSED: Final = 1 << 28
-"""Bytes that compressed batches which are read at once may have when decompressed, all together."""
+"""As many bytes may all compressed batches that are read at once have when decompressed."""
 
 HEADER: Final = np.dtype(
     [
@@ -66,7 +66,7 @@ _INT32_BYTES: Final = 5
 _INT64_BYTES: Final = 10
 """The most that varints have."""
 _PADDING: Final = bytes(1)
-"""What may be looked at after the last record."""
+"""May be looked at after the last record."""
 
 BATCHES: Final = pa.schema(
     [
@@ -94,7 +94,7 @@ class RecordBatches:
     """Batches in their order (schema `BATCHES`; `position` is the byte where one begins), and the records of all of
     them (schema `RECORDS`).
 
-    `size` is how many bytes the batches take: what is there after them is the beginning of one that was cut off.
+    `size` is how many bytes the batches take; after them begins one that was cut off, or nothing.
     """
 
     batches: pa.RecordBatch
@@ -151,7 +151,7 @@ def _records(data: bytes, headers: Headers, begins: Positions, ends: Positions) 
     content, first, after = _contents(data, headers, begins, ends)
     at, counts = _record_begins(content, first, after)
     _expect(counts == headers["count"], begins, "count", "not as many as there are records")
-    limits = np.append(at[1:], 0)
+    limits = np.roll(at, -1)
     limits[np.cumsum(counts)[counts > 0] - 1] = after[counts > 0]
     header = np.repeat(headers, counts)
 
@@ -262,7 +262,7 @@ def _binary(content: bytes, begins: Positions, lengths: Positions) -> pa.BinaryA
 
 
 def _record_batch(columns: Mapping[str, npt.NDArray[Any] | pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """Return columns in the types of a schema; what is on the wire is big-endian."""
+    """Return columns in the types of a schema; numbers of headers are big-endian."""
     arrays = [
         each if isinstance(each, pa.Array) else pa.array(each.astype(field.type.to_pandas_dtype()))
         for field, each in zip(schema, columns.values(), strict=True)

@@ -183,7 +183,7 @@ def _bytes(memory_records: Any) -> bytes:
     return bytes(buffer.array())[: buffer.limit()]
 
 
-#: What writes a control batch, of `MemoryRecords`.
+#: Methods of `MemoryRecords` that write a control batch.
 CONTROL_WRITERS = {
     2: "withLeaderChangeMessage",
     3: "withSnapshotHeaderRecord",

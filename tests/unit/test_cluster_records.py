@@ -240,6 +240,25 @@ def test_lengths_that_the_bytes_do_not_have_take_no_memory(number: int, count: i
         assert rows["error"].null_count == 0
 
 
+@pytest.mark.timeout(60)
+def test_types_and_versions_without_end_take_no_time() -> None:
+    types = [bytes([1]) + varint(number) + b"\0" for number in range(29, 20_000)]
+    versions = [bytes([1, 7]) + varint(number) for number in range(1, 20_000)]
+    rows = decode_records(log(types + versions))
+    assert rows["error"].null_count == 0
+    keys = [control_key(number) for number in range(7, 20_000)]
+    assert decode_records(log([b"\0\0"] * len(keys), keys))["error"].null_count == 0
+
+
+def varint(number: int) -> bytes:
+    """An unsigned one."""
+    out = b""
+    while number > 0x7F:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
 # --- what is not kept ---
 
 SECRET = "correct-horse-battery-staple"  # noqa: S105 - planted, and searched for
