@@ -32,8 +32,8 @@ Run = Callable[[str, Path], str]
 
 @pytest.fixture(scope="module", params=["here", pytest.param("in a new shell", marks=pytest.mark.soak)])
 def run(request: pytest.FixtureRequest, spark) -> Run:
-    """Here: the job with its arguments. All that stands before them is the same in each command; spark-submit is in
-    tests/kafka/test_status.py.
+    """Here the job runs in this session with its arguments. The rest is the same in each command. Long runs run
+    spark-submit.
     """
 
     def here(command: str, folder: Path) -> str:
@@ -48,7 +48,7 @@ def run(request: pytest.FixtureRequest, spark) -> Run:
 
 @pytest.fixture(scope="module")
 def lake(spark, cluster: LocalCluster, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake after README.md's `--once` command with its configuration. Here the tables are there before."""
+    """A lake after README.md's `--once` command with its configuration. If it runs here, the tables exist before."""
     folder = tmp_path_factory.mktemp("readme")
     config = yaml.safe_load(blocks("yaml")[0])
     config["lake"] = str(folder / "lake")

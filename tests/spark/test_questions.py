@@ -66,7 +66,7 @@ def asked_by(*notebooks: str) -> list[Asked]:
 
 
 def test_spark_takes_all_that_notebooks_ask_and_each_named_query(spark: SparkSession, lake: Lake) -> None:
-    """What Spark answers notebooks is in tests/notebooks, in long runs of each notebook."""
+    """Long runs of tests/notebooks check what Spark answers each notebook."""
     asked = dict(asked_by(*render.names()))
     assert len(asked) > 30
     for sql, parameters in (asked | {text_of(name): PARAMETERS for name in names()}).items():
