@@ -94,7 +94,8 @@ def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, ho
 def test_the_demo(command: Command, tmp_path: Path) -> None:
     """Kafka's jars are fetched into the user's cache, and nothing but the folder of the demo is left."""
     printed = command("demo", "--folder", "played").stdout
-    assert max(map(len, printed.splitlines())) <= 120
+    # The commands to try next name where the command is: here in a folder of a long name.
+    assert max(len(line) for line in printed.splitlines() if "/bin/kafka-metadata-history" not in line) <= 120
     asked = re.findall(r"^\$ kafka-metadata-history (\w+ ?\w*) --config played/demo.yaml", printed, re.MULTILINE)
     assert asked == ["query overview", "query broker_incidents", "query rebalances", "report"]
     assert re.search(r" isr_left +\d +60 +accounts-0 ", printed), "one of the user's topics"
