@@ -8,6 +8,7 @@ of their records. Python goes from batch to batch and from record to record only
 from __future__ import annotations
 
 import struct
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 0x7FFF_FFFF
 """As many can be read at once: positions in Arrow's arrays end there, and so do Kafka's segments."""
+MOST_RECORDS: Final = 1 << 21
+"""The most records that one call reads."""
 MOST_DECOMPRESSED: Final = 1 << 28
 """As many bytes may all compressed batches that are read at once have when decompressed."""
 
@@ -64,9 +67,9 @@ _CHECKED_FROM: Final = 21
 """Where those begin that its CRC is of."""
 _INT32_BYTES: Final = 5
 _INT64_BYTES: Final = 10
-"""The most that varints have."""
-_PADDING: Final = bytes(1)
-"""May be looked at after the last record."""
+"""The most bytes that varints have."""
+_RECORD_BYTES: Final = 7
+"""The fewest that a record has: length, attributes, timestamp, offset, key, value, headers."""
 
 BATCHES: Final = pa.schema(
     [
@@ -117,6 +120,10 @@ def read_batches(data: bytes) -> RecordBatches:
     _expect(headers["magic"] == _MAGIC, begins, "magic", "not 2")
     _expect(crc32c(data, begins + _CHECKED_FROM, ends) == headers["crc"], begins, "crc", "not that of the bytes")
     _expect(headers["attributes"] & _CODEC < len(NAMES), begins, "attributes", "an unknown codec")
+    counts = headers["count"]
+    _expect((counts >= 0) & (counts <= MOST_RECORDS), begins, "count", f"negative, or more than {MOST_RECORDS}")
+    read = int(np.searchsorted(counts.cumsum(dtype=np.int64), MOST_RECORDS, "right"))
+    headers, begins, ends = headers[:read], begins[:read], ends[:read]
     return RecordBatches(_batches(headers, begins), _records(data, headers, begins, ends), int(ends.max(initial=0)))
 
 
@@ -149,30 +156,34 @@ def _batches(headers: Headers, begins: Positions) -> pa.RecordBatch:
 
 def _records(data: bytes, headers: Headers, begins: Positions, ends: Positions) -> pa.RecordBatch:
     content, first, after = _contents(data, headers, begins, ends)
-    at, counts = _record_begins(content, first, after)
-    _expect(counts == headers["count"], begins, "count", "not as many as there are records")
+    counts = headers["count"].astype(np.int64)
+    _expect(counts * _RECORD_BYTES <= after - first, begins, "count", "more records than the bytes can be")
+    at, good = _record_begins(content, first, after, counts)
+    _expect(good, begins, "count", "not as many as there are records")
     limits = np.roll(at, -1)
     limits[np.cumsum(counts)[counts > 0] - 1] = after[counts > 0]
-    header = np.repeat(headers, counts)
+    batch = np.repeat(np.arange(len(counts)), counts)
 
-    fields = _Fields(np.frombuffer(content, dtype=np.uint8), at, limits)
-    lengths = fields.numbers(_INT32_BYTES)
-    fields.expect(lengths == limits - fields.at)
+    fields = _Fields(np.frombuffer(content, dtype=np.uint8), at, limits, begins, batch)
+    lengths = fields.numbers(_INT32_BYTES, "length")
+    fields.expect(lengths == limits - fields.at, "a length that does not end where its record does")
     fields.at += 1  # attributes, of which none is used
-    timestamp_deltas = fields.numbers(_INT64_BYTES)
-    offset_deltas = fields.numbers(_INT32_BYTES)
-    fields.expect((offset_deltas >= 0) & (offset_deltas <= header["last_offset_delta"]))
-    key, value = fields.slice(), fields.slice()
-    header_counts = fields.numbers(_INT32_BYTES)
-    fields.expect((header_counts > 0) | ((header_counts == 0) & (fields.at == limits)))
-    _expect(fields.good, np.repeat(begins, counts), "records", "one that is not what it should be")
+    timestamp_deltas = fields.numbers(_INT64_BYTES, "timestamp")
+    offset_deltas = fields.numbers(_INT32_BYTES, "offset")
+    is_within = (offset_deltas >= 0) & (offset_deltas <= headers["last_offset_delta"][batch])
+    fields.expect(is_within, "an offset that is not within the batch")
+    key, value = fields.slice("key"), fields.slice("value")
+    header_counts = fields.numbers(_INT32_BYTES, "count of headers")
+    has_them = np.where(fields.at == limits, header_counts == 0, header_counts > 0)
+    fields.expect(has_them, "a count of headers that its record does not have")
 
-    appended = header["attributes"] & _IS_LOG_APPEND_TIME != 0
+    appended = headers["attributes"] & _IS_LOG_APPEND_TIME != 0
+    created = headers["base_timestamp"][batch] + timestamp_deltas
     columns = {
-        "offset": header["base_offset"] + offset_deltas,
-        "leader_epoch": header["leader_epoch"],
-        "timestamp_ms": np.where(appended, header["max_timestamp"], header["base_timestamp"] + timestamp_deltas),
-        "is_control": header["attributes"] & _IS_CONTROL != 0,
+        "offset": headers["base_offset"][batch] + offset_deltas,
+        "leader_epoch": headers["leader_epoch"][batch],
+        "timestamp_ms": np.where(appended[batch], headers["max_timestamp"][batch], created),
+        "is_control": (headers["attributes"] & _IS_CONTROL != 0)[batch],
         "key": _binary(content, *key),
         "value": _binary(content, *value),
     }
@@ -180,31 +191,37 @@ def _records(data: bytes, headers: Headers, begins: Positions, ends: Positions) 
 
 
 class _Fields:
-    """Goes past the same field of all records at once. A cursor never passes the end of its record."""
+    """Goes past the same field of all records at once; raises the error of the first batch whose record has another.
 
-    def __init__(self, data: Bytes, at: Positions, limits: Positions) -> None:
+    A cursor never passes the end of its record by more than a byte.
+    """
+
+    def __init__(self, data: Bytes, at: Positions, limits: Positions, begins: Positions, batch: Positions) -> None:
         self._data = data
         self.at = at
         self._limits = limits
-        self.good: Flags = np.ones(len(at), dtype=np.bool_)
+        self._begins = begins
+        self._batch = batch
 
-    def expect(self, good: Flags) -> None:
-        self.good &= good
+    def expect(self, good: Flags, problem: str) -> None:
+        """Raise the error of the first record that is not good: a fixed text, none of its bytes."""
+        if not good.all():
+            raise _error(int(self._begins[self._batch[good.argmin()]]), "records", problem)
 
-    def numbers(self, most: int) -> Positions:
+    def numbers(self, most: int, what: str) -> Positions:
         """Go past signed varints (``ByteUtils.readVarint``: zigzag)."""
-        values, after, good = varints(self._data, self.at, most)
-        self.expect(good & (after <= self._limits))
-        self.at = np.minimum(after, self._limits)
+        values, self.at, good = varints(self._data, self.at, most)
+        self.expect(good & (self.at <= self._limits), f"a malformed {what}")
         numbers: Positions = (values.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(values & 1)
         return numbers
 
-    def slice(self) -> tuple[Positions, Positions]:
+    def slice(self, what: str) -> tuple[Positions, Positions]:
         """Go past bytes, return where they begin and their lengths."""
-        lengths = self.numbers(_INT32_BYTES)
+        lengths = self.numbers(_INT32_BYTES, f"length of a {what}")
         begins = self.at
-        self.expect((lengths >= NULL) & (lengths <= self._limits - begins))
-        self.at = np.minimum(begins + np.maximum(lengths, 0), self._limits)
+        is_there = (lengths >= NULL) & (lengths <= self._limits - begins)
+        self.expect(is_there, f"a length of a {what} that its record does not have")
+        self.at = begins + np.maximum(lengths, 0)
         return begins, lengths
 
 
@@ -213,7 +230,7 @@ def _contents(data: bytes, headers: Headers, begins: Positions, ends: Positions)
     begins = begins + HEADER.itemsize
     codecs = headers["attributes"] & _CODEC
     if not codecs.any():
-        return data + _PADDING, begins, ends
+        return data, begins, ends
     parts = []
     left = MOST_DECOMPRESSED
     for begin, end, codec in zip(begins.tolist(), ends.tolist(), codecs.tolist(), strict=True):
@@ -224,16 +241,21 @@ def _contents(data: bytes, headers: Headers, begins: Positions, ends: Positions)
         left -= len(parts[-1]) if codec else 0
     sizes = np.array([len(part) for part in parts])
     after = np.cumsum(sizes)
-    return b"".join([*parts, _PADDING]), after - sizes, after
+    return b"".join(parts), after - sizes, after
 
 
-def _record_begins(content: bytes, begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
-    """Return where records begin by their lengths, which are not looked at any closer, and how many each batch has."""
-    found: list[int] = []
-    counts = []
-    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        at, before = begin, len(found)
-        while at < end:
+def _record_begins(content: bytes, begins: Positions, ends: Positions, counts: Positions) -> tuple[Positions, Flags]:
+    """Return where records begin by their lengths, which are not looked at any closer, and which batches have as many
+    as they should.
+    """
+    found = array("q")
+    good = []
+    for begin, end, count in zip(begins.tolist(), ends.tolist(), counts.tolist(), strict=True):
+        at, last = begin, end - _RECORD_BYTES
+        for _ in range(count):
+            if at > last:
+                good.append(False)
+                break
             found.append(at)
             low, high = content[at], content[at + 1]
             if low < 0x80:
@@ -242,8 +264,10 @@ def _record_begins(content: bytes, begins: Positions, ends: Positions) -> tuple[
                 at += 2 + ((high << 7 | low & 0x7F) >> 1)
             else:
                 at = _after_long(content, at)
-        counts.append(len(found) - before)
-    return np.array(found, dtype=np.int64), np.array(counts, dtype=np.int64)
+        else:
+            # A last record that goes on beyond the end has a wrong length.
+            good.append(at >= end)
+    return np.frombuffer(found, dtype=np.int64), np.array(good, dtype=np.bool_)
 
 
 def _after_long(content: bytes, at: int) -> int:

@@ -124,16 +124,18 @@ CONTENT = b"".join(map(record_bytes, SOME.records))
         ({"count": -1}, None, "count"),
         ({"count": 2**31 - 1}, None, "count"),
         ({}, CONTENT + b"\0", "count"),
-        ({}, CONTENT[:-1], "records"),
+        ({}, CONTENT[:-1], "count"),
         ({}, CONTENT + varint(3) + b"\0\0", "count"),
         ({"last_offset_delta": 4}, None, "records"),
+        ({"count": 1}, bytes(6), "count"),
+        ({"count": 0}, b"\0", "count"),
         ({"count": 1}, varint(-4) + b"\0\0\0\1\1\0", "count"),
         ({"count": 1}, varint(6) + b"\0\0\0\1\1\1", "records"),
         ({"count": 1}, varint(6) + b"\0\0\0\3\1\0", "records"),
         ({"count": 1}, varint(7) + b"\0\0\0\1\1\0\0", "records"),
         ({"count": 1}, varint(20) + b"\0\0\0\1\1\0", "records"),
         ({"count": 1}, varint(-13) + b"\0\0\0\1\1\0", "records"),
-        ({"count": 2}, varint(5) + b"\0\0\0\1\1" + varint(6) + b"\0\0\0\1\1\0", "records"),
+        ({"count": 2}, varint(5) + b"\0\0\0\1\1" + varint(7) + b"\0\0\0\1\2x\0", "records"),
         ({"count": 1}, varint(6) + b"\0\0\1\1\1\0", "records"),
         ({"count": 1}, varint(7) + b"\0\x80\0\0\1\1\0", "records"),
         ({"count": 1}, varint(12) + b"\0\0\0" + varint(2**30) + b"\1\0\0\0", "records"),
@@ -148,6 +150,30 @@ def test_the_error_says_where_and_what(changed: dict[str, int], content: bytes |
         read_batches(good + wrong + good)
     assert "\n" not in str(error.value)
     assert read(good + good) == SOME.rows() * 2
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        (b"\x8c\0\0\0\0\1\1\0", "a malformed length"),
+        (b"\x0e\0\0\0\1\1\0", "a length that does not end where its record does"),
+        (b"\x0e\0\x80\0\0\1\1\0", "a malformed timestamp"),
+        (b"\x0e\0\0\x80\0\1\1\0", "a malformed offset"),
+        (b"\x0c\0\0\1\1\1\0", "an offset that is not within the batch"),
+        (b"\x0c\0\0\2\1\1\0", "an offset that is not within the batch"),
+        (b"\x0e\0\0\0\x81\0\1\0", "a malformed length of a key"),
+        (b"\x0c\0\0\0\3\1\0", "a length of a key that its record does not have"),
+        (b"\x0c\0\0\0\x08\1\0", "a length of a key that its record does not have"),
+        (b"\x0c\0\0\0\1\x08\0", "a length of a value that its record does not have"),
+        (b"\x0c\0\0\0\1\1\x80", "a malformed count of headers"),
+        (b"\x0c\0\0\0\1\1\1", "a count of headers that its record does not have"),
+        (b"\x0e\0\0\0\1\1\0\0", "a count of headers that its record does not have"),
+    ],
+)
+def test_the_error_names_the_field_of_a_record(record: bytes, problem: str) -> None:
+    data = batch_bytes(Batch(written={"count": 1}), record)
+    with pytest.raises(ProtocolError, match=rf"^RecordBatch v2: records at byte 0: {problem}$"):
+        read_batches(data)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -208,17 +234,31 @@ def test_what_is_too_large_when_decompressed_is_refused(codec: str, monkeypatch:
     assert len(read(data)) == 1
 
 
-def test_sizes_that_the_bytes_do_not_have_take_no_memory() -> None:
-    for content in (b"\xff\xff\xff\xff\x07" * 4000, b"\1" * 20_000, b"\2" * 20_000, b"\x80" * 20_000):
-        for codec in ("none", "zstd"):
-            data = batch_bytes(Batch(written={"count": 2**31 - 1}, codec=codec), content)
-            tracemalloc.start()
-            try:
-                with pytest.raises(ProtocolError):
-                    read_batches(data)
-                assert tracemalloc.get_traced_memory()[1] < 200 * len(content)
-            finally:
-                tracemalloc.stop()
+@pytest.mark.parametrize("count", [-1, 0, 1, 1 << 17, 1 << 20, 2**31 - 1])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("filling", [b"\0", b"\x80", b"\xff\xff\xff\xff\x07"])
+def test_sizes_that_the_bytes_do_not_have_take_no_memory(filling: bytes, codec: str, count: int) -> None:
+    content = filling * ((1 << 20) // len(filling))
+    data = batch_bytes(Batch(written={"count": count}, codec=codec), content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError):
+            read_batches(data)
+        # The content, the pieces of which it is joined, and what the CRC takes.
+        assert tracemalloc.get_traced_memory()[1] < 5 * len(data) + 4 * len(content)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_call_reads_a_bounded_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = batch_bytes(SOME)
+    monkeypatch.setattr(record_batches, "MOST_RECORDS", 2 * len(SOME.records) + 1)
+    found = read_batches(data * 3)
+    assert (found.size, found.batches.num_rows, found.records.num_rows) == (2 * len(data), 2, 2 * len(SOME.records))
+    assert read_batches((data * 3)[found.size :]).size == len(data)
+    monkeypatch.setattr(record_batches, "MOST_RECORDS", len(SOME.records) - 1)
+    with pytest.raises(ProtocolError, match=r"^RecordBatch v2: count at byte 0: negative, or more than 2$"):
+        read_batches(data)
 
 
 def test_more_than_arrow_can_point_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
