@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     Headers = npt.NDArray[np.void]
     """Headers of batches, with the fields of `HEADER`."""
 
-MOST_BYTES: Final = 0x7FFF_FFFF
-"""As many can be read at once: positions in Arrow's arrays end there, and so do Kafka's segments."""
+MOST_BYTES: Final = 1 << 26
+"""The most bytes that one call reads."""
 MOST_RECORDS: Final = 1 << 21
 """The most records that one call reads."""
-MOST_DECOMPRESSED: Final = 1 << 28
-"""As many bytes may all compressed batches that are read at once have when decompressed."""
+MOST_DECOMPRESSED: Final = 1 << 27
+"""The most bytes that the compressed batches of one call may have when decompressed."""
 
 HEADER: Final = np.dtype(
     [
@@ -59,12 +59,11 @@ _MAGIC: Final = 2
 _CODEC: Final = 0x07
 _IS_LOG_APPEND_TIME: Final = 0x08
 _IS_CONTROL: Final = 0x20
-_LENGTH: Final = struct.Struct(">i")
-_LENGTH_AT: Final = 8
+_LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xb")
 _COUNTED_FROM: Final = 12
 """Where the bytes of a batch begin that its length counts."""
 _CHECKED_FROM: Final = 21
-"""Where those begin that its CRC is of."""
+"""Where the bytes begin that the CRC covers."""
 _INT32_BYTES: Final = 5
 _INT64_BYTES: Final = 10
 """The most bytes that varints have."""
@@ -97,7 +96,7 @@ class RecordBatches:
     """Batches in their order (schema `BATCHES`; `position` is the byte where one begins), and the records of all of
     them (schema `RECORDS`).
 
-    `size` is how many bytes the batches take; after them begins one that was cut off, or nothing.
+    `size` is how many bytes the batches take. After them begins one that was not read, or nothing.
     """
 
     batches: pa.RecordBatch
@@ -106,18 +105,18 @@ class RecordBatches:
 
 
 def read_batches(data: bytes) -> RecordBatches:
-    """Return the batches that are whole; a last one that is cut off is no error.
+    """Return the first batches, as many as are whole and within `MOST_BYTES` and `MOST_RECORDS`.
 
-    Headers of records are passed over. Markers of transactions are control records, and records of transactions that
-    were aborted are among the others.
-    Raises ProtocolError, whose offset is where the batch begins, for another magic, a wrong CRC, records that are not
-    as many or not as long as is said, and more than `MOST_DECOMPRESSED`; ValueError for more than `MOST_BYTES`.
+    The caller goes on at `size`. If that is 0, no batch is whole: the caller passes more bytes from the same place, up
+    to `MOST_BYTES`, with which there is a batch or an error. Nobody can tell a wrong length from a batch that is cut
+    off until then. Headers of records are passed over. Markers of transactions are control records, and records of
+    transactions that were aborted are among the others.
+    Raises ProtocolError, whose offset is where the batch begins, for another magic and a wrong length (of a batch that
+    is cut off too, if it has 17 bytes), a wrong CRC, records that are not as many or not as long as is said, and more
+    than `MOST_DECOMPRESSED`.
     """
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"{len(data)} bytes of record batches at once, {MOST_BYTES} is the most")
     begins, ends = _bounds(data)
     headers = view(data, HEADER)[begins]
-    _expect(headers["magic"] == _MAGIC, begins, "magic", "not 2")
     _expect(crc32c(data, begins + _CHECKED_FROM, ends) == headers["crc"], begins, "crc", "not that of the bytes")
     _expect(headers["attributes"] & _CODEC < len(NAMES), begins, "attributes", "an unknown codec")
     counts = headers["count"]
@@ -130,13 +129,18 @@ def read_batches(data: bytes) -> RecordBatches:
 def _bounds(data: bytes) -> tuple[Positions, Positions]:
     """Return where batches begin and end."""
     bounds = [0]
-    at, last = 0, len(data) - _COUNTED_FROM
+    at, last = 0, len(data) - _LENGTH_AND_MAGIC.size
     while at <= last:
-        (length,) = _LENGTH.unpack_from(data, at + _LENGTH_AT)
-        if length < HEADER.itemsize - _COUNTED_FROM:
-            raise _error(at, "length", f"{length}, of which a header alone has {HEADER.itemsize - _COUNTED_FROM}")
-        at += _COUNTED_FROM + length
-        if at > len(data):
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(data, at)
+        size = _COUNTED_FROM + length
+        if magic != _MAGIC:
+            raise _error(at, "magic", f"{magic}, not {_MAGIC}")
+        if size < HEADER.itemsize:
+            raise _error(at, "length", f"{size} bytes, a header alone has {HEADER.itemsize}")
+        if size > MOST_BYTES:
+            raise _error(at, "length", f"{size} bytes, {MOST_BYTES} is the most")
+        at += size
+        if at > min(len(data), MOST_BYTES):
             break
         bounds.append(at)
     positions = np.array(bounds)

@@ -102,6 +102,35 @@ def test_a_batch_that_is_cut_off_is_left_for_later() -> None:
     assert read_batches(data).size == len(data)
 
 
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"magic": 1}, "magic"),
+        ({"length": 48}, "length"),
+        ({"length": -1}, "length"),
+        ({"length": 2**31 - 1}, "length"),
+    ],
+)
+def test_a_batch_that_is_cut_off_has_the_magic_and_a_length_that_can_be(changed: dict[str, int], path: str) -> None:
+    good, wrong = batch_bytes(SOME), batch_bytes(dataclasses.replace(SOME, written=changed))
+    for size in (17, len(wrong) - 1, len(wrong)):
+        for before in (b"", good):
+            with pytest.raises(ProtocolError, match=rf"^RecordBatch v2: {path} at byte {len(before)}: "):
+                read_batches(before + wrong[:size])
+    assert read_batches(wrong[:16]).size == 0
+
+
+def test_a_caller_who_passes_more_bytes_gets_batches_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = batch_bytes(SOME)
+    for most in range(len(data), 3 * len(data)):
+        monkeypatch.setattr(record_batches, "MOST_BYTES", most)
+        assert read_batches(data * 4).size == most // len(data) * len(data)
+    monkeypatch.setattr(record_batches, "MOST_BYTES", len(data) - 1)
+    for size in (17, len(data)):
+        with pytest.raises(ProtocolError, match=rf"length at byte 0: {len(data)} bytes, {len(data) - 1} is the most$"):
+            read_batches(data[:size])
+
+
 CONTENT = b"".join(map(record_bytes, SOME.records))
 
 
@@ -261,10 +290,8 @@ def test_a_call_reads_a_bounded_number_of_records(monkeypatch: pytest.MonkeyPatc
         read_batches(data)
 
 
-def test_more_than_arrow_can_point_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_batches, "MOST_BYTES", 10)
-    with pytest.raises(ValueError, match="11 bytes of record batches at once, 10 is the most"):
-        read_batches(bytes(11))
+def test_arrow_can_point_at_all_that_one_call_reads() -> None:
+    assert record_batches.MOST_BYTES + record_batches.MOST_DECOMPRESSED < 2**31
 
 
 @quickly
