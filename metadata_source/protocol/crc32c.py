@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _POLYNOMIAL: Final = 0x82F63B78
 _BLOCK: Final = 64
+_AT_ONCE: Final = 1 << 22
+"""Bytes whose pieces are looked at together: some copies are made of them."""
 _INVERTED: Final = 4
 """Bytes at the beginning of a piece that are inverted, in place of a CRC that begins with all bits set."""
 _FILLED: Final = np.triu(np.full((_BLOCK, _BLOCK), 0xFF, dtype=np.uint8)).view(np.uint64)
@@ -29,9 +31,22 @@ _FILLED: Final = np.triu(np.full((_BLOCK, _BLOCK), 0xFF, dtype=np.uint8)).view(n
 
 
 def crc32c(data: bytes | Bytes, begins: Positions, ends: Positions) -> States:
-    """Return the CRC of each piece of the data; pieces have four bytes at least and do not overlap."""
+    """Return the CRC of each piece of the data; pieces ascend, have four bytes at least and do not overlap."""
+    found = [np.empty(0, dtype=np.uint32)]
+    whole = np.frombuffer(data, dtype=np.uint8)
+    first = 0
+    while first < len(ends):
+        start = int(begins[first])
+        after = max(first + 1, int(np.searchsorted(ends, start + _AT_ONCE, "right")))
+        piece = whole[start : ends[after - 1]]
+        found.append(_of_pieces(piece, begins[first:after] - start, ends[first:after] - start))
+        first = after
+    return np.concatenate(found)
+
+
+def _of_pieces(data: Bytes, begins: Positions, ends: Positions) -> States:
     padded = np.zeros(_BLOCK + len(data), dtype=np.uint8)
-    padded[_BLOCK:] = np.frombuffer(data, dtype=np.uint8)
+    padded[_BLOCK:] = data
     padded[(begins + _BLOCK)[:, None] + np.arange(_INVERTED)] ^= 0xFF
     counts = -(-(ends - begins) // _BLOCK)
     last = np.cumsum(counts)

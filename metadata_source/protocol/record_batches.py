@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.codecs import NAMES, decompress
@@ -285,8 +284,7 @@ def _after_long(content: bytes, at: int) -> int:
 
 
 def _binary(content: bytes, begins: Positions, lengths: Positions) -> pa.BinaryArray:
-    found = slices(content, begins, begins + np.maximum(lengths, 0), pa.binary())
-    return pc.if_else(pa.array(lengths >= 0), found, None)
+    return slices(content, begins, begins + np.maximum(lengths, 0), pa.binary(), nulls=lengths < 0)
 
 
 def _record_batch(columns: Mapping[str, npt.NDArray[Any] | pa.Array], schema: pa.Schema) -> pa.RecordBatch:

@@ -37,8 +37,8 @@ def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
 def varints(data: Bytes, at: Positions, most: int = 3) -> tuple[Positions, Positions, Flags]:
     """Return unsigned varints, the positions after them, and which are well-formed.
 
-    One of more than `most` bytes is not (of lengths nothing usual has more than three). What is not may begin or go on
-    beyond the end.
+    One of more than `most` bytes is not (of lengths nothing usual has more than three). A malformed one may begin or
+    end beyond the data.
     """
     after = at.copy()
     values = np.zeros(len(at), dtype=np.int64)
@@ -64,9 +64,11 @@ def contents(array: pa.BinaryArray) -> tuple[Bytes, Positions, Positions]:
     return np.frombuffer(bytes(memoryview(data or b"")[: bounds[-1]]) + _PADDING, np.uint8), bounds[:-1], bounds[1:]
 
 
-def slices(data: bytes | Bytes, begins: Positions, ends: Positions, kind: pa.DataType) -> pa.Array:
-    """Return what stands between begins and ends, which ascend, as an array of strings or of bytes; UTF-8 is not looked
-    at.
+def slices(
+    data: bytes | Bytes, begins: Positions, ends: Positions, kind: pa.DataType, nulls: Flags | None = None
+) -> pa.Array:
+    """Return what stands between begins and ends, which ascend, as an array of strings or of bytes, with nulls where
+    they are said to be; UTF-8 is not looked at.
     """
     # The data as an array of what is between slices, a slice, what is between ...: taking every second copies just the
     # slices.
@@ -75,7 +77,7 @@ def slices(data: bytes | Bytes, begins: Positions, ends: Positions, kind: pa.Dat
     bounds[2::2] = ends
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     parts = pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
-    return parts.take(pa.array(np.arange(1, len(bounds), 2)))
+    return parts.take(pa.array(np.arange(1, len(bounds), 2, dtype=np.int32), mask=nulls))
 
 
 def uuid_texts(ids: Bytes) -> pa.StringArray:

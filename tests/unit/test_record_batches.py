@@ -294,9 +294,13 @@ def test_arrow_can_point_at_all_that_one_call_reads() -> None:
     assert record_batches.MOST_BYTES + record_batches.MOST_DECOMPRESSED < 2**31
 
 
-@quickly
+@pytest.mark.parametrize("at_once", [1, 400, 1 << 22])
+@settings(quickly, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(min_size=4, max_size=300), max_size=9), st.binary(max_size=9))
-def test_the_crc_is_that_of_castagnoli(parts: list[bytes], between: bytes) -> None:
+def test_the_crc_is_that_of_castagnoli(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, parts: list[bytes], between: bytes
+) -> None:
+    monkeypatch.setattr("metadata_source.protocol.crc32c._AT_ONCE", at_once)
     data = b"".join(part + between for part in parts)
     ends = np.cumsum([len(part) + len(between) for part in parts]).astype(np.int64) - len(between)
     begins = ends - np.array([len(part) for part in parts], dtype=np.int64)
