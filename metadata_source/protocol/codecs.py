@@ -25,18 +25,25 @@ _SNAPPY_EXPANSION: Final = 64
 """No byte of a block makes more: copies are that long at most."""
 
 
+class TooLargeError(ValueError):
+    """Raised for more bytes than may be."""
+
+
 def decompress(data: bytes, codec: str, most: int) -> bytes:
-    """Return what was compressed with one of `NAMES`. Raises ValueError for other bytes, and for more than `most`."""
-    if codec == "none":
+    """Return what was compressed with one of `NAMES`; no bytes are that of no bytes.
+
+    Raises TooLargeError for more than `most` bytes, and ValueError for data that the codec did not make.
+    """
+    if codec == "none" or not data:
         return data
     pieces = []
     left = most
     try:
         for piece in _snappy(data, most) if codec == "snappy" else _streamed(data, codec):
-            pieces.append(piece)
             left -= len(piece)
             if left < 0:
-                raise ValueError(f"more than {most} bytes when decompressed")
+                raise TooLargeError
+            pieces.append(piece)
     except OSError as error:
         raise ValueError(f"not {codec}: {error}") from None
     return b"".join(pieces)
@@ -51,8 +58,11 @@ def _streamed(data: bytes, codec: str) -> Iterator[bytes]:
 def _snappy(data: bytes, most: int) -> Iterator[bytes]:
     for block in _blocks(data):
         size = _decompressed_size(block)
-        if size > min(most, _SNAPPY_EXPANSION * len(block)):
+        if size > _SNAPPY_EXPANSION * len(block):
             raise ValueError(f"a block that is to be {size} bytes when decompressed")
+        if size > most:
+            raise TooLargeError
+        most -= size
         yield pa.decompress(block, size, "snappy", asbytes=True)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import struct
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from metadata_source.errors import ProtocolError
-from metadata_source.protocol.codecs import NAMES, decompress
+from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
 from metadata_source.protocol.crc32c import crc32c
 from metadata_source.protocol.vectors import slices, varints, view
 from metadata_source.protocol.wire import NULL
@@ -104,15 +104,15 @@ class RecordBatches:
 
 
 def read_batches(data: bytes) -> RecordBatches:
-    """Return the first batches, as many as are whole and within `MOST_BYTES` and `MOST_RECORDS`.
+    """Return the first batches, as many as are whole and within the bounds above.
 
     The caller goes on at `size`. If that is 0, no batch is whole: the caller passes more bytes from the same place, up
     to `MOST_BYTES`, with which there is a batch or an error. Nobody can tell a wrong length from a batch that is cut
     off until then. Headers of records are passed over. Markers of transactions are control records, and records of
     transactions that were aborted are among the others.
     Raises ProtocolError, whose offset is where the batch begins, for another magic and a wrong length (of a batch that
-    is cut off too, if it has 17 bytes), a wrong CRC, records that are not as many or not as long as is said, and more
-    than `MOST_DECOMPRESSED`.
+    is cut off too, if it has 17 bytes), a wrong CRC, records that are not as many or not as long as is said, and a
+    batch that alone is beyond a bound.
     """
     begins, ends = _bounds(data)
     headers = view(data, HEADER)[begins]
@@ -121,8 +121,10 @@ def read_batches(data: bytes) -> RecordBatches:
     counts = headers["count"]
     _expect((counts >= 0) & (counts <= MOST_RECORDS), begins, "count", f"negative, or more than {MOST_RECORDS}")
     read = int(np.searchsorted(counts.cumsum(dtype=np.int64), MOST_RECORDS, "right"))
+    content = _contents(data, headers[:read], begins[:read], ends[:read])
+    read = len(content.ends)
     headers, begins, ends = headers[:read], begins[:read], ends[:read]
-    return RecordBatches(_batches(headers, begins), _records(data, headers, begins, ends), int(ends.max(initial=0)))
+    return RecordBatches(_batches(headers, begins), _records(content, headers, begins), int(ends.max(initial=0)))
 
 
 def _bounds(data: bytes) -> tuple[Positions, Positions]:
@@ -157,8 +159,8 @@ def _batches(headers: Headers, begins: Positions) -> pa.RecordBatch:
     return _record_batch(columns, BATCHES)
 
 
-def _records(data: bytes, headers: Headers, begins: Positions, ends: Positions) -> pa.RecordBatch:
-    content, first, after = _contents(data, headers, begins, ends)
+def _records(contents: _Contents, headers: Headers, begins: Positions) -> pa.RecordBatch:
+    content, first, after = contents
     counts = headers["count"].astype(np.int64)
     _expect(counts * _RECORD_BYTES <= after - first, begins, "count", "more records than the bytes can be")
     at, good = _record_begins(content, first, after, counts)
@@ -228,23 +230,36 @@ class _Fields:
         return begins, lengths
 
 
-def _contents(data: bytes, headers: Headers, begins: Positions, ends: Positions) -> tuple[bytes, Positions, Positions]:
-    """Return bytes in which the records of all batches are, decompressed, and where those of each begin and end."""
+class _Contents(NamedTuple):
+    """Bytes in which the records of batches are, decompressed, and where those of each batch begin and end."""
+
+    data: bytes
+    begins: Positions
+    ends: Positions
+
+
+def _contents(data: bytes, headers: Headers, begins: Positions, ends: Positions) -> _Contents:
+    """Return the contents of the first batches, as many as are within `MOST_DECOMPRESSED`."""
     begins = begins + HEADER.itemsize
     codecs = headers["attributes"] & _CODEC
     if not codecs.any():
-        return data, begins, ends
-    parts = []
+        return _Contents(data, begins, ends)
+    parts: list[bytes] = []
     left = MOST_DECOMPRESSED
     for begin, end, codec in zip(begins.tolist(), ends.tolist(), codecs.tolist(), strict=True):
         try:
-            parts.append(decompress(data[begin:end], NAMES[codec], left))
+            part = decompress(data[begin:end], NAMES[codec], left)
+        except TooLargeError:
+            if parts:
+                break
+            problem = f"more than {MOST_DECOMPRESSED} bytes when decompressed"
+            raise _error(begin - HEADER.itemsize, "records", problem) from None
         except ValueError as error:
             raise _error(begin - HEADER.itemsize, "records", str(error)) from None
-        left -= len(parts[-1]) if codec else 0
-    sizes = np.array([len(part) for part in parts])
-    after = np.cumsum(sizes)
-    return b"".join(parts), after - sizes, after
+        parts.append(part)
+        left -= len(part) if codec else 0
+    after = np.cumsum([len(part) for part in parts])
+    return _Contents(b"".join(parts), np.append(0, after[:-1]), after)
 
 
 def _record_begins(content: bytes, begins: Positions, ends: Positions, counts: Positions) -> tuple[Positions, Flags]:

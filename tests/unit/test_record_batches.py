@@ -15,10 +15,10 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol import record_batches
-from metadata_source.protocol.codecs import NAMES
+from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
 from metadata_source.protocol.crc32c import crc32c
 from metadata_source.protocol.record_batches import HEADER, RecordBatches, read_batches
-from tests.record_batches import CODECS, Batch, Record, batch_bytes, compressed, record_bytes, varint
+from tests.record_batches import CODECS, SNAPPY_HEADER, Batch, Record, batch_bytes, compressed, record_bytes, varint
 from tests.support.examples import examples
 
 quickly = settings(max_examples=examples(40), database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -144,7 +144,7 @@ CONTENT = b"".join(map(record_bytes, SOME.records))
         ({"attributes": 5}, None, "attributes"),
         ({"attributes": 1}, None, "records"),
         ({"attributes": 2}, None, "records"),
-        ({"attributes": 2}, b"", "records"),
+        ({"attributes": 2}, b"", "count"),
         ({"attributes": 2}, b"\xff\xff\xff\xff\x0f" + b"x" * 100, "records"),
         ({"attributes": 3}, None, "records"),
         ({"attributes": 4}, compressed(CONTENT, "zstd")[:-4], "records"),
@@ -253,14 +253,35 @@ def test_other_bytes_are_records_or_an_error(codec: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_what_is_too_large_when_decompressed_is_refused(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_when_decompressed_is_left_or_an_error(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     large = Batch(records=[Record(0, value=bytes(1 << 20))], codec=codec)
-    data = batch_bytes(large)
+    data, plain = batch_bytes(large), batch_bytes(SOME)
     assert len(data) < 1 << 18
     monkeypatch.setattr(record_batches, "MOST_DECOMPRESSED", 2 * (1 << 20))
-    with pytest.raises(ProtocolError, match=r"records at byte \d+: (more than \d+ bytes|a block that is to be)"):
-        read_batches(data * 2)
-    assert len(read(data)) == 1
+    found = read_batches(plain + data * 2 + plain)
+    assert (found.size, found.batches.num_rows) == (len(plain + data), 2)
+    assert found.records.to_pylist() == SOME.rows() + large.rows()
+    monkeypatch.setattr(record_batches, "MOST_DECOMPRESSED", 1 << 20)
+    assert read_batches(plain + data).size == len(plain)
+    with pytest.raises(ProtocolError, match=rf"records at byte 0: more than {1 << 20} bytes when decompressed$"):
+        read_batches(data + plain)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_without_records_may_have_no_bytes_of_them(codec: str) -> None:
+    assert read(batch_bytes(Batch(written={"attributes": CODECS.index(codec)}), b"") + batch_bytes(SOME)) == SOME.rows()
+
+
+def test_blocks_of_snappy_take_no_more_memory_than_may_be() -> None:
+    block = pa.compress(bytes(1 << 16), "snappy", asbytes=True)
+    data = SNAPPY_HEADER + 100 * (len(block).to_bytes(4) + block)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError):
+            decompress(data, "snappy", 1 << 17)
+        assert tracemalloc.get_traced_memory()[1] < (1 << 17) + (1 << 15)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 1 << 17, 1 << 20, 2**31 - 1])
