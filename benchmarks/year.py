@@ -238,7 +238,7 @@ class Life:
             self.took["upkeep"].append(time.perf_counter() - start)
 
     def measured(self, until: float) -> Period:
-        """Say how it is now, and what all took since this was asked last."""
+        """Measure the lake now, and the medians since the last measurement."""
         took, self.took = self.took, defaultdict(list)
         # Delta removes files of a log with each tenth commit of the table: at its end a period may have few, or many.
         log_entries, log_mb = map(max, zip(*self.logs, strict=True))
