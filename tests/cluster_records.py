@@ -61,8 +61,12 @@ FENCED = {7: 1, 8: -1}
 
 
 def values_of(message: Message, version: int) -> st.SearchStrategy[Values]:
-    """Fields of a record, by Kafka's names in snake case."""
-    return structs(message.body, version).map(lambda values: values | {"version": version})
+    """Fields of a record, by Kafka's names in snake case. Half of the configurations are ones whose values are kept."""
+    values = structs(message.body, version).map(lambda values: values | {"version": version})
+    if message is not RECORD_TYPES[4]:
+        return values
+    settings = [{"resource_type": kind, "name": name} for kind, names in KEPT_CONFIGS.items() for name in names]
+    return st.builds(lambda values, setting: values | setting, values, st.just({}) | st.sampled_from(settings))
 
 
 def frame(number: int, version: int, values: Values) -> bytes:
@@ -97,6 +101,16 @@ def decoded(values: Sequence[bytes | None], control_keys: Sequence[bytes | None]
     batch.validate(full=True)
     assert batch.schema.names[:4] == ["offset", "leader_epoch", "timestamp_ms", "is_control"]
     return [without_nulls(row) for row in batch.drop_columns(batch.schema.names[:4]).to_pylist()]
+
+
+SECRET = "correct-horse-battery-staple"  # noqa: S105 - planted, and searched for
+
+
+def kept(batch: pa.RecordBatch) -> bytes:
+    """All bytes that a batch holds on to."""
+    return b"".join(
+        buffer.to_pybytes() for column in batch.columns for buffer in column.buffers() if buffer is not None
+    )
 
 
 def expected(number: int, version: int, values: Values) -> Values:

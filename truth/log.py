@@ -36,8 +36,9 @@ _TOOL_MOVED = (4, 3)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = re.compile(r"^baseOffset: (\d+) .*?\bCreateTime: (\d+)")
 _RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
-_CONTROL = re.compile(r"\b(LeaderChange|SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|controlType): ")
-"""The control records, which the quorum writes for itself."""
+CONTROLS = {"LeaderChange": 2, "SnapshotHeader": 3, "SnapshotFooter": 4, "KRaftVersion": 5, "KRaftVoters": 6}
+"""The types of control records, which the quorum writes for itself, by their names in a dump."""
+_CONTROL = re.compile(rf"\b({'|'.join(CONTROLS)}|controlType): ")
 
 
 class TruthError(RuntimeError):

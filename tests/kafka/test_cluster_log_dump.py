@@ -25,9 +25,9 @@ from local_cluster import LocalCluster
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from metadata_source.protocol.record_batches import RecordBatches, read_batches
-from tests.cluster_records import expected, expected_control, from_json, number_of
+from tests.cluster_records import SECRET, expected, expected_control, from_json, kept, number_of
 from tests.group_messages import without_nulls
-from truth.log import dump
+from truth.log import CONTROLS, dump
 
 CONTROLLER = 3
 BATCH = re.compile(
@@ -37,8 +37,6 @@ RECORD = re.compile(
     r"^\| offset: (\d+) CreateTime: (\d+) keySize: -?\d+ valueSize: (\d+) .*? headerKeys: \[\] "
     r"(?:payload: (\{.*\})|(\w+):? ?(\{.*\}))$"
 )
-CONTROLS = {"LeaderChange": 2, "SnapshotHeader": 3, "SnapshotFooter": 4, "KRaftVersion": 5, "KRaftVoters": 6}
-PASSWORD = b"correct-horse-battery-staple"
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +74,7 @@ def do_things(cluster: LocalCluster) -> None:
     for setting in settings:
         admin.incremental_alter_configs([setting])[setting].result(30)
     user = UserScramCredentialUpsertion(
-        "alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), PASSWORD, b"salt"
+        "alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), SECRET.encode(), b"salt"
     )
     admin.alter_user_scram_credentials([user])["alice"].result(30)
     admin.delete_topics(["gone"])["gone"].result(30)
@@ -139,6 +137,5 @@ def test_no_credential_of_the_log_is_kept(files: dict[Path, str]) -> None:
     log = b"".join(file.read_bytes() for file in files)
     assert all(secret in log for secret in secrets)
     for file in files:
-        for column in decode_records(read(file).records).columns:
-            kept = b"".join(buffer.to_pybytes() for buffer in column.buffers() if buffer is not None)
-            assert not any(secret in kept for secret in secrets)
+        everything = kept(decode_records(read(file).records))
+        assert not any(secret in everything for secret in secrets)

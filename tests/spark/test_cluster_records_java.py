@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 
 from metadata_source.protocol import cluster_messages
 from metadata_source.protocol.batches import FEWEST
-from metadata_source.protocol.cluster_records import decode_records
+from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from metadata_source.protocol.record_batches import read_batches
 from metadata_source.protocol.spec import Api, Message
 from tests import cluster_records
-from tests.cluster_records import decoded, expected, expected_control, values_of
+from tests.cluster_records import SECRET, decoded, expected, expected_control, kept, values_of
 from tests.group_messages import without_nulls
 from tests.record_batches import CODECS
 from tests.spark.test_group_messages_java import check_messages
@@ -32,8 +32,6 @@ quickly = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-SECRET = "correct-horse-battery-staple"  # noqa: S105 - planted, and searched for
 
 
 @pytest.fixture(scope="module")
@@ -131,14 +129,25 @@ def test_of_secrets_no_byte_is_kept(jvm: Any) -> None:
     values = [serialized(jvm, record, 0) for _, record in records]
     for count in (1, FEWEST):
         batch = decode_records(cluster_records.log(values * count))
-        kept = [buffer.to_pybytes() for column in batch.columns for buffer in column.buffers() if buffer is not None]
-        assert not any(SECRET.encode() in each for each in kept)
+        assert SECRET.encode() not in kept(batch)
         for (number, _), value, row in zip(records, values, batch.to_pylist(), strict=False):
             told = without_nulls(row)
             assert (told["type"], told["version"], told["size"]) == (number, 0, len(value))
             assert number == 4 or set(told) - {"offset", "leader_epoch", "timestamp_ms", "is_control"} == {
                 *("type", "version", "name", "size")
             }
+
+
+def test_settings_that_are_kept_are_kafkas_and_no_passwords(jvm: Any) -> None:
+    quotas = named(jvm, "org.apache.kafka.server.config.QuotaConfig").brokerQuotaConfigs()
+    groups = named(jvm, "org.apache.kafka.coordinator.group.GroupConfig").CONFIG_DEF
+    throttles = [name for name in KEPT_CONFIGS[4] if name.endswith(".throttled.rate")]
+    assert throttles
+    # The class of a topic's settings is in no jar here.
+    for known, names in ((quotas, throttles), (groups, KEPT_CONFIGS[32])):
+        keys = known.configKeys()
+        for name in names:
+            assert keys[name].type().toString() != "PASSWORD"
 
 
 # --- record batches ---

@@ -19,12 +19,14 @@ from metadata_source.protocol.wire import write_message
 from tests import cluster_records
 from tests.cluster_records import (
     COLUMNS,
+    SECRET,
     control_key,
     control_value,
     decoded,
     expected,
     expected_control,
     frame,
+    kept,
     log,
     values_of,
 )
@@ -70,13 +72,14 @@ def test_a_control_record_is_decoded_to_what_was_written(number: int, version: i
 def test_a_row_has_the_place_and_the_time_of_its_record() -> None:
     records = log([FENCE, None])
     batch = decode_records(records)
+    assert batch.schema.equals(RECORDS)
     for name in ("offset", "leader_epoch", "timestamp_ms", "is_control"):
         assert batch[name].equals(records[name])
     assert decode_records(records.slice(0, 0)).num_rows == 0
     assert decode_records(records.slice(1)).to_pylist() == batch.slice(1).to_pylist()
 
 
-def test_records_of_the_quorum_stand_among_those_of_controllers() -> None:
+def test_records_of_quorum_and_controllers_are_decoded_together() -> None:
     leader = {"version": 0, "leader_id": 3, "voters": [], "granting_voters": []}
     records = pa.RecordBatch.from_pylist(
         [
@@ -261,22 +264,11 @@ def varint(number: int) -> bytes:
 
 # --- what is not kept ---
 
-SECRET = "correct-horse-battery-staple"  # noqa: S105 - planted, and searched for
-
 
 def secret_message(number: int, name: str) -> Message:
     """A record of one string, in the place of its fields: nothing here may look what they are."""
     return Message(
         name, number, 0, 0, Struct((Field("secret", Primitive.STRING), Field("more", Array(Primitive.STRING))))
-    )
-
-
-def kept(records: pa.RecordBatch) -> bytes:
-    """All bytes that a decoded batch holds on to."""
-    batch = decode_records(records)
-    assert batch.schema.equals(RECORDS)
-    return b"".join(
-        buffer.to_pybytes() for column in batch.columns for buffer in column.buffers() if buffer is not None
     )
 
 
@@ -288,7 +280,7 @@ def test_records_with_secrets_are_counted(number: int, count: int) -> None:
         value = bytes([1, number, version]) + body
         row = {"type": number, "version": version, "name": COUNTED[number], "size": len(value)}
         assert decoded([value] * count) == [row] * count
-        assert SECRET.encode() not in kept(log([value] * count))
+        assert SECRET.encode() not in kept(decode_records(log([value] * count)))
 
 
 def secret_values(rng: random.Random) -> list[bytes]:
@@ -318,7 +310,7 @@ def test_no_secret_is_kept() -> None:
         *(log([value]) for value in values),
         log(values, [SECRET.encode()] * len(values)),
     ):
-        everything = kept(records)
+        everything = kept(decode_records(records))
         for at in range(len(SECRET) - 5):
             part = SECRET[at : at + 6].encode()
             assert part not in everything
@@ -335,3 +327,19 @@ def test_settings_on_the_list_are_kept(kind: int, name: str) -> None:
     del told[1]["value"], told[2]["value"]
     for count in (1, FEWEST):
         assert [row["config"] for row in decoded(values * count)] == told * count
+
+
+def test_the_settings_that_are_kept_are_these() -> None:
+    # None may be a password. `tests/spark/test_cluster_records_java.py` looks at those whose class is in its jars.
+    assert {kind: set(names) for kind, names in KEPT_CONFIGS.items()} == {
+        2: {
+            *("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.bytes", "retention.ms"),
+            *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
+            "unclean.leader.election.enable",
+        },
+        4: {
+            *("leader.replication.throttled.rate", "follower.replication.throttled.rate", "min.insync.replicas"),
+            "unclean.leader.election.enable",
+        },
+        32: {"consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"},
+    }
