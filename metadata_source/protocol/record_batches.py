@@ -106,7 +106,7 @@ class RecordBatches:
 def read_batches(data: bytes) -> RecordBatches:
     """Return the first batches, as many as are whole and within the bounds above.
 
-    The caller continues at `size`. If that is 0, no batch is whole: the caller passes more bytes from the same place, up
+    The caller continues at `size`. If that is 0, no batch is whole: the caller passes more bytes from there, up
     to `MOST_BYTES`, with which there is a batch or an error. Nobody can tell a wrong length from a batch that is cut
     off until then. Headers of records are passed over. Markers of transactions are control records, and records of
     transactions that were aborted are among the others.

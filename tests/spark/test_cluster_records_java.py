@@ -34,11 +34,6 @@ quickly = settings(
 )
 
 
-@pytest.fixture(scope="module")
-def jvm(spark: Any) -> Any:
-    return spark.sparkContext._jvm
-
-
 def named(jvm: Any, name: str) -> Any:
     return getattr(jvm, name)
 

@@ -32,11 +32,6 @@ quickly = settings(
 )
 
 
-@pytest.fixture(scope="module")
-def jvm(spark: Any) -> Any:
-    return spark.sparkContext._jvm
-
-
 def java_message(jvm: Any, package: str, message: Message, version: int, values: dict[str, Any]) -> Any:
     """Return the message of Kafka's classes, read from JSON."""
     node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(as_json(message.body, values)))

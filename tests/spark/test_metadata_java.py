@@ -18,11 +18,6 @@ VERSIONS = range(14)
 MESSAGES = "org.apache.kafka.common.message"
 
 
-@pytest.fixture(scope="module")
-def jvm(spark: Any) -> Any:
-    return spark.sparkContext._jvm
-
-
 def java_data(jvm: Any, name: str, values: dict[str, Any], version: int) -> Any:
     """Return the message `name` of Kafka's classes, read from JSON."""
     node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(values))

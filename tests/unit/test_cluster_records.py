@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from metadata_source.protocol import record_batches
 from metadata_source.protocol.batches import FEWEST
@@ -31,6 +30,7 @@ from tests.cluster_records import (
     values_of,
 )
 from tests.support.examples import examples
+from tests.support.mutations import mutated, mutations
 
 quickly = settings(
     max_examples=examples(4),
@@ -175,25 +175,6 @@ def test_no_part_of_a_record_is_a_record(number: int, version: int) -> None:
             fails(row, part)
 
     check()
-
-
-mutations = st.lists(
-    st.tuples(
-        st.floats(0, 1, exclude_max=True),
-        st.integers(0, 4),
-        st.sampled_from([b"", b"\0", b"\xff", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f"])
-        | st.binary(max_size=4),
-    ),
-    min_size=1,
-    max_size=3,
-)
-
-
-def mutated(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
-    for where, gone, put in changes:
-        at = int(where * (len(data) + 1))
-        data = data[:at] + put + data[at + gone :]
-    return data
 
 
 @every_record

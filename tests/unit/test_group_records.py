@@ -7,7 +7,6 @@ import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.protocol.batches import FEWEST
@@ -20,6 +19,7 @@ from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
 from tests import group_messages
 from tests.group_messages import decoded, expected, key_bytes, records, value_bytes
 from tests.support.examples import examples
+from tests.support.mutations import mutated, mutations
 
 quickly = settings(
     max_examples=examples(3),
@@ -84,25 +84,6 @@ def test_no_part_of_a_record_is_a_record(number: int, version: int) -> None:
             assert row["error"].endswith("1 bytes are left over (read 00)")
 
     check()
-
-
-mutations = st.lists(
-    st.tuples(
-        st.floats(0, 1, exclude_max=True),
-        st.integers(0, 4),
-        st.sampled_from([b"", b"\0", b"\xff", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f"])
-        | st.binary(max_size=4),
-    ),
-    min_size=1,
-    max_size=3,
-)
-
-
-def mutated(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
-    for where, gone, put in changes:
-        at = int(where * (len(data) + 1))
-        data = data[:at] + put + data[at + gone :]
-    return data
 
 
 @every_record
