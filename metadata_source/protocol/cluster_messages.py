@@ -7,7 +7,7 @@ They follow Kafka's definitions (``clients/src/main/resources/common/message/Fet
 
 from __future__ import annotations
 
-from metadata_source.protocol.spec import Array, Field, Primitive, Struct, api
+from metadata_source.protocol.spec import Array, Field, Primitive, Struct, api, structs
 
 _INT8, _INT16, _UINT16, _INT32, _INT64 = (
     Primitive.INT8,
@@ -20,8 +20,9 @@ _STRING, _BYTES, _UUID = Primitive.STRING, Primitive.BYTES, Primitive.UUID
 NO_DIRECTORY = bytes(16)
 
 
-def _structs(*fields: Field) -> Array:
-    return Array(Struct(fields))
+def _by_partition(name: str, topic: Field, *of_partition: Field) -> Field:
+    """Return topics, each with its partitions."""
+    return Field(name, structs(topic, Field("partitions", structs(*of_partition))))
 
 
 def _tagged_struct(tag: int, name: str, default: int, *fields: Field) -> Field:
@@ -56,60 +57,46 @@ FETCH = api(
         Field("isolation_level", _INT8),
         Field("session_id", _INT32),
         Field("session_epoch", _INT32),
-        Field(
+        _by_partition(
             "topics",
-            _structs(
-                Field("topic_id", _UUID),
-                Field(
-                    "partitions",
-                    _structs(
-                        Field("partition", _INT32),
-                        Field("current_leader_epoch", _INT32),
-                        Field("fetch_offset", _INT64),
-                        Field("last_fetched_epoch", _INT32),
-                        Field("log_start_offset", _INT64),
-                        Field("partition_max_bytes", _INT32),
-                        Field("replica_directory_id", _UUID, since=17, tag=0, default=NO_DIRECTORY),
-                    ),
-                ),
-            ),
+            Field("topic_id", _UUID),
+            Field("partition", _INT32),
+            Field("current_leader_epoch", _INT32),
+            Field("fetch_offset", _INT64),
+            Field("last_fetched_epoch", _INT32),
+            Field("log_start_offset", _INT64),
+            Field("partition_max_bytes", _INT32),
+            Field("replica_directory_id", _UUID, since=17, tag=0, default=NO_DIRECTORY),
         ),
-        Field("forgotten_topics_data", _structs(Field("topic_id", _UUID), Field("partitions", Array(_INT32)))),
+        Field("forgotten_topics_data", structs(Field("topic_id", _UUID), Field("partitions", Array(_INT32)))),
         Field("rack_id", _STRING),
     ),
     response=(
         Field("throttle_time_ms", _INT32),
         Field("error_code", _INT16),
         Field("session_id", _INT32),
-        Field(
+        _by_partition(
             "responses",
-            _structs(
-                Field("topic_id", _UUID),
-                Field(
-                    "partitions",
-                    _structs(
-                        Field("partition_index", _INT32),
-                        Field("error_code", _INT16),
-                        Field("high_watermark", _INT64),
-                        Field("last_stable_offset", _INT64),
-                        Field("log_start_offset", _INT64),
-                        _tagged_struct(0, "diverging_epoch", -1, _EPOCH, _END_OFFSET),
-                        _tagged_struct(1, "current_leader", -1, *_LEADER),
-                        _tagged_struct(2, "snapshot_id", -1, _END_OFFSET, _EPOCH),
-                        Field(
-                            "aborted_transactions",
-                            _structs(Field("producer_id", _INT64), Field("first_offset", _INT64)),
-                            nullable=0,
-                        ),
-                        Field("preferred_read_replica", _INT32),
-                        Field("records", _BYTES, nullable=0),
-                    ),
-                ),
+            Field("topic_id", _UUID),
+            Field("partition_index", _INT32),
+            Field("error_code", _INT16),
+            Field("high_watermark", _INT64),
+            Field("last_stable_offset", _INT64),
+            Field("log_start_offset", _INT64),
+            _tagged_struct(0, "diverging_epoch", -1, _EPOCH, _END_OFFSET),
+            _tagged_struct(1, "current_leader", -1, *_LEADER),
+            _tagged_struct(2, "snapshot_id", -1, _END_OFFSET, _EPOCH),
+            Field(
+                "aborted_transactions",
+                structs(Field("producer_id", _INT64), Field("first_offset", _INT64)),
+                nullable=0,
             ),
+            Field("preferred_read_replica", _INT32),
+            Field("records", _BYTES, nullable=0),
         ),
         Field(
             "node_endpoints",
-            _structs(
+            structs(
                 Field("node_id", _INT32),
                 Field("host", _STRING),
                 Field("port", _INT32),
@@ -133,47 +120,33 @@ FETCH_SNAPSHOT = api(
         _CLUSTER_ID,
         Field("replica_id", _INT32),
         Field("max_bytes", _INT32),
-        Field(
+        _by_partition(
             "topics",
-            _structs(
-                Field("name", _STRING),
-                Field(
-                    "partitions",
-                    _structs(
-                        Field("partition", _INT32),
-                        Field("current_leader_epoch", _INT32),
-                        _SNAPSHOT_ID,
-                        Field("position", _INT64),
-                        Field("replica_directory_id", _UUID, since=1, tag=0, default=NO_DIRECTORY),
-                    ),
-                ),
-            ),
+            Field("name", _STRING),
+            Field("partition", _INT32),
+            Field("current_leader_epoch", _INT32),
+            _SNAPSHOT_ID,
+            Field("position", _INT64),
+            Field("replica_directory_id", _UUID, since=1, tag=0, default=NO_DIRECTORY),
         ),
     ),
     response=(
         Field("throttle_time_ms", _INT32),
         Field("error_code", _INT16),
-        Field(
+        _by_partition(
             "topics",
-            _structs(
-                Field("name", _STRING),
-                Field(
-                    "partitions",
-                    _structs(
-                        Field("index", _INT32),
-                        Field("error_code", _INT16),
-                        _SNAPSHOT_ID,
-                        _tagged_struct(0, "current_leader", 0, *_LEADER),
-                        Field("size", _INT64),
-                        Field("position", _INT64),
-                        Field("unaligned_records", _BYTES),
-                    ),
-                ),
-            ),
+            Field("name", _STRING),
+            Field("index", _INT32),
+            Field("error_code", _INT16),
+            _SNAPSHOT_ID,
+            _tagged_struct(0, "current_leader", 0, *_LEADER),
+            Field("size", _INT64),
+            Field("position", _INT64),
+            Field("unaligned_records", _BYTES),
         ),
         Field(
             "node_endpoints",
-            _structs(Field("node_id", _INT32), Field("host", _STRING), Field("port", _UINT16)),
+            structs(Field("node_id", _INT32), Field("host", _STRING), Field("port", _UINT16)),
             since=1,
             tag=0,
             default=[],
@@ -181,7 +154,7 @@ FETCH_SNAPSHOT = api(
     ),
 )
 
-_REPLICAS = _structs(
+_REPLICAS = structs(
     Field("replica_id", _INT32),
     Field("replica_directory_id", _UUID, since=2),
     Field("log_end_offset", _INT64),
@@ -195,38 +168,26 @@ DESCRIBE_QUORUM = api(
     55,
     last_version=2,
     flexible_since=0,
-    request=(
-        Field(
-            "topics",
-            _structs(Field("topic_name", _STRING), Field("partitions", _structs(Field("partition_index", _INT32)))),
-        ),
-    ),
+    request=(_by_partition("topics", Field("topic_name", _STRING), Field("partition_index", _INT32)),),
     response=(
         Field("error_code", _INT16),
         _ERROR_MESSAGE,
-        Field(
+        _by_partition(
             "topics",
-            _structs(
-                Field("topic_name", _STRING),
-                Field(
-                    "partitions",
-                    _structs(
-                        Field("partition_index", _INT32),
-                        Field("error_code", _INT16),
-                        _ERROR_MESSAGE,
-                        *_LEADER,
-                        Field("high_watermark", _INT64),
-                        Field("current_voters", _REPLICAS),
-                        Field("observers", _REPLICAS),
-                    ),
-                ),
-            ),
+            Field("topic_name", _STRING),
+            Field("partition_index", _INT32),
+            Field("error_code", _INT16),
+            _ERROR_MESSAGE,
+            *_LEADER,
+            Field("high_watermark", _INT64),
+            Field("current_voters", _REPLICAS),
+            Field("observers", _REPLICAS),
         ),
         Field(
             "nodes",
-            _structs(
+            structs(
                 Field("node_id", _INT32),
-                Field("listeners", _structs(Field("name", _STRING), Field("host", _STRING), Field("port", _UINT16))),
+                Field("listeners", structs(Field("name", _STRING), Field("host", _STRING), Field("port", _UINT16))),
             ),
             since=2,
         ),

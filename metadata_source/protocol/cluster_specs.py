@@ -9,7 +9,7 @@ Records that are only counted have no table, so that nothing can decode them.
 
 from __future__ import annotations
 
-from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
+from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct, structs
 
 _BOOL, _INT8, _INT16, _UINT16 = Primitive.BOOL, Primitive.INT8, Primitive.INT16, Primitive.UINT16
 _INT32, _INT64, _STRING, _UUID = Primitive.INT32, Primitive.INT64, Primitive.STRING, Primitive.UUID
@@ -31,26 +31,18 @@ def _by_type(*records: Message) -> dict[int, Message]:
 
 _BROKER_EPOCH = (Field("broker_id", _INT32), Field("broker_epoch", _INT64))
 _FENCING = (Field("id", _INT32), Field("epoch", _INT64))
-_END_POINTS = Array(
-    Struct(
-        (
-            Field("name", _STRING),
-            Field("host", _STRING),
-            Field("port", _UINT16),
-            Field("security_protocol", _INT16),
-        )
-    )
+_END_POINTS = structs(
+    Field("name", _STRING),
+    Field("host", _STRING),
+    Field("port", _UINT16),
+    Field("security_protocol", _INT16),
 )
-_FEATURES = Array(
-    Struct(
-        (
-            Field("name", _STRING),
-            Field("min_supported_version", _INT16),
-            Field("max_supported_version", _INT16),
-        )
-    )
+_FEATURES = structs(
+    Field("name", _STRING),
+    Field("min_supported_version", _INT16),
+    Field("max_supported_version", _INT16),
 )
-_VOTERS = Array(Struct((Field("voter_id", _INT32), Field("voter_directory_id", _UUID, since=1))))
+_VOTERS = structs(Field("voter_id", _INT32), Field("voter_directory_id", _UUID, since=1))
 
 #: Records of controllers that are decoded, by type.
 RECORD_TYPES = _by_type(

@@ -6,15 +6,11 @@ They follow Kafka's definitions (``clients/src/main/resources/common/message/*Gr
 
 from __future__ import annotations
 
-from metadata_source.protocol.spec import Array, Field, Primitive, Struct, api
+from metadata_source.protocol.spec import Array, Field, Primitive, Struct, api, structs
 
 _INT8, _INT16, _INT32, _INT64 = Primitive.INT8, Primitive.INT16, Primitive.INT32, Primitive.INT64
 _BOOL, _STRING, _BYTES, _UUID = Primitive.BOOL, Primitive.STRING, Primitive.BYTES, Primitive.UUID
 _INT32S, _STRINGS = Array(_INT32), Array(_STRING)
-
-
-def _structs(*fields: Field) -> Array:
-    return Array(Struct(fields))
 
 
 def _nullable(name: str, kind: Primitive | Array | Struct = _STRING, since: int = 0) -> Field:
@@ -23,7 +19,7 @@ def _nullable(name: str, kind: Primitive | Array | Struct = _STRING, since: int 
 
 _THROTTLE = Field("throttle_time_ms", _INT32)
 _AUTHORIZED_OPERATIONS = Field("authorized_operations", _INT32)
-_KEY_VALUES = _structs(Field("key", _STRING), Field("value", _STRING))
+_KEY_VALUES = structs(Field("key", _STRING), Field("value", _STRING))
 _DESCRIBE = (Field("group_ids", _STRINGS), Field("include_authorized_operations", _BOOL))
 
 LIST_GROUPS = api(
@@ -37,7 +33,7 @@ LIST_GROUPS = api(
         Field("error_code", _INT16),
         Field(
             "groups",
-            _structs(
+            structs(
                 Field("group_id", _STRING),
                 Field("protocol_type", _STRING),
                 Field("group_state", _STRING, since=4),
@@ -57,7 +53,7 @@ DESCRIBE_GROUPS = api(
         Field("throttle_time_ms", _INT32, since=1),
         Field(
             "groups",
-            _structs(
+            structs(
                 Field("error_code", _INT16),
                 _nullable("error_message", since=6),
                 Field("group_id", _STRING),
@@ -66,7 +62,7 @@ DESCRIBE_GROUPS = api(
                 Field("protocol_data", _STRING),
                 Field(
                     "members",
-                    _structs(
+                    structs(
                         Field("member_id", _STRING),
                         _nullable("group_instance_id", since=4),
                         Field("client_id", _STRING),
@@ -85,7 +81,7 @@ _ASSIGNMENT = Struct(
     (
         Field(
             "topic_partitions",
-            _structs(Field("topic_id", _UUID), Field("topic_name", _STRING), Field("partitions", _INT32S)),
+            structs(Field("topic_id", _UUID), Field("topic_name", _STRING), Field("partitions", _INT32S)),
         ),
     )
 )
@@ -100,7 +96,7 @@ CONSUMER_GROUP_DESCRIBE = api(
         _THROTTLE,
         Field(
             "groups",
-            _structs(
+            structs(
                 Field("error_code", _INT16),
                 _nullable("error_message"),
                 Field("group_id", _STRING),
@@ -110,7 +106,7 @@ CONSUMER_GROUP_DESCRIBE = api(
                 Field("assignor_name", _STRING),
                 Field(
                     "members",
-                    _structs(
+                    structs(
                         Field("member_id", _STRING),
                         _nullable("instance_id"),
                         _nullable("rack_id"),
@@ -140,7 +136,7 @@ SHARE_GROUP_DESCRIBE = api(
         _THROTTLE,
         Field(
             "groups",
-            _structs(
+            structs(
                 Field("error_code", _INT16),
                 _nullable("error_message"),
                 Field("group_id", _STRING),
@@ -150,7 +146,7 @@ SHARE_GROUP_DESCRIBE = api(
                 Field("assignor_name", _STRING),
                 Field(
                     "members",
-                    _structs(
+                    structs(
                         Field("member_id", _STRING),
                         _nullable("rack_id"),
                         Field("member_epoch", _INT32),
@@ -168,10 +164,10 @@ SHARE_GROUP_DESCRIBE = api(
     lowest=1,
 )
 
-_TASK_IDS = _structs(Field("subtopology_id", _STRING), Field("partitions", _INT32S))
+_TASK_IDS = structs(Field("subtopology_id", _STRING), Field("partitions", _INT32S))
 _TASKS = Struct((Field("active_tasks", _TASK_IDS), Field("standby_tasks", _TASK_IDS), Field("warmup_tasks", _TASK_IDS)))
-_TASK_OFFSETS = _structs(Field("subtopology_id", _STRING), Field("partition", _INT32), Field("offset", _INT64))
-_TOPIC_INFOS = _structs(
+_TASK_OFFSETS = structs(Field("subtopology_id", _STRING), Field("partition", _INT32), Field("offset", _INT64))
+_TOPIC_INFOS = structs(
     Field("name", _STRING),
     Field("partitions", _INT32),
     Field("replication_factor", _INT16),
@@ -182,7 +178,7 @@ _TOPOLOGY = Struct(
         Field("epoch", _INT32),
         _nullable(
             "subtopologies",
-            _structs(
+            structs(
                 Field("subtopology_id", _STRING),
                 Field("source_topics", _STRINGS),
                 Field("repartition_sink_topics", _STRINGS),
@@ -204,8 +200,8 @@ _TOPOLOGY_NODE = Struct(
 )
 _TOPOLOGY_DESCRIPTION = Struct(
     (
-        Field("subtopologies", _structs(Field("subtopology_id", _STRING), Field("nodes", Array(_TOPOLOGY_NODE)))),
-        Field("global_stores", _structs(Field("source", _TOPOLOGY_NODE), Field("processor", _TOPOLOGY_NODE))),
+        Field("subtopologies", structs(Field("subtopology_id", _STRING), Field("nodes", Array(_TOPOLOGY_NODE)))),
+        Field("global_stores", structs(Field("source", _TOPOLOGY_NODE), Field("processor", _TOPOLOGY_NODE))),
     )
 )
 
@@ -219,7 +215,7 @@ STREAMS_GROUP_DESCRIBE = api(
         _THROTTLE,
         Field(
             "groups",
-            _structs(
+            structs(
                 Field("error_code", _INT16),
                 _nullable("error_message"),
                 Field("group_id", _STRING),
@@ -229,7 +225,7 @@ STREAMS_GROUP_DESCRIBE = api(
                 _nullable("topology", _TOPOLOGY),
                 Field(
                     "members",
-                    _structs(
+                    structs(
                         Field("member_id", _STRING),
                         Field("member_epoch", _INT32),
                         _nullable("instance_id"),

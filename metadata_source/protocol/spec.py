@@ -121,6 +121,11 @@ class Message:
         return self.flexible_since is not None and version >= self.flexible_since
 
 
+def structs(*fields: Field) -> Array:
+    """Return an array of structs with these fields."""
+    return Array(Struct(fields))
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """A request and its response, in versions `lowest` to the last of the tables."""
