@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from metadata_source.protocol import record_batches
 from metadata_source.protocol.batches import read_batch, scattered
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
-from metadata_source.protocol.shapes import each_entry, fields_of, shaped
+from metadata_source.protocol.rows import ERROR, Rows
+from metadata_source.protocol.shapes import each_entry, fields_of, filled, struct, without
 from metadata_source.protocol.vectors import contents, leading_int16s, varints
 
 if TYPE_CHECKING:
@@ -30,15 +31,11 @@ if TYPE_CHECKING:
     from metadata_source.protocol.vectors import Positions
 
 
-def _struct(**fields: pa.DataType) -> pa.StructType:
-    return pa.struct(list(fields.items()))
-
-
 _FLAG, _INT, _LONG, _TEXT = pa.bool_(), pa.int32(), pa.int64(), pa.string()
 _INTS, _TEXTS = pa.list_(_INT), pa.list_(_TEXT)
 
-_END_POINTS = pa.list_(_struct(name=_TEXT, host=_TEXT, port=_INT, security_protocol=_INT))
-_FEATURES = pa.list_(_struct(name=_TEXT, min_supported_version=_INT, max_supported_version=_INT))
+_END_POINTS = pa.list_(struct(name=_TEXT, host=_TEXT, port=_INT, security_protocol=_INT))
+_FEATURES = pa.list_(struct(name=_TEXT, min_supported_version=_INT, max_supported_version=_INT))
 _REPLICAS = {
     "replicas": _INTS,
     "isr": _INTS,
@@ -50,11 +47,11 @@ _REPLICAS = {
     "elr": _INTS,
     "last_known_elr": _INTS,
 }
-_LEADER_VOTERS = pa.list_(_struct(voter_id=_INT, directory_id=_TEXT))
-_VOTER = _struct(
+_LEADER_VOTERS = pa.list_(struct(voter_id=_INT, directory_id=_TEXT))
+_VOTER = struct(
     voter_id=_INT,
     directory_id=_TEXT,
-    endpoints=pa.list_(_struct(name=_TEXT, host=_TEXT, port=_INT)),
+    endpoints=pa.list_(struct(name=_TEXT, host=_TEXT, port=_INT)),
     min_supported_version=_INT,
     max_supported_version=_INT,
 )
@@ -69,13 +66,13 @@ RECORDS: Final = pa.schema(
         ("version", _INT),
         ("name", _TEXT),
         ("size", _INT),
-        ("error", _TEXT),
-        ("topic", _struct(topic=_TEXT, topic_id=_TEXT)),
-        ("partition", _struct(topic_id=_TEXT, partition=_INT, **_REPLICAS, leader_epoch=_INT, partition_epoch=_INT)),
-        ("partition_change", _struct(topic_id=_TEXT, partition=_INT, **_REPLICAS)),
+        ERROR,
+        ("topic", struct(topic=_TEXT, topic_id=_TEXT)),
+        ("partition", struct(topic_id=_TEXT, partition=_INT, **_REPLICAS, leader_epoch=_INT, partition_epoch=_INT)),
+        ("partition_change", struct(topic_id=_TEXT, partition=_INT, **_REPLICAS)),
         (
             "broker",
-            _struct(
+            struct(
                 broker_id=_INT,
                 broker_epoch=_LONG,
                 incarnation_id=_TEXT,
@@ -91,7 +88,7 @@ RECORDS: Final = pa.schema(
         ),
         (
             "broker_change",
-            _struct(
+            struct(
                 broker_id=_INT,
                 broker_epoch=_LONG,
                 fenced=_INT,
@@ -102,7 +99,7 @@ RECORDS: Final = pa.schema(
         ),
         (
             "controller",
-            _struct(
+            struct(
                 controller_id=_INT,
                 incarnation_id=_TEXT,
                 zk_migration_ready=_FLAG,
@@ -112,13 +109,13 @@ RECORDS: Final = pa.schema(
         ),
         (
             "config",
-            _struct(resource_type=_INT, resource_name=_TEXT, name=_TEXT, value=_TEXT, is_removed=_FLAG),
+            struct(resource_type=_INT, resource_name=_TEXT, name=_TEXT, value=_TEXT, is_removed=_FLAG),
         ),
-        ("feature", _struct(name=_TEXT, level=_INT)),
-        ("producer_ids", _struct(broker_id=_INT, broker_epoch=_LONG, next_producer_id=_LONG)),
+        ("feature", struct(name=_TEXT, level=_INT)),
+        ("producer_ids", struct(broker_id=_INT, broker_epoch=_LONG, next_producer_id=_LONG)),
         ("zk_migration_state", _INT),
-        ("transaction", _struct(name=_TEXT, reason=_TEXT)),
-        ("leader_change", _struct(leader=_INT, voters=_LEADER_VOTERS, granting_voters=_LEADER_VOTERS)),
+        ("transaction", struct(name=_TEXT, reason=_TEXT)),
+        ("leader_change", struct(leader=_INT, voters=_LEADER_VOTERS, granting_voters=_LEADER_VOTERS)),
         ("last_contained_log_timestamp_ms", _LONG),
         ("kraft_version", _INT),
         ("voters", pa.list_(_VOTER)),
@@ -180,13 +177,12 @@ class _Kind:
 
 
 class _Decoding:
-    """Decodes some records, those of one type and version together. `_pieces` are found values for rows of columns."""
+    """Decodes some records, those of one type and version together."""
 
     def __init__(self, records: pa.RecordBatch) -> None:
         self._records = records
         self._values: pa.BinaryArray = records["value"]
-        self._errors: dict[int, str] = {}
-        self._pieces: dict[str, list[tuple[Positions, pa.Array]]] = {name: [] for name in RECORDS.names}
+        self._rows = Rows(RECORDS)
 
     def rows(self) -> pa.RecordBatch:
         """Return all of them."""
@@ -195,12 +191,9 @@ class _Decoding:
         self._decode_frames(rows[~is_control])
         self._decode_controls(rows[is_control])
         for name in _AS_THEY_ARE:
-            self._put(name, rows, self._records[name])
-        self._put("size", rows, pc.binary_length(self._values))
-        failed = np.array(sorted(self._errors), dtype=np.int64)
-        self._put("error", failed, pa.array([self._errors[row] for row in failed.tolist()], _TEXT))
-        columns = [scattered(len(rows), field.type, self._pieces[field.name]) for field in RECORDS]
-        return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
+            self._rows.put(name, rows, self._records[name])
+        self._rows.put("size", rows, pc.binary_length(self._values))
+        return self._rows.made(len(rows))
 
     def _decode_frames(self, rows: Positions) -> None:
         data, at, ends = contents(self._values.take(pa.array(rows)))
@@ -212,7 +205,7 @@ class _Decoding:
             numbers.append(found)
         frame_versions, types, versions = numbers
         good &= frame_versions == _FRAME_VERSION
-        self._fail(rows[~good], f"no frame of version {_FRAME_VERSION} with a type and a version")
+        self._rows.fail(rows[~good], f"no frame of version {_FRAME_VERSION} with a type and a version")
         self._decode(_OF_CONTROLLERS, rows[good], types[good], versions[good])
 
     def _decode_controls(self, rows: Positions) -> None:
@@ -221,21 +214,21 @@ class _Decoding:
         types, has_type = leading_int16s(pc.binary_slice(keys, 2, 4))
         versions, has_version = leading_int16s(self._values.take(pa.array(rows)))
         good = (key_versions >= 0) & has_type & has_version
-        self._fail(rows[~good], "a control record without a type or a version")
+        self._rows.fail(rows[~good], "a control record without a type or a version")
         self._decode(_OF_QUORUM, rows[good], types[good], versions[good])
 
     def _decode(self, kind: _Kind, rows: Positions, types: Positions, versions: Positions) -> None:
-        self._put("type", rows, pa.array(types))
-        self._put("version", rows, pa.array(versions))
+        self._rows.put("type", rows, pa.array(types))
+        self._rows.put("version", rows, pa.array(versions))
         unknown = np.ones(len(rows), dtype=np.bool_)
         for number in set(np.unique(types).tolist()) & set(kind.names):
             of_type = types == number
             unknown &= ~of_type
-            self._put("name", rows[of_type], pa.repeat(kind.names[number], int(of_type.sum())))
+            self._rows.put("name", rows[of_type], pa.repeat(kind.names[number], int(of_type.sum())))
             if number in kind.messages:
                 self._decode_type(kind, kind.messages[number], rows[of_type], versions[of_type])
         for row, number in zip(rows[unknown].tolist(), types[unknown].tolist(), strict=True):
-            self._errors[row] = f"unknown record type {number}"
+            self._rows.errors[row] = f"unknown record type {number}"
 
     def _decode_type(self, kind: _Kind, message: Message, rows: Positions, versions: Positions) -> None:
         last = message.last_version
@@ -243,24 +236,18 @@ class _Decoding:
             self._decode_version(kind, message, version, rows[versions == version])
         unknown = (versions < 0) | (versions > last)
         for row, version in zip(rows[unknown].tolist(), versions[unknown].tolist(), strict=True):
-            self._errors[row] = f"unknown version {version}, known are 0 to {last}"
+            self._rows.errors[row] = f"unknown version {version}, known are 0 to {last}"
 
     def _decode_version(self, kind: _Kind, message: Message, version: int, rows: Positions) -> None:
         if not len(rows):
             return
         found, errors = read_batch(self._values.take(pa.array(rows)), message, version, start=kind.start)
         for index, error in errors.items():
-            self._errors[int(rows[index])] = f"{error.path} at byte {error.offset} is not what it should be"
+            self._rows.errors[int(rows[index])] = f"{error.path} at byte {error.offset} is not what it should be"
         whole = np.delete(rows, list(errors))
         if message.api_key in kind.decoders:
             column, decode = kind.decoders[message.api_key]
-            self._put(column, whole, decode(fields_of(found.drop_null())))
-
-    def _fail(self, rows: Positions, error: str) -> None:
-        self._errors |= dict.fromkeys(rows.tolist(), error)
-
-    def _put(self, column: str, rows: Positions, found: pa.Array | Fields) -> None:
-        self._pieces[column].append((rows, shaped(found, RECORDS.field(column).type)))
+            self._rows.put(column, whole, decode(fields_of(found.drop_null())))
 
 
 def _as_they_are(values: Fields) -> Fields:
@@ -281,18 +268,17 @@ def _partition(values: Fields) -> Fields:
 
 def _partition_change(values: Fields) -> Fields:
     return _partition(values) | {
-        "leader": _but(_UNCHANGED_LEADER, values["leader"]),
-        "leader_recovery_state": _but(_UNCHANGED_RECOVERY, values["leader_recovery_state"]),
+        "leader": without(_UNCHANGED_LEADER, values["leader"]),
+        "leader_recovery_state": without(_UNCHANGED_RECOVERY, values["leader_recovery_state"]),
     }
 
 
 def _broker_change(values: Fields) -> Fields:
     """Return a change as Kafka replays it: no log directories are unchanged ones too."""
-    directories = values["log_dirs"]
     return values | {
-        "fenced": _but(0, values["fenced"]),
-        "in_controlled_shutdown": _but(0, values["in_controlled_shutdown"]),
-        "log_dirs": pc.if_else(pc.greater(pc.list_value_length(directories), 0), directories, None),
+        "fenced": without(0, values["fenced"]),
+        "in_controlled_shutdown": without(0, values["in_controlled_shutdown"]),
+        "log_dirs": filled(values["log_dirs"]),
     }
 
 
@@ -339,10 +325,6 @@ def _with_versions(voters: pa.StructArray) -> Fields:
 
 def _only(name: str) -> Callable[[Fields], pa.Array]:
     return lambda values: values[name]
-
-
-def _but(unchanged: int, numbers: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(numbers, unchanged), None, numbers)
 
 
 _FENCE, _UNFENCE = 1, -1

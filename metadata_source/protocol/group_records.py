@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.protocol.batches import read_batch, scattered
+from metadata_source.protocol.batches import read_batch
 from metadata_source.protocol.consumer_protocol import (
     ASSIGNMENTS,
     PROTOCOL_TYPE,
@@ -21,7 +21,8 @@ from metadata_source.protocol.consumer_protocol import (
     read_subscriptions,
 )
 from metadata_source.protocol.group_specs import RECORD_TYPES
-from metadata_source.protocol.shapes import each_entry, fields_of, shaped
+from metadata_source.protocol.rows import ERROR, Rows
+from metadata_source.protocol.shapes import each_entry, fields_of, filled, struct, without
 from metadata_source.protocol.vectors import leading_int16s
 from metadata_source.protocol.wire import NULL
 
@@ -33,21 +34,17 @@ if TYPE_CHECKING:
     from metadata_source.protocol.vectors import Positions
 
 
-def _struct(**fields: pa.DataType) -> pa.StructType:
-    return pa.struct(list(fields.items()))
-
-
 _INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _TIME = pa.timestamp("us", "UTC")
 _INTS, _TEXTS = pa.list_(_INT), pa.list_(_TEXT)
-_KEY_VALUES = pa.list_(_struct(key=_TEXT, value=_TEXT))
+_KEY_VALUES = pa.list_(struct(key=_TEXT, value=_TEXT))
 
-_BY_ID = pa.list_(_struct(topic_id=_TEXT, partitions=_INTS))
-_OWNED = pa.list_(_struct(topic_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
-_TASKS = pa.list_(_struct(subtopology_id=_TEXT, partitions=_INTS))
-_TASKS_OWNED = pa.list_(_struct(subtopology_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
+_BY_ID = pa.list_(struct(topic_id=_TEXT, partitions=_INTS))
+_OWNED = pa.list_(struct(topic_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
+_TASKS = pa.list_(struct(subtopology_id=_TEXT, partitions=_INTS))
+_TASKS_OWNED = pa.list_(struct(subtopology_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
 
-_CLASSIC_MEMBER = _struct(
+_CLASSIC_MEMBER = struct(
     member_id=_TEXT,
     instance_id=_TEXT,
     client_id=_TEXT,
@@ -59,14 +56,14 @@ _CLASSIC_MEMBER = _struct(
     subscription_bytes=_BYTES,
     assignment_bytes=_BYTES,
 )
-_CLASSIC_PROTOCOL = _struct(name=_TEXT, subscription=SUBSCRIPTIONS, metadata_bytes=_BYTES)
-_TOPIC_METADATA = _struct(
-    topic_id=_TEXT, topic=_TEXT, partitions=_INT, racks=pa.list_(_struct(partition=_INT, racks=_TEXTS))
+_CLASSIC_PROTOCOL = struct(name=_TEXT, subscription=SUBSCRIPTIONS, metadata_bytes=_BYTES)
+_TOPIC_METADATA = struct(
+    topic_id=_TEXT, topic=_TEXT, partitions=_INT, racks=pa.list_(struct(partition=_INT, racks=_TEXTS))
 )
-_SHARE_TOPICS = pa.list_(_struct(topic_id=_TEXT, topic=_TEXT, partitions=_INTS))
-_TOPOLOGY_TOPICS = pa.list_(_struct(name=_TEXT, partitions=_INT, replication_factor=_INT, configs=_KEY_VALUES))
-_COPARTITION_GROUP = _struct(source_topics=_INTS, source_topic_regex=_INTS, repartition_source_topics=_INTS)
-_SUBTOPOLOGY = _struct(
+_SHARE_TOPICS = pa.list_(struct(topic_id=_TEXT, topic=_TEXT, partitions=_INTS))
+_TOPOLOGY_TOPICS = pa.list_(struct(name=_TEXT, partitions=_INT, replication_factor=_INT, configs=_KEY_VALUES))
+_COPARTITION_GROUP = struct(source_topics=_INTS, source_topic_regex=_INTS, repartition_source_topics=_INTS)
+_SUBTOPOLOGY = struct(
     subtopology_id=_TEXT,
     source_topics=_TEXTS,
     source_topic_regex=_TEXTS,
@@ -84,12 +81,12 @@ RECORDS: pa.Schema = pa.schema(
         ("group_id", _TEXT),
         ("member_id", _TEXT),
         ("is_tombstone", pa.bool_()),
-        ("error", _TEXT),
+        ERROR,
         ("key", _BYTES),
         ("value", _BYTES),
         (
             "classic",
-            _struct(
+            struct(
                 protocol_type=_TEXT,
                 generation=_INT,
                 protocol=_TEXT,
@@ -100,7 +97,7 @@ RECORDS: pa.Schema = pa.schema(
         ),
         (
             "group_epoch",
-            _struct(
+            struct(
                 epoch=_INT,
                 metadata_hash=_LONG,
                 validated_topology_epoch=_INT,
@@ -112,7 +109,7 @@ RECORDS: pa.Schema = pa.schema(
         ("partition_metadata", pa.list_(_TOPIC_METADATA)),
         (
             "member",
-            _struct(
+            struct(
                 instance_id=_TEXT,
                 rack=_TEXT,
                 client_id=_TEXT,
@@ -125,15 +122,15 @@ RECORDS: pa.Schema = pa.schema(
                 protocols=pa.list_(_CLASSIC_PROTOCOL),
                 topology_epoch=_INT,
                 process_id=_TEXT,
-                user_endpoint=_struct(host=_TEXT, port=_INT),
+                user_endpoint=struct(host=_TEXT, port=_INT),
                 client_tags=_KEY_VALUES,
             ),
         ),
-        ("target_epoch", _struct(epoch=_INT, assigned_at=_TIME)),
-        ("target", _struct(partitions=_BY_ID, active_tasks=_TASKS, standby_tasks=_TASKS, warmup_tasks=_TASKS)),
+        ("target_epoch", struct(epoch=_INT, assigned_at=_TIME)),
+        ("target", struct(partitions=_BY_ID, active_tasks=_TASKS, standby_tasks=_TASKS, warmup_tasks=_TASKS)),
         (
             "current",
-            _struct(
+            struct(
                 epoch=_INT,
                 prev_epoch=_INT,
                 state=_INT,
@@ -147,16 +144,16 @@ RECORDS: pa.Schema = pa.schema(
                 warmup_tasks_pending_revocation=_TASKS_OWNED,
             ),
         ),
-        ("regular_expression", _struct(regex=_TEXT, topics=_TEXTS, metadata_version=_LONG, resolved_at=_TIME)),
+        ("regular_expression", struct(regex=_TEXT, topics=_TEXTS, metadata_version=_LONG, resolved_at=_TIME)),
         (
             "share_state",
-            _struct(
+            struct(
                 initializing=_SHARE_TOPICS,
                 initialized=_SHARE_TOPICS,
-                deleting=pa.list_(_struct(topic_id=_TEXT, topic=_TEXT)),
+                deleting=pa.list_(struct(topic_id=_TEXT, topic=_TEXT)),
             ),
         ),
-        ("topology", _struct(epoch=_INT, subtopologies=pa.list_(_SUBTOPOLOGY))),
+        ("topology", struct(epoch=_INT, subtopologies=pa.list_(_SUBTOPOLOGY))),
     ]
 )
 
@@ -183,65 +180,60 @@ def decode_records(keys: Sequence[bytes | None], values: Sequence[bytes | None])
 
 
 class _Decoding:
-    """Decodes some records, those of one type and version together. `_pieces` are what was found for
-    rows of columns.
-    """
+    """Decodes some records, those of one type and version together."""
 
     def __init__(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         self._keys = keys
         self._values = values
         self._live = values.is_valid().to_numpy(zero_copy_only=False)
-        self._errors: dict[int, str] = {}
-        self._pieces: dict[str, list[tuple[Positions, pa.Array]]] = {name: [] for name in RECORDS.names}
+        self._rows = Rows(RECORDS)
 
     def records(self) -> pa.RecordBatch:
         """Return all of them."""
         rows = np.arange(len(self._keys))
         no_key = self._keys.is_null().to_numpy(zero_copy_only=False)
-        self._fail(rows[no_key], "no key")
+        self._rows.fail(rows[no_key], "no key")
         for number, of_type in self._by_number("type", self._keys, rows[~no_key]):
             if number in RECORD_TYPES:
                 self._decode_type(number, of_type)
             else:
                 what = "an offset commit, type" if number in (0, 1) else "unknown record type"
-                self._fail(of_type, f"{what} {number}")
-        failed = np.array(sorted(self._errors), dtype=np.int64)
-        self._put("error", failed, pa.array([self._errors[row] for row in failed.tolist()], _TEXT))
-        self._put("key", failed, self._keys.take(pa.array(failed)))
-        self._put("value", failed, self._values.take(pa.array(failed)))
-        self._put("is_tombstone", rows, pa.array(~self._live))
-        columns = [scattered(len(rows), field.type, self._pieces[field.name]) for field in RECORDS]
-        return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
+                self._rows.fail(of_type, f"{what} {number}")
+        failed = self._rows.failed
+        self._rows.put("key", failed, self._keys.take(pa.array(failed)))
+        self._rows.put("value", failed, self._values.take(pa.array(failed)))
+        self._rows.put("is_tombstone", rows, pa.array(~self._live))
+        return self._rows.made(len(rows))
 
     def _decode_type(self, number: int, rows: Positions) -> None:
         record_type = RECORD_TYPES[number]
         rows, named = self._read(record_type.key, 0, self._keys, rows)
         names = fields_of(named)
-        self._put("group_id", rows, names["group" if number == _GROUP_METADATA else "group_id"])
+        self._rows.put("group_id", rows, names["group" if number == _GROUP_METADATA else "group_id"])
         if "member_id" in names:
-            self._put("member_id", rows, names["member_id"])
+            self._rows.put("member_id", rows, names["member_id"])
         live = self._live[rows]
         if number == _REGULAR_EXPRESSION:
             gone = names["regular_expression"].filter(pa.array(~live))
-            self._put("regular_expression", rows[~live], {"regex": gone})
+            self._rows.put("regular_expression", rows[~live], {"regex": gone})
         column, decode = _DECODERS[number]
         last = record_type.value.last_version
         for version, of_version in self._by_number("version", self._values, rows[live]):
             if not 0 <= version <= last:
-                self._fail(of_version, f"unknown version {version} of record type {number}, known are 0 to {last}")
+                self._rows.fail(of_version, f"unknown version {version} of record type {number}, known are 0 to {last}")
                 continue
             whole, found = self._read(record_type.value, version, self._values, of_version)
             whole, found = self._without_impossible_times(whole, found)
             whole_names = named.take(pa.array(np.searchsorted(rows, whole)))
-            self._put(column, whole, decode(fields_of(whole_names) | fields_of(found)))
+            self._rows.put(column, whole, decode(fields_of(whole_names) | fields_of(found)))
 
     def _by_number(self, column: str, raw: pa.BinaryArray, rows: Positions) -> Iterator[tuple[int, Positions]]:
         """Yield the types that keys begin with, or the versions that values begin with, and the rows of each."""
         numbers, good = leading_int16s(raw.take(pa.array(rows)))
         what = "key" if raw is self._keys else "value"
         for row in rows[~good].tolist():
-            self._errors[row] = f"a {what} of {len(raw[row].as_py())} bytes, 2 at least wanted"
-        self._put(column, rows[good], pa.array(numbers[good]))
+            self._rows.errors[row] = f"a {what} of {len(raw[row].as_py())} bytes, 2 at least wanted"
+        self._rows.put(column, rows[good], pa.array(numbers[good]))
         for number in np.unique(numbers[good]).tolist():
             yield number, rows[good & (numbers == number)]
 
@@ -250,7 +242,7 @@ class _Decoding:
     ) -> tuple[Positions, pa.StructArray]:
         """Return the rows that are such a message, and what they say."""
         found, errors = read_batch(raw.take(pa.array(rows)), message, version, start=2)
-        self._errors |= {int(rows[index]): str(error) for index, error in errors.items()}
+        self._rows.errors |= {int(rows[index]): str(error) for index, error in errors.items()}
         return (np.delete(rows, list(errors)), found.drop_null()) if errors else (rows, found)
 
     def _without_impossible_times(self, rows: Positions, found: pa.StructArray) -> tuple[Positions, pa.StructArray]:
@@ -260,15 +252,9 @@ class _Decoding:
             times = found.field(name)
             good = pc.and_(pc.greater_equal(times, NULL), pc.less_equal(times, LAST_MS)).fill_null(True)
             for index in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
-                self._errors[int(rows[index])] = f"{times[index]} ms since 1970 is no time of a record"
+                self._rows.errors[int(rows[index])] = f"{times[index]} ms since 1970 is no time of a record"
             rows, found = rows[good.to_numpy(zero_copy_only=False)], found.filter(good)
         return rows, found
-
-    def _fail(self, rows: Positions, error: str) -> None:
-        self._errors |= dict.fromkeys(rows.tolist(), error)
-
-    def _put(self, column: str, rows: Positions, found: pa.Array | Fields) -> None:
-        self._pieces[column].append((rows, shaped(found, RECORDS.field(column).type)))
 
 
 def _classic(group: Fields) -> Fields:
@@ -305,7 +291,7 @@ def _streams_group_epoch(group: Fields) -> Fields:
     return {
         **group,
         "validated_topology_epoch": _known(group["validated_topology_epoch"]),
-        "last_assignment_configs": _filled(group["last_assignment_configs"]),
+        "last_assignment_configs": filled(group["last_assignment_configs"]),
         "stored_description_topology_epoch": _known(group["stored_description_topology_epoch"]),
         "failed_description_topology_epoch": _known(group["failed_description_topology_epoch"]),
     }
@@ -327,11 +313,11 @@ def _topic_metadata(topics: pa.StructArray) -> Fields:
 
 def _consumer_member(values: Fields) -> Fields:
     classic = values["classic_member_metadata"]
-    protocols = _filled(pc.struct_field(classic, "supported_protocols"))
+    protocols = filled(pc.struct_field(classic, "supported_protocols"))
     session_timeout = pc.struct_field(classic, "session_timeout_ms")
     return {
         **_member(values),
-        "regex": _filled(values["subscribed_topic_regex"]),
+        "regex": filled(values["subscribed_topic_regex"]),
         "assignor": values["server_assignor"],
         "session_timeout_ms": pc.if_else(protocols.is_valid(), session_timeout, None),
         "protocols": each_entry(protocols, pa.list_(_CLASSIC_PROTOCOL), _classic_protocols),
@@ -391,7 +377,7 @@ def _owned(lists: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
 
 def _with_known_epochs(owned: pa.StructArray) -> Fields:
     fields = fields_of(owned)
-    return fields | {"assignment_epochs": _filled(fields["assignment_epochs"])}
+    return fields | {"assignment_epochs": filled(fields["assignment_epochs"])}
 
 
 def _epochs(values: Fields) -> Fields:
@@ -445,18 +431,12 @@ def _configured_topics(topics: pa.StructArray) -> Fields:
 
 
 def _known(numbers: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(numbers, NULL), None, numbers)
-
-
-def _filled(values: pa.Array) -> pa.Array:
-    """Return strings, bytes or lists, null for what is empty."""
-    length = pc.list_value_length if pa.types.is_list(values.type) else pc.binary_length
-    return pc.if_else(pc.greater(length(values), 0), values, None)
+    return without(NULL, numbers)
 
 
 def _unread(raw: pa.BinaryArray, read: pa.StructArray) -> pa.BinaryArray:
     """Return the bytes that are not known to say anything."""
-    return pc.if_else(read.is_null(), _filled(raw), None)
+    return pc.if_else(read.is_null(), filled(raw), None)
 
 
 def _time(ms: pa.Int64Array) -> pa.TimestampArray:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from metadata_source.protocol.vectors import uuid_texts
 
@@ -44,6 +45,22 @@ def each_entry(
     """Return lists of another type, whose entries are what `change` makes of the entries of all lists."""
     entries = shaped(change(lists.values), kind.value_type)
     return pa.ListArray.from_arrays(lists.offsets, entries, type=kind, mask=lists.is_null())
+
+
+def struct(**fields: pa.DataType) -> pa.StructType:
+    """Return the type of structs with these fields."""
+    return pa.struct(list(fields.items()))
+
+
+def without(number: int, numbers: pa.Array) -> pa.Array:
+    """Return numbers, null in place of one."""
+    return pc.if_else(pc.equal(numbers, number), None, numbers)
+
+
+def filled(values: pa.Array) -> pa.Array:
+    """Return strings, bytes or lists, null for what is empty."""
+    length = pc.list_value_length if pa.types.is_list(values.type) else pc.binary_length
+    return pc.if_else(pc.greater(length(values), 0), values, None)
 
 
 def _struct(fields: Mapping[str, pa.Array], kind: pa.StructType, is_null: pa.BooleanArray | None) -> pa.StructArray:
