@@ -85,12 +85,15 @@ def record_bytes(record: Record) -> bytes:
 
 def varint(number: int) -> bytes:
     """A signed varint, zigzag."""
-    left = number * 2 if number >= 0 else -number * 2 - 1
+    return unsigned_varint(number * 2 if number >= 0 else -number * 2 - 1)
+
+
+def unsigned_varint(number: int) -> bytes:
     out = b""
-    while left > 0x7F:
-        out += bytes([left & 0x7F | 0x80])
-        left >>= 7
-    return out + bytes([left])
+    while number > 0x7F:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
 
 
 def compressed(data: bytes, codec: str) -> bytes:

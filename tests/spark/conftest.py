@@ -1,4 +1,4 @@
-"""What the tests of Spark share."""
+"""Fixtures of the tests of Spark."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def jvm(spark: Any) -> Any:
-    """Kafka's own classes are in it."""
+    """The JVM of the session, with Kafka's own classes."""
     return spark.sparkContext._jvm

@@ -3,7 +3,6 @@ of controllers and of the quorum, record batches of every codec, and the message
 """
 
 import random
-import re
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from tests.cluster_records import SECRET, decoded, expected, expected_control, k
 from tests.group_messages import without_nulls
 from tests.record_batches import CODECS
 from tests.spark.test_group_messages_java import check_messages
-from tests.spark.test_group_records_java import described, java_message
+from tests.spark.test_group_records_java import check_schemas, java_message
 
 RECORD_CLASSES = "org.apache.kafka.common.metadata"
 CONTROL_CLASSES = "org.apache.kafka.common.message"
@@ -83,11 +82,7 @@ MESSAGES = [
 
 @pytest.mark.parametrize(("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES])
 def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
-    schemas = list(jvm.Class.forName(f"{package}.{message.name}").getField("SCHEMAS").get(None))
-    assert len(schemas) == message.last_version + 1
-    for version, schema in enumerate(schemas):
-        told = re.sub(r" -> [^,)]+", "", schema.toString())
-        assert told == described(message.body, version, flexible=True)
+    check_schemas(jvm, package, message)
 
 
 def records_with_secrets(jvm: Any) -> list[tuple[int, Any]]:

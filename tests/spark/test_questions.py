@@ -3,7 +3,6 @@ tests/unit/test_incident.py.
 """
 
 import json
-import os
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -152,8 +151,7 @@ def test_a_lake_in_a_catalog_is_asked_as_one_in_a_folder(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By Spark, and without a word about it on the command line."""
-    for name in ("PYSPARK_SUBMIT_ARGS", "CLASSPATH"):
-        monkeypatch.setenv(name, os.environ.get(name, ""))  # what starting Spark sets is undone
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")  # the user's Spark: that of the tests
     other = tmp_path / "catalog.yaml"
     folder = yaml.safe_load(Path(config).read_text())
     checkpoints = str(tmp_path / "checkpoints")

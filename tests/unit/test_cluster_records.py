@@ -29,6 +29,7 @@ from tests.cluster_records import (
     log,
     values_of,
 )
+from tests.record_batches import unsigned_varint
 from tests.support.examples import examples
 from tests.support.mutations import mutated, mutations
 
@@ -226,21 +227,12 @@ def test_lengths_that_the_bytes_do_not_have_take_no_memory(number: int, count: i
 
 @pytest.mark.timeout(60)
 def test_types_and_versions_without_end_take_no_time() -> None:
-    types = [bytes([1]) + varint(number) + b"\0" for number in range(29, 20_000)]
-    versions = [bytes([1, 7]) + varint(number) for number in range(1, 20_000)]
+    types = [bytes([1]) + unsigned_varint(number) + b"\0" for number in range(29, 20_000)]
+    versions = [bytes([1, 7]) + unsigned_varint(number) for number in range(1, 20_000)]
     rows = decode_records(log(types + versions))
     assert rows["error"].null_count == 0
     keys = [control_key(number) for number in range(7, 20_000)]
     assert decode_records(log([b"\0\0"] * len(keys), keys))["error"].null_count == 0
-
-
-def varint(number: int) -> bytes:
-    """An unsigned one."""
-    out = b""
-    while number > 0x7F:
-        out += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return out + bytes([number])
 
 
 # --- what is not kept ---
