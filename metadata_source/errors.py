@@ -1,6 +1,6 @@
 """Errors, one class a kind, each message one clear line."""
 
-from typing import Any
+from typing import Any, Self
 
 
 class ProtocolError(ValueError):
@@ -68,17 +68,35 @@ class PollError(RuntimeError):
         return PollError, (self.kind, self.problem)
 
 
-class GroupLogError(RuntimeError):
-    """The coordinators' log of a cluster that cannot be read.
+class LogError(RuntimeError):
+    """A log of a cluster that cannot be read.
 
     `kind` is one stable word: not_allowed, no_leader, or one of those of a poll (see `metadata_source.poller`);
     `problem` one line without secrets.
     """
 
+    name = "LOG"
+
     def __init__(self, kind: str, problem: str) -> None:
-        super().__init__(f"[KAFKA_METADATA_GROUP_LOG] {kind}: {problem}")
+        super().__init__(f"[KAFKA_METADATA_{self.name}] {kind}: {problem}")
         self.kind = kind
         self.problem = problem
 
     def __reduce__(self) -> tuple[object, ...]:
-        return GroupLogError, (self.kind, self.problem)
+        return type(self), (self.kind, self.problem)
+
+    def of(self, alias: str) -> Self:
+        """Return the error with the name of its cluster."""
+        return type(self)(self.kind, f"cluster {alias}: {self.problem}")
+
+
+class GroupLogError(LogError):
+    """The coordinators' log of a cluster that cannot be read."""
+
+    name = "GROUP_LOG"
+
+
+class ClusterLogError(LogError):
+    """The controllers' log of a cluster, or its files, that cannot be read. A kind of its own is `not_controller`."""
+
+    name = "CLUSTER_LOG"

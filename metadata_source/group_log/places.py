@@ -9,23 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from metadata_source.lineage import common, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-Lineage: TypeAlias = tuple[tuple[int, int], ...]
-"""Leader epochs of a partition's records, oldest first, each with the offset at which it ends. Older ones may lack:
-of those before the first nothing is known. Empty: no epoch is known.
-"""
-
-OPEN: Final = 2**63 - 1
-"""Where the leader's own epoch ends."""
-NO_EPOCH: Final = -1
-_KEPT_EPOCHS: Final = 4
-"""How many leader epochs of a partition a place keeps."""
-_ASKED_EPOCHS: Final = 16
-"""How far back a leader is asked for epochs of which one is known here."""
+    from metadata_source.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,59 +101,20 @@ def is_remade(before: str | None, now: str | None) -> bool:
     return None not in {before, now} and before != now
 
 
-def is_short(ours: Lineage, theirs: Lineage) -> bool:
-    """Whether a leader is to be asked for an older epoch than those of `theirs`, to compare its log with ours."""
-    if not theirs or theirs[0][0] <= 0 or len(theirs) >= _ASKED_EPOCHS:
-        return False
-    return _common(ours, theirs) is None and (not ours or theirs[0][0] > ours[0][0])
-
-
-def older(theirs: Lineage, epoch: int, end: int, begin: int) -> Lineage:
-    """Return `theirs` with the leader's answer to OffsetForLeaderEpoch for the epoch before its first.
-
-    A leader that knows no epoch at all (-1) tells nothing. Nothing of an epoch that ends where the log begins is in it.
-    """
-    if epoch == NO_EPOCH:
-        return ()
-    return ((epoch if end > begin else NO_EPOCH, end), *theirs)
-
-
-def _common(ours: Lineage, theirs: Lineage) -> int | None:
-    """Return the offset up to which two logs hold the same records; None if they have no known epoch in common.
-
-    All records of an epoch were written by its one leader, to a log that was the same before: of the last epoch that
-    both have, and of all before it, both have the same, up to where the first of them ends (KIP-101).
-    """
-    ends = dict(theirs)
-    return next((min(end, ends[epoch]) for epoch, end in reversed(ours) if epoch in ends), None)
-
-
 def _agreed(place: Place, log: Log, partition: int) -> int:
     """Return the offset up to which what was read of a partition is still the log's."""
     offset, begin = place.next[partition], log.begins[partition]
     ours, theirs = place.epochs.get(partition, ()), log.epochs.get(partition, ())
     if offset > begin and ours and theirs:
-        common = _common(ours, theirs)
+        shared = common(ours, theirs)
         # Without a common epoch nobody knows where they parted: all there is is read again.
-        offset = begin if common is None else min(offset, common)
+        offset = begin if shared is None else min(offset, shared)
     return min(offset, log.ends[partition])
-
-
-def _lineage(ours: Lineage, theirs: Lineage, offset: int) -> Lineage:
-    """Return the epochs of the records before `offset`, which the log has as the leader says."""
-    theirs = tuple(each for each in theirs if each[0] != NO_EPOCH)
-    if not theirs:
-        return ()
-    known = [each for each in ours if each[0] < theirs[0][0]] + list(theirs)
-    begun = [0, *(end for _, end in known)]
-    return tuple(
-        (epoch, min(end, offset)) for (epoch, end), begin in zip(known, begun, strict=False) if begin < offset
-    )[-_KEPT_EPOCHS:]
 
 
 def found(log: Log, first: Mapping[int, int]) -> Place:
     """Return the place at which the reading of a log begins: the offsets `first`."""
-    epochs = {partition: _lineage((), log.epochs.get(partition, ()), offset) for partition, offset in first.items()}
+    epochs = {partition: kept((), log.epochs.get(partition, ()), offset) for partition, offset in first.items()}
     return Place(log.cluster_id, log.topic_id, first, _known(epochs))
 
 
@@ -190,7 +142,7 @@ def advance(place: Place, log: Log, limit: int | None = None) -> Place:
     }
     following = {**begins, **following}
     epochs = {
-        partition: _lineage(place.epochs.get(partition, ()), log.epochs.get(partition, ()), offset)
+        partition: kept(place.epochs.get(partition, ()), log.epochs.get(partition, ()), offset)
         for partition, offset in following.items()
     }
     return Place(

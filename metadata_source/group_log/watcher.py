@@ -13,7 +13,8 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 
 from metadata_source.errors import GroupLogError, PollError
 from metadata_source.facts import TRUSTED_EPOCHS_VERSION
-from metadata_source.group_log.places import NO_EPOCH, OPEN, Log, is_short, older
+from metadata_source.group_log.places import Log
+from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
 from metadata_source.options import TopicFilter
 from metadata_source.poller import Poller
 from metadata_source.questions import DENIED, Question, TopicQuestion, fetch_error, read_probe
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from metadata_source.group_log.places import Lineage, Place
+    from metadata_source.group_log.places import Place
+    from metadata_source.lineage import Lineage
     from metadata_source.options import Cluster
     from metadata_source.transport import Address
 

@@ -16,9 +16,9 @@ from metadata_source.group_log.client import settings
 from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
 from metadata_source.group_log.places import Log, Place, Span, advance, spans
 from metadata_source.group_log.reader import SCHEMA, Went, record_rows, span_rows
-from metadata_source.group_log.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
+from metadata_source.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from schemas.bronze import GROUP_LOG
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}

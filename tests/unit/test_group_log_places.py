@@ -6,18 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metadata_source.group_log.places import (
-    OPEN,
-    Lineage,
-    Log,
-    Place,
-    Span,
-    advance,
-    found,
-    is_short,
-    older,
-    spans,
-)
+from metadata_source.group_log.places import Log, Place, Span, advance, found, spans
+from metadata_source.lineage import OPEN, Lineage, is_short, older
 from tests.support.examples import examples
 
 REPLICAS = 3

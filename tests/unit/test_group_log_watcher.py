@@ -10,8 +10,9 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForL
 
 from metadata_source import connections, poller
 from metadata_source.errors import GroupLogError, PollError
-from metadata_source.group_log.places import OPEN, Log, Place
+from metadata_source.group_log.places import Log, Place
 from metadata_source.group_log.watcher import LogWatcher
+from metadata_source.lineage import OPEN
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE

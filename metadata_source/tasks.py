@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from metadata_source.group_log.places import Span
+
+class Span(Protocol):
+    """Offsets of a cluster's log from `start` up to `end`."""
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's alias."""
+
+    @property
+    def start(self) -> int:
+        """The first offset."""
+
+    @property
+    def end(self) -> int:
+        """The offset after the last."""
+
+
+_Span = TypeVar("_Span", bound=Span)
 
 CLUSTERS_A_TASK: Final = 16
 """Each is read by a client of its own, all at once."""
@@ -15,9 +32,9 @@ OFFSETS_A_TASK: Final = 100_000
 """From so many offsets on a task takes no more: a large log is read by as many tasks as there are slots."""
 
 
-def grouped(between: Iterable[Span]) -> Iterator[dict[str, list[Span]]]:
+def grouped(between: Iterable[_Span]) -> Iterator[dict[str, list[_Span]]]:
     """Yield spans by cluster, as tasks read them: the spans of a cluster side by side."""
-    together: dict[str, list[Span]] = {}
+    together: dict[str, list[_Span]] = {}
     offsets = 0
     for span in between:
         if offsets >= OFFSETS_A_TASK or (len(together) == CLUSTERS_A_TASK and span.cluster not in together):
