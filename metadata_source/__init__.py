@@ -1,7 +1,7 @@
-"""Kafka in, Arrow out: what a cluster's metadata and its coordinators' log say, as Spark data sources.
+"""Kafka in, Arrow out: what a cluster's metadata and its logs of groups and of itself say, as Spark data sources.
 
-`register(spark)` makes them known as the formats `kafka_metadata` and `kafka_group_log`. Importing this package loads
-neither a Kafka client nor pyarrow.
+`register(spark)` makes them known as the formats `kafka_metadata`, `kafka_group_log` and `kafka_cluster_log`. Importing
+this package loads neither a Kafka client nor pyarrow.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats `kafka_metadata` and `kafka_group_log` known to a session, for `spark.read` and
-    `spark.readStream`.
+    """Make the formats `kafka_metadata`, `kafka_group_log` and `kafka_cluster_log` known to a session, for `spark.read`
+    and `spark.readStream`.
     """
+    from metadata_source.cluster_log.datasource import KafkaClusterLogSource  # noqa: PLC0415
     from metadata_source.datasource import KafkaMetadataSource  # noqa: PLC0415 - keeps the package light
     from metadata_source.group_log.datasource import KafkaGroupLogSource  # noqa: PLC0415
 
     spark.dataSource.register(KafkaMetadataSource)
     spark.dataSource.register(KafkaGroupLogSource)
+    spark.dataSource.register(KafkaClusterLogSource)

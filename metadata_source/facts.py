@@ -1,4 +1,4 @@
-"""Names and numbers of Kafka's that polls, the coordinators' log and history have to know alike."""
+"""Names and numbers that polls, logs and history have to know alike, nearly all of them Kafka's."""
 
 from __future__ import annotations
 
@@ -18,3 +18,6 @@ TRUSTED_EPOCHS_VERSION: Final = 9
 """Leader epochs of Metadata versions below cannot be trusted (KAFKA-9212)."""
 EXACT_FROM_LEVEL: Final = 12
 """metadata.version 3.6-IV0: an ISR that shrinks raises the leader epoch no more (KAFKA-15021)."""
+
+LAST_MS: Final = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z, the last time that Python and Spark have."""

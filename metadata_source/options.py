@@ -11,7 +11,7 @@ import difflib
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -323,7 +323,45 @@ GROUP_LOG_OPTIONS: Final = (
     _CLIENT_HASH_KEY,
 )
 
+_CONTROLLERS: Final = "kafka.controller."
+_SERVERS: Final = f"{_CONTROLLERS}bootstrap.servers"
+CLUSTER_LOG_OPTIONS: Final = (
+    *_CLUSTER_OPTIONS,
+    Option(
+        _SERVERS,
+        "`host:port` of controllers, comma-separated (their listeners of `controller.listener.names`). Controllers "
+        "before Kafka 3.9 do not say where the others are: name all. Required, unless `path` is given.",
+        per_cluster=True,
+    ),
+    Option(
+        "startingOffsets",
+        "Where a stream without a checkpoint, or a batch read, begins: `earliest` (the first record that can be read, "
+        "after the snapshot that holds what came before it, if there is one) or `snapshot` (the latest snapshot, and "
+        "what came after it).",
+        default="earliest",
+    ),
+    Option(
+        "requestTimeout",
+        "Bounds each search for the active controller. The reading of a log fails when nothing comes for so long.",
+        default="30s",
+    ),
+    Option(
+        "path",
+        "A controller's folder `__cluster_metadata-0`, or one segment (`*.log`) or snapshot (`*.checkpoint`) of it: "
+        "read in place of a cluster, for which `cluster` and `clusterId` may stand. Drivers and executors read it by "
+        "this name.",
+        modes=("batch",),
+    ),
+)
+_OF_CONTROLLERS: Final = tuple(
+    replace(option, name=option.name.replace("kafka.", _CONTROLLERS, 1))
+    for option in _CLUSTER_OPTIONS
+    if option.name.startswith(("kafka.security.", "kafka.sasl.", "kafka.https.", "kafka.ssl."))
+)
+"""Options of security, where those of controllers are others."""
+
 BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
+CLUSTER_LOG_BY_NAME: Final = {option.name.lower(): option for option in (*CLUSTER_LOG_OPTIONS, *_OF_CONTROLLERS)}
 GROUP_LOG_BY_NAME: Final = {option.name.lower(): option for option in GROUP_LOG_OPTIONS}
 
 # Other names of the same: librdkafka's, and those of Java from 4.1 on.
@@ -587,6 +625,75 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterLogOptions:
+    """A read of the controllers' log: of clusters, whose `bootstrap_servers` are controllers, or of files at a path."""
+
+    clusters: tuple[Cluster, ...]
+    starting: Literal["earliest", "snapshot"]
+    request_timeout_ms: int
+    files: ClusterLogFiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLogFiles:
+    """Where files of a controller are, and whose they are."""
+
+    path: str
+    alias: str
+    cluster_id: str | None
+
+
+def parse_cluster_log(options: Mapping[str, str], mode: Mode | None = None) -> ClusterLogOptions:
+    """Check and type the options of `kafka_cluster_log`, as `parse` does those of `kafka_metadata`. Raises
+    OptionsError.
+    """
+    given = _by_name(options, CLUSTER_LOG_BY_NAME)
+    files = _files(given, mode)
+    default = {option.name: option.default or "" for option in CLUSTER_LOG_OPTIONS}
+    starting = _choice(default | given, "startingOffsets", ("earliest", "snapshot"), "")
+    return ClusterLogOptions(
+        clusters=() if files else tuple(map(_controllers, _each(given, CLUSTER_LOG_BY_NAME))),
+        starting="snapshot" if starting == "snapshot" else "earliest",
+        request_timeout_ms=_duration_ms("requestTimeout", (default | given)["requestTimeout"], minimum=1),
+        files=files,
+    )
+
+
+def _files(given: Mapping[str, str], mode: Mode | None) -> ClusterLogFiles | None:
+    if "path" not in given:
+        return None
+    if mode == "stream":
+        raise OptionsError("path: not in a stream read, which follows controllers")
+    for name in given:
+        if name not in {"path", "cluster", "clusterId"}:
+            raise OptionsError(f"{name}: contradicts path: files are read whole, and nobody is asked")
+    return ClusterLogFiles(given["path"], _checked_alias(given.get("cluster", "default"), ""), given.get("clusterId"))
+
+
+def _controllers(one: _Given) -> Cluster:
+    """Return how to reach the controllers of a cluster: by the options of their own, else by those of its brokers."""
+    if _SERVERS not in one.given:
+        raise OptionsError(f"{one.within}{_SERVERS}: missing")
+    if "clusterId" not in one.given:
+        raise OptionsError(
+            f"{one.within}clusterId: missing: it keeps another cluster's log out (kafka-cluster.sh cluster-id "
+            "--bootstrap-server HOST:PORT says it, and so do polls)"
+        )
+    own = {name.replace(_CONTROLLERS, "kafka.", 1): value for name, value in one.given.items() if _CONTROLLERS in name}
+    # Of the brokers' security nothing is meant for controllers that have another.
+    unfit: tuple[str, ...] = ()
+    protocol = own.get("kafka.security.protocol", "SASL_SSL").upper()
+    if "SASL" not in protocol or "kafka.sasl.mechanism" in own:
+        unfit += _SASL
+    if "SSL" not in protocol:
+        unfit += ("kafka.ssl.",)
+    others = {
+        name: value for name, value in one.given.items() if _CONTROLLERS not in name and not name.startswith(unfit)
+    }
+    return _cluster(_Given(one.alias, others | own, f"{one.within}controllers: "))
+
+
 def _resume_at(text: str) -> dict[str, dict[int, int]]:
     try:
         given = json.loads(text)
@@ -737,10 +844,15 @@ def _texts(alias: str, own: Any) -> dict[str, str]:
 _ALIAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def _cluster(one: _Given) -> Cluster:
-    alias, given, within = one.alias, one.given, one.within
+def _checked_alias(alias: str, within: str) -> str:
     if not _ALIAS.fullmatch(alias):
         raise OptionsError(f"{within}the alias {alias!r} is not 1 to 100 letters, digits, '.', '_' or '-'")
+    return alias
+
+
+def _cluster(one: _Given) -> Cluster:
+    given, within = one.given, one.within
+    alias = _checked_alias(one.alias, within)
     if "kafka.bootstrap.servers" not in given:
         raise OptionsError(f"{within}kafka.bootstrap.servers: missing")
     cluster = Cluster(

@@ -18,10 +18,11 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicPartition
 
 from metadata_source.errors import GroupLogError
+from metadata_source.facts import LAST_MS
 from metadata_source.group_log.client import consumer
 from metadata_source.group_log.places import is_remade
 from metadata_source.group_log.watcher import LogWatcher
-from metadata_source.protocol.group_records import LAST_MS, OFFSET_COMMITS, RECORDS, decode_records
+from metadata_source.protocol.group_records import OFFSET_COMMITS, RECORDS, decode_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.facts import LAST_MS
 from metadata_source.protocol.batches import read_batch
 from metadata_source.protocol.consumer_protocol import (
     ASSIGNMENTS,
@@ -161,8 +162,6 @@ _GROUP_METADATA = 2
 _REGULAR_EXPRESSION = 16
 _TIMES = ("current_state_timestamp", "assignment_timestamp", "timestamp")
 """Fields that are times, in milliseconds since 1970."""
-LAST_MS = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z, the last time that Python and Spark have."""
 OFFSET_COMMITS = frozenset((b"\0\0", b"\0\1"))
 """The first two bytes of an offset commit's key (types 0 and 1): nearly all of the log, and not what `decode_records`
 is for.

@@ -1,0 +1,274 @@
+"""Asks the active controller of a cluster for its log, wherever that is.
+
+Nothing but Fetch and FetchSnapshot is asked, as a client that is no replica: their answers name the leader too, so
+`CLUSTER_ACTION` is all that it takes. Controllers answer fetches of their log without a quota, so bytes a second are
+bounded here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from metadata_source import questions
+from metadata_source.cluster_log.places import SnapshotId
+from metadata_source.connections import Connections
+from metadata_source.errors import ClusterLogError, PollError
+from metadata_source.lineage import NO_EPOCH
+from metadata_source.protocol.cluster_messages import DESCRIBE_QUORUM, FETCH, FETCH_SNAPSHOT
+from metadata_source.questions import DENIED, TableQuestion
+from metadata_source.transport import error_name, format_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from metadata_source.options import Cluster
+    from metadata_source.transport import Address, Connection
+
+TOPIC: Final = "__cluster_metadata"
+_TOPIC_ID: Final = bytes(15) + b"\1"
+"""``Uuid.METADATA_TOPIC_ID``."""
+BYTES_A_SECOND: Final = 10_000_000
+"""The most that one reader takes from a cluster's controllers."""
+
+_NONE, _NOT_LEADER, _FENCED, _UNKNOWN_EPOCH = 0, 6, 74, 75
+_ELSEWHERE: Final = frozenset({_NOT_LEADER, _FENCED, _UNKNOWN_EPOCH})
+"""Errors whose answers name the leader, or a newer epoch."""
+_UNKNOWN_SERVER_ERROR: Final = -1
+_SNAPSHOT_NOT_FOUND: Final = 98
+_INCONSISTENT_CLUSTER_ID: Final = 104
+_AGAIN: Final = frozenset({"unreachable", "timeout", "no_leader", "broker_error"})
+_FINAL: Final = frozenset({"not_allowed", "authentication", "wrong_cluster", "options"})
+"""Errors that no other address of the list does better with."""
+_PAUSE_S: Final = 0.2
+_LEAST_S: Final = 1.0
+"""The least time that one controller gets for its answer."""
+_WAIT_MS: Final = 500
+"""So long a controller waits for a record that is not there yet."""
+_ANSWER_BYTES: Final = 1 << 20
+_NO_REPLICA: Final = -1
+
+
+class Diverging(NamedTuple):
+    """The last leader epoch that a log has up to the one asked for, and where it ends."""
+
+    epoch: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer of the active controller, whose epoch is `leader_epoch`: where its log begins, and up to where it is
+    committed, -1 while a new leader does not know.
+
+    `diverging` and `snapshot` say why there are no `records`: the log has no such place, or does not have it any more.
+    """
+
+    leader_epoch: int
+    begin: int
+    high_watermark: int
+    records: bytes
+    diverging: Diverging | None = None
+    snapshot: SnapshotId | None = None
+
+
+class Controllers:
+    """The controllers of one cluster. Keeps its connections. Of one thread at a time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._connections = Connections(cluster)
+        self._active: Address | None = None
+        self._epoch = 1
+        self._free_at = 0.0
+
+    def close(self) -> None:
+        """Close the connections. More can be asked afterwards."""
+        self._connections.close()
+
+    def doubt(self) -> None:
+        """Look for the active controller with the next request: one that is cut off from the others may not know that
+        it is active no more.
+        """
+        self._active = None
+
+    def fetch(self, offset: int, last_epoch: int | None, deadline: float) -> Fetched:
+        """Return what the log has from an offset on, by `deadline` (of `time.monotonic`). Raises ClusterLogError.
+
+        `last_epoch`: the leader epoch of the record before; None takes the leader's own, which any offset after the
+        log's first goes with.
+        """
+
+        def question() -> TableQuestion:
+            before = self._epoch if last_epoch is None and offset > 0 else last_epoch or 0
+            return _fetch(self.cluster.cluster_id, offset, before, self._epoch)
+
+        told = self._ask(question, "responses", deadline)
+        return Fetched(
+            leader_epoch=self._epoch,
+            begin=told["log_start_offset"],
+            high_watermark=told["high_watermark"],
+            records=told["records"] or b"",
+            diverging=_told(told["diverging_epoch"], Diverging, "epoch", "end_offset"),
+            snapshot=_told(told["snapshot_id"], SnapshotId, "end_offset", "epoch"),
+        )
+
+    def snapshot(self, of: SnapshotId, position: int, deadline: float) -> tuple[bytes, int] | None:
+        """Return bytes of a snapshot from a position on, and its size; None if it is not there. Raises ClusterLogError.
+
+        The bytes are record batches that begin and end anywhere.
+        """
+        told = self._ask(
+            lambda: _fetch_snapshot(self.cluster.cluster_id, of, position, self._epoch), "topics", deadline
+        )
+        if told["error_code"] == _SNAPSHOT_NOT_FOUND:
+            return None
+        return bytes(told["unaligned_records"]), int(told["size"])
+
+    def _ask(self, question: Callable[[], TableQuestion], topics: str, deadline: float) -> dict[str, Any]:
+        """Return what the active controller says of the log; look for who that is. Raises ClusterLogError."""
+        while True:
+            failures: list[ClusterLogError] = []
+            ahead = deque(dict.fromkeys(each for each in (self._active, *self._listed()) if each))
+            for _ in range(3 * len(ahead)):
+                if not ahead:
+                    break
+                address = ahead.popleft()
+                try:
+                    return self._ask_one(address, question(), topics, ahead, deadline)
+                except ClusterLogError as error:
+                    failures.append(error)
+                    if error.kind in _FINAL and address in self.cluster.bootstrap_servers:
+                        raise
+            self._active = None
+            if time.monotonic() + _PAUSE_S >= deadline or not any(each.kind in _AGAIN for each in failures):
+                raise _most_telling(failures)
+            time.sleep(_PAUSE_S)
+
+    def _listed(self) -> Iterable[Address]:
+        """Return the addresses that are given, another one first each time."""
+        listed = self.cluster.bootstrap_servers
+        turn = int(time.monotonic()) % len(listed)
+        return listed[turn:] + listed[:turn]
+
+    def _ask_one(
+        self, address: Address, question: TableQuestion, topics: str, ahead: deque[Address], deadline: float
+    ) -> dict[str, Any]:
+        """Return what one controller says; if it is not active, put whom it names ahead of the others. Raises
+        ClusterLogError.
+        """
+        answer = self._answer(address, question, deadline)
+        told: dict[str, Any] = next((each for topic in answer[topics] for each in topic["partitions"]), {})
+        where, code = format_address(address), answer["error_code"] or told.get("error_code", _UNKNOWN_SERVER_ERROR)
+        if code in {_NONE, _SNAPSHOT_NOT_FOUND}:
+            self._active = address
+            return told
+        if code not in _ELSEWHERE:
+            raise _refused(where, code, self.cluster.cluster_id)
+        leader = told["current_leader"]
+        if leader["leader_epoch"] > 0:
+            if code != _NOT_LEADER:
+                ahead.appendleft(address)
+            self._epoch = leader["leader_epoch"]
+        for node in answer["node_endpoints"]:
+            if node["node_id"] == leader["leader_id"] and (node["host"], node["port"]) != address:
+                ahead.appendleft((node["host"], node["port"]))
+        raise ClusterLogError("no_leader", f"{where}: is not the active controller (error {code})")
+
+    def _answer(self, address: Address, question: TableQuestion, deadline: float) -> dict[str, Any]:
+        time.sleep(max(0.0, self._free_at - time.monotonic()))
+        left = deadline - time.monotonic()
+        # One that hangs leaves time for another.
+        until = time.monotonic() + max(_LEAST_S, left / 2)
+        try:
+            connection = self._connections.get(address, until)
+            _check_listener(connection)
+            answer: dict[str, Any] = questions.ask(connection, question, until)
+        except PollError as error:
+            self._connections.drop(address)
+            raise ClusterLogError(error.kind, error.problem) from None
+        self._free_at = time.monotonic() + _size(answer) / BYTES_A_SECOND
+        return answer
+
+
+def _fetch(cluster_id: str | None, offset: int, last_epoch: int, epoch: int) -> TableQuestion:
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": epoch,
+        "fetch_offset": offset,
+        "last_fetched_epoch": last_epoch,
+        "log_start_offset": -1,
+        "partition_max_bytes": _ANSWER_BYTES,
+    }
+    fields = {
+        "cluster_id": cluster_id,
+        "replica_id": _NO_REPLICA,
+        "max_wait_ms": _WAIT_MS,
+        "min_bytes": 1,
+        "max_bytes": _ANSWER_BYTES,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic_id": _TOPIC_ID, "partitions": [partition]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return TableQuestion(FETCH.request, FETCH.response, fields, FETCH.lowest)
+
+
+def _fetch_snapshot(cluster_id: str | None, of: SnapshotId, position: int, epoch: int) -> TableQuestion:
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": epoch,
+        "snapshot_id": {"end_offset": of.offset, "epoch": of.epoch},
+        "position": position,
+    }
+    fields = {
+        "cluster_id": cluster_id,
+        "replica_id": _NO_REPLICA,
+        "max_bytes": _ANSWER_BYTES,
+        "topics": [{"name": TOPIC, "partitions": [partition]}],
+    }
+    return TableQuestion(FETCH_SNAPSHOT.request, FETCH_SNAPSHOT.response, fields)
+
+
+def _check_listener(connection: Connection) -> None:
+    """Raise ClusterLogError unless it is one of a controller, which alone has FetchSnapshot."""
+    if FETCH_SNAPSHOT.request.api_key in connection.api_versions:
+        return
+    where = format_address(connection.address)
+    if DESCRIBE_QUORUM.request.api_key in connection.api_versions:
+        problem = "is a broker's listener: give kafka.controller.bootstrap.servers the controllers' (the listeners of "
+        raise ClusterLogError("not_controller", f"{where}: {problem}controller.listener.names)")
+    problem = "is a broker of a cluster with ZooKeeper, or of Kafka before 3.3: its controllers write no such log"
+    raise ClusterLogError("not_controller", f"{where}: {problem}")
+
+
+def _refused(where: str, code: int, cluster_id: str | None) -> ClusterLogError:
+    if code in DENIED:
+        grant = "kafka-acls.sh --add --allow-principal User:NAME --operation ClusterAction --cluster"
+        return ClusterLogError("not_allowed", f"{where}: CLUSTER_ACTION on the cluster is missing ({grant})")
+    if code == _INCONSISTENT_CLUSTER_ID:
+        problem = f"belongs to another cluster than clusterId, {cluster_id} (a rebuilt cluster gets a new alias)"
+        return ClusterLogError("wrong_cluster", f"{where}: {problem}")
+    return ClusterLogError("broker_error", f"{where}: error {code} ({error_name(code)})")
+
+
+def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
+    """Return one error for all: what got farther than the connection says more than what did not."""
+    kind = next((each.kind for each in reversed(failures) if each.kind != "unreachable"), "unreachable")
+    return ClusterLogError(kind, "; ".join(dict.fromkeys(each.problem for each in failures)))
+
+
+def _told(values: dict[str, int], kind: Callable[[int, int], Any], *names: str) -> Any:
+    first, second = (values[name] for name in names)
+    return None if values["epoch"] == NO_EPOCH else kind(first, second)
+
+
+def _size(answer: dict[str, Any]) -> int:
+    """Return how many bytes of records an answer holds."""
+    topics = answer.get("responses") or answer.get("topics") or ()
+    partitions = [partition for topic in topics for partition in topic["partitions"]]
+    return sum(len(each.get("records") or each.get("unaligned_records") or b"") for each in partitions)

@@ -1,0 +1,125 @@
+"""From spans of a log's offsets, and from snapshots, to rows of bronze.cluster_log."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from metadata_source.cluster_log import rows
+from metadata_source.cluster_log.batches import WholeBatches, between
+from metadata_source.cluster_log.controllers import Controllers
+from metadata_source.cluster_log.places import SnapshotId
+from metadata_source.cluster_log.watcher import epoch_before
+from metadata_source.errors import ClusterLogError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from metadata_source.cluster_log.controllers import Fetched
+    from metadata_source.cluster_log.places import Span
+    from metadata_source.options import Cluster
+
+_PAUSE_S: Final = 0.1
+
+
+def read_span(cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a span of one cluster's log: records, and what became of its offsets. Raises ClusterLogError,
+    after `timeout_ms` without progress.
+    """
+    source = rows.Source(span.cluster, span.cluster_id, read_at)
+    if span.truncated:
+        yield rows.unread_row(source, "truncated", span.start, span.end)
+        return
+    with closing(Controllers(cluster)) as controllers:
+        reading = _Reading(controllers, source, timeout_ms / 1000)
+        try:
+            if span.snapshot is not None:
+                yield from reading.snapshot(span.snapshot)
+            yield from reading.records(span.start, span.end)
+        except ProtocolError as error:
+            raise ClusterLogError("protocol", str(error)) from None
+
+
+class _Reading:
+    """Reads a log from its active controller."""
+
+    def __init__(self, controllers: Controllers, source: rows.Source, timeout_s: float) -> None:
+        self._controllers = controllers
+        self._source = source
+        self._timeout_s = timeout_s
+
+    def records(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of offsets from `start` up to `end`."""
+        read = rows.Read(start)
+        # From the record before on: a silence may begin with it.
+        position, deadline = max(start - 1, 0), self._deadline()
+        while read.next < end:
+            before = read.next
+            answer = self._fetch(position, deadline)
+            if answer.snapshot is not None:
+                # Offset 0 is answered so too, though the log may begin there.
+                position = min(max(answer.begin, 1, read.next), end)
+                if position > read.next:
+                    yield from self._lost(read, position)
+                    read = rows.Read(position)
+                    if answer.begin == position:
+                        yield from self.snapshot(SnapshotId(position, self._epoch_before(answer, deadline)))
+            else:
+                for records in WholeBatches([answer.records]):
+                    read.hear(between(records, position, read.next))
+                    yield rows.record_rows(self._source, read.take(between(records, read.next, end)))
+                position = read.next
+            if read.next > before:
+                # Counted from here: whoever takes the rows may have taken long.
+                deadline = self._deadline()
+            elif time.monotonic() >= deadline:
+                if not 0 <= answer.high_watermark < end:
+                    raise ClusterLogError("timeout", f"nothing came from offset {position} on")
+                # The log has lost its end since that was planned to be read.
+                yield from self._lost(read, end)
+                return
+            elif not answer.records:
+                time.sleep(_PAUSE_S)
+        yield rows.read_row(self._source, read)
+
+    def snapshot(self, of: SnapshotId) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a snapshot; none if it is there no more: then the log begins later too, and says so."""
+        source, read = replace(self._source, snapshot=of), rows.Read(0)
+        for records in WholeBatches(self._pieces(of)):
+            yield rows.record_rows(source, read.take(records))
+        if read.next:
+            yield rows.read_row(source, read)
+
+    def _pieces(self, of: SnapshotId) -> Iterator[bytes]:
+        position, size = 0, 1
+        while position < size:
+            found = self._controllers.snapshot(of, position, self._deadline())
+            if found is None and position == 0:
+                return
+            piece, size = found or (b"", size)
+            if not piece:
+                raise ClusterLogError("broker_error", f"snapshot {of.offset}-{of.epoch} ends at byte {position}")
+            yield piece
+            position += len(piece)
+
+    def _fetch(self, position: int, deadline: float) -> Fetched:
+        answer = self._controllers.fetch(position, None, deadline)
+        if answer.snapshot is not None and answer.begin == position > 0:
+            answer = self._controllers.fetch(position, self._epoch_before(answer, deadline), deadline)
+        return answer
+
+    def _epoch_before(self, answer: Fetched, deadline: float) -> int:
+        return epoch_before(self._controllers, answer, deadline)
+
+    def _lost(self, read: rows.Read, to: int) -> Iterator[pa.RecordBatch]:
+        if read.next > read.start:
+            yield rows.read_row(self._source, read)
+        yield rows.unread_row(self._source, "lost", read.next, to)
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._timeout_s

@@ -1,0 +1,119 @@
+"""Looks at a cluster's log: where it begins, up to where it is committed, and under which leader epochs.
+
+A fetch of an offset that no log has brings no records: it is answered with the last leader epoch up to the one asked
+for, and where that ends.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final, Literal
+
+from metadata_source.cluster_log.controllers import Controllers
+from metadata_source.cluster_log.places import Log, Place, SnapshotId
+from metadata_source.cluster_log.rows import are_no_ops
+from metadata_source.errors import ClusterLogError
+from metadata_source.lineage import NO_EPOCH, OPEN, is_short, kept, older
+from metadata_source.protocol.record_batches import read_batches
+
+if TYPE_CHECKING:
+    from metadata_source.cluster_log.controllers import Fetched
+    from metadata_source.lineage import Lineage
+    from metadata_source.options import Cluster
+
+_FAR: Final = 2**62
+"""An offset that no log has."""
+_PAUSE_S: Final = 0.1
+_QUIET_OFFSETS: Final = 120
+"""So many NoOpRecords alone make no batch: a minute of them (`metadata.max.idle.interval.ms` is 500 ms)."""
+
+
+class LogWatcher:
+    """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time."""
+
+    def __init__(self, cluster: Cluster, starting: Literal["earliest", "snapshot"], timeout_ms: int) -> None:
+        self._controllers = Controllers(cluster)
+        self._cluster_id = cluster.cluster_id or ""
+        self._starting = starting
+        self._timeout_s = timeout_ms / 1000
+        self._lineage: Lineage = ()
+        """Of the leader whose epoch is the last: it holds for as long as that leads."""
+        self._end = NO_EPOCH
+
+    def look(self, place: Place | None) -> Log:
+        """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
+        `place`. Raises ClusterLogError.
+        """
+        if place is not None and place.cluster_id != self._cluster_id:
+            problem = f"its place is in the log of cluster {place.cluster_id}, clusterId is {self._cluster_id}"
+            raise ClusterLogError("wrong_cluster", f"{problem} (a rebuilt cluster gets a new alias)")
+        deadline = time.monotonic() + self._timeout_s
+        last = committed_end(self._controllers, deadline)
+        if last.high_watermark == self._end:
+            self._controllers.doubt()
+        self._end = last.high_watermark
+        epochs = self._epochs(() if place is None else place.epochs, last, deadline)
+        if place is None:
+            first = self._first(last, epochs, deadline)
+            return Log(first, last.high_watermark, epochs)
+        return Log(place, last.high_watermark, epochs, self._is_quiet(place, last, deadline))
+
+    def close(self) -> None:
+        """Close the connections. More can be asked afterwards."""
+        self._controllers.close()
+
+    def _epochs(self, ours: Lineage, last: Fetched, deadline: float) -> Lineage:
+        """Return the newest epochs, as far back as one is known here: as the leader tells them."""
+        if not self._lineage or self._lineage[-1][0] != last.leader_epoch:
+            self._lineage = ((last.leader_epoch, OPEN),)
+        while is_short(ours, self._lineage):
+            answer = self._controllers.fetch(_FAR, self._lineage[0][0] - 1, deadline)
+            # Of epochs before its oldest snapshot's a leader tells nothing.
+            epoch, end = answer.diverging or (NO_EPOCH, last.begin)
+            self._lineage = older(self._lineage, max(epoch, 0), end, last.begin)
+        return self._lineage
+
+    def _first(self, last: Fetched, epochs: Lineage, deadline: float) -> Place:
+        """Return where the reading of the log begins."""
+        # Offset 0 cannot be read once there is a snapshot: it is answered with the latest one.
+        latest = self._controllers.fetch(0, None, deadline).snapshot
+        if self._starting == "earliest" and last.begin > 0:
+            latest = SnapshotId(last.begin, epoch_before(self._controllers, last, deadline))
+        if latest is None or (self._starting == "earliest" and last.begin == 0):
+            return Place(self._cluster_id, 0 if latest is None else 1)
+        return Place(self._cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
+
+    def _is_quiet(self, place: Place, last: Fetched, deadline: float) -> bool:
+        """Whether a few NoOpRecords are all that came."""
+        if not 0 < last.high_watermark - place.next <= _QUIET_OFFSETS:
+            return False
+        answer = self._controllers.fetch(place.next, None, deadline)
+        records = read_batches(answer.records).records
+        return records.num_rows > 0 and are_no_ops(records)
+
+
+def committed_end(controllers: Controllers, deadline: float) -> Fetched:
+    """Return what the active controller says of the log, without records. Raises ClusterLogError, also if a controller
+    that has just become active does not know yet what is committed.
+    """
+    while True:
+        # The leader's own epoch, which ends where its log does.
+        last = controllers.fetch(_FAR, None, deadline)
+        if last.high_watermark >= 0:
+            return last
+        if time.monotonic() >= deadline:
+            raise ClusterLogError("no_leader", "the active controller does not know yet what is committed")
+        time.sleep(_PAUSE_S)
+
+
+def epoch_before(controllers: Controllers, last: Fetched, deadline: float) -> int:
+    """Return the leader epoch of the record before the log's first: that of the snapshot there. Raises ClusterLogError.
+
+    No answer names that snapshot. But an epoch before that of the oldest snapshot is answered with a snapshot.
+    """
+
+    def is_told(epoch: int) -> bool:
+        return controllers.fetch(_FAR, epoch, deadline).snapshot is None
+
+    return bisect_left(range(last.leader_epoch), True, key=is_told)
