@@ -1,4 +1,4 @@
-"""Spark looks up modules named `pyspark_*` and takes their `DefaultSource`: `kafka_cluster_log`, unregistered."""
+"""Spark looks up `pyspark_*` modules and takes their `DefaultSource`: `kafka_cluster_log` without registration."""
 
 from metadata_source.cluster_log.datasource import KafkaClusterLogSource as DefaultSource
 

@@ -321,4 +321,178 @@ GROUP_LOG = Table(
     keeps_changes=True,
 )
 
+# --- the controllers' log ---
+
+_END_POINTS = "array<struct<name: string, host: string, port: int, security_protocol: int>>"
+_FEATURES = "array<struct<name: string, min_supported_version: int, max_supported_version: int>>"
+_REPLICAS = (
+    "replicas: array<int>, isr: array<int>, removing_replicas: array<int>, adding_replicas: array<int>, leader: int, "
+    "leader_recovery_state: int, directories: array<string>, elr: array<int>, last_known_elr: array<int>"
+)
+_LEADER_VOTERS = "array<struct<voter_id: int, directory_id: string>>"
+
+CLUSTER_LOG_KEY = (
+    Column("cluster", "string", "Alias of the cluster.", nullable=False),
+    Column(
+        "record",
+        "string",
+        "record: a record of the log | snapshot: a record of a snapshot, which holds the state that the log before it "
+        "led to | span: the fate of offsets, which went says.",
+        nullable=False,
+    ),
+    Column(
+        "offset",
+        "bigint",
+        "Offset of the record; its position in a snapshot, from 0 on; on span rows the offset at which the span "
+        "begins.",
+        nullable=False,
+    ),
+    Column(
+        "snapshot_offset",
+        "bigint",
+        "Snapshot that the row is of, also a span row: it holds the state before this offset. Null for the log.",
+    ),
+    Column("snapshot_epoch", "int", "Leader epoch of the last record that the snapshot covers; null for the log."),
+    Column("cluster_id", "string", "Kafka's id of the cluster; null for files of which nobody says it."),
+    Column("read_at", "timestamp", "Driver's clock when the batch was planned that read it.", nullable=False),
+    Column("day", "date", "Day (UTC) of read_at.", nullable=False),
+)
+
+CLUSTER_LOG_SPAN = (
+    Column(
+        "went",
+        "string",
+        "On span rows: read (offset up to next_offset was read, each record once) | lost (offset up to next_offset "
+        "was gone before it could be read, and the snapshot at next_offset follows; or its cluster was taken out of "
+        "the configuration just before) | truncated (what had been read up to offset is the log's up to next_offset "
+        "alone: the log was lost or made again; reading continues at next_offset) | cut_off (a file ends within a "
+        "batch that begins at offset).",
+    ),
+    Column("next_offset", "bigint", "On span rows: the offset to go on at; null after cut_off."),
+    Column("records", "bigint", "On read rows: rows of records."),
+    Column(
+        "no_ops",
+        "bigint",
+        "On read rows: NoOpRecords, which have no rows: by two a second controllers say that they live.",
+    ),
+    Column(
+        "counted",
+        "bigint",
+        "On read rows: records without rows of credentials, delegation tokens, ACLs and client quotas.",
+    ),
+    Column(
+        "silence_from",
+        "timestamp",
+        "On read rows of the log: where the longest time between two successive records begins, NoOpRecords and the "
+        "last record before the span included; null where there are no two.",
+    ),
+    Column("silence_to", "timestamp", "Where it ends. Both are times of records, from the clocks of controllers."),
+)
+
+CLUSTER_LOG_RECORD = (
+    Column("timestamp", "timestamp", "Of the record: the active controller's clock."),
+    Column("leader_epoch", "int", "Epoch of the active controller that wrote the record; a snapshot's has one."),
+    Column("is_control", "boolean", "Whether it is a record of the quorum itself, which has types of its own."),
+    Column("type", "int", "Record type (apiKey); null where there is none to be read."),
+    Column("version", "int", "Version of the record."),
+    Column("name", "string", "Kafka's name of the type; null of an unknown one."),
+    Column("size", "int", "Bytes of the record's value. The bytes themselves are never kept."),
+    Column("error", "string", "Why it was not decoded, such as a type of a newer Kafka, one line; null when it was."),
+)
+
+CLUSTER_LOG_DECODED = (
+    Column(
+        "topic",
+        "struct<topic: string, topic_id: string>",
+        "Types 2, 9, 28: a topic is made, removed (by its id "
+        "alone), or loses its eligible leaders (by its name alone; none is all topics).",
+    ),
+    Column(
+        "partition",
+        f"struct<topic_id: string, partition: int, {_REPLICAS}, leader_epoch: int, partition_epoch: int>",
+        "Type 3: a partition as it is made, or is in a snapshot. leader_recovery_state 1: its leader came by an "
+        "unclean election and is not done with that.",
+    ),
+    Column(
+        "partition_change",
+        f"struct<topic_id: string, partition: int, {_REPLICAS}>",
+        "Type 5: a change of a partition. A field that it leaves as it was is null. A record with a leader, the same "
+        "one too, raises the leader epoch by one, any record the partition epoch.",
+    ),
+    Column(
+        "broker",
+        "struct<broker_id: int, broker_epoch: bigint, incarnation_id: string, "
+        f"end_points: {_END_POINTS}, features: {_FEATURES}, rack: string, fenced: boolean, in_controlled_shutdown: "
+        "boolean, is_migrating_zk_broker: boolean, log_dirs: array<string>, cordoned_log_dirs: array<string>>",
+        "Type 0: a broker registers.",
+    ),
+    Column(
+        "broker_change",
+        "struct<broker_id: int, broker_epoch: bigint, fenced: int, in_controlled_shutdown: int, log_dirs: "
+        "array<string>, cordoned_log_dirs: array<string>>",
+        "Types 1, 7, 8, 17: a broker is unregistered, fenced (1) or unfenced (-1), or begins a controlled shutdown "
+        "(1). A field that stays as it was is null.",
+    ),
+    Column(
+        "controller",
+        "struct<controller_id: int, incarnation_id: string, zk_migration_ready: boolean, "
+        f"end_points: {_END_POINTS}, features: {_FEATURES}>",
+        "Type 27: a controller registers.",
+    ),
+    Column(
+        "config",
+        "struct<resource_type: int, resource_name: string, name: string, value: string, is_removed: boolean>",
+        "Type 4: a configuration is set or removed. Values that may be secrets are null.",
+    ),
+    Column("feature", "struct<name: string, level: int>", "Type 12: the finalized level of a feature; 0 removes it."),
+    Column(
+        "producer_ids",
+        "struct<broker_id: int, broker_epoch: bigint, next_producer_id: bigint>",
+        "Type 15: a broker takes a block of producer ids.",
+    ),
+    Column("zk_migration_state", "int", "Type 21: how far a migration from ZooKeeper is."),
+    Column(
+        "transaction",
+        "struct<name: string, reason: string>",
+        "Types 23, 25: a transaction begins, or is aborted. Its records count from its end (type 24) on.",
+    ),
+    Column(
+        "leader_change",
+        f"struct<leader: int, voters: {_LEADER_VOTERS}, granting_voters: {_LEADER_VOTERS}>",
+        "Control type 2: a controller becomes active.",
+    ),
+    Column(
+        "last_contained_log_timestamp_ms",
+        "bigint",
+        "Control type 3, the first record of a snapshot: the time of the last record that it covers, ms since 1970.",
+    ),
+    Column("kraft_version", "int", "Control type 5: the version of the quorum."),
+    Column(
+        "voters",
+        "array<struct<voter_id: int, directory_id: string, endpoints: array<struct<name: string, host: string, port: "
+        "int>>, min_supported_version: int, max_supported_version: int>>",
+        "Control type 6: the voters of the quorum, with their addresses.",
+    ),
+)
+
+CLUSTER_LOG = Table(
+    schema="bronze",
+    name="cluster_log",
+    comment=(
+        "Records that controllers wrote to __cluster_metadata and that are committed, by offset, each record once; "
+        "what had gone from the log before, as a snapshot. NoOpRecords and records with secrets are counted only."
+    ),
+    columns=CLUSTER_LOG_KEY + CLUSTER_LOG_SPAN + CLUSTER_LOG_RECORD + CLUSTER_LOG_DECODED,
+    key=("cluster", "record", "offset", "snapshot_offset", "went"),
+    constraints={
+        "record_known": "record IN ('record', 'snapshot', 'span')",
+        "went_known": "record <> 'span' OR (went IS NOT NULL AND went IN ('read', 'lost', 'truncated', 'cut_off'))",
+        "went_of_spans": "record = 'span' OR went IS NULL",
+        "span_is_whole": "(went IS NOT NULL AND went <> 'cut_off') = (next_offset IS NOT NULL)",
+        "snapshot_named": "record <> 'snapshot' OR (snapshot_offset IS NOT NULL AND snapshot_epoch IS NOT NULL)",
+    },
+    partition_by=("day",),
+    keeps_changes=True,
+)
+
 TABLES = (METADATA_POLLS, GROUP_LOG)
