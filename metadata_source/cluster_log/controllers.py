@@ -172,7 +172,7 @@ class Controllers:
             if code != _NOT_LEADER:
                 ahead.appendleft(address)
             self._epoch = leader["leader_epoch"]
-        for node in answer["node_endpoints"]:
+        for node in answer["node_endpoints"] or ():
             if node["node_id"] == leader["leader_id"] and (node["host"], node["port"]) != address:
                 ahead.appendleft((node["host"], node["port"]))
         raise ClusterLogError("no_leader", f"{where}: is not the active controller (error {code})")
@@ -251,7 +251,7 @@ def _refused(where: str, code: int, cluster_id: str | None) -> ClusterLogError:
         grant = "kafka-acls.sh --add --allow-principal User:NAME --operation ClusterAction --cluster"
         return ClusterLogError("not_allowed", f"{where}: CLUSTER_ACTION on the cluster is missing ({grant})")
     if code == _INCONSISTENT_CLUSTER_ID:
-        problem = f"belongs to another cluster than clusterId, {cluster_id} (a rebuilt cluster gets a new alias)"
+        problem = f"is not of cluster {cluster_id}, as clusterId says (a rebuilt cluster gets a new alias)"
         return ClusterLogError("wrong_cluster", f"{where}: {problem}")
     return ClusterLogError("broker_error", f"{where}: error {code} ({error_name(code)})")
 

@@ -26,10 +26,11 @@ def found(path: str) -> list[str]:
     """
     place = Path(path)
     try:
+        place.stat()
         files = sorted(place.iterdir()) if place.is_dir() else [place]
-        there = [str(file) for file in files if _NAME.fullmatch(file.name) and file.stat()]
     except OSError as error:
         raise ClusterLogError("options", f"path: {path}: {(error.strerror or str(error)).lower()}") from None
+    there = [str(file) for file in files if _NAME.fullmatch(file.name)]
     if not there:
         problem = "no segment (*.log) and no snapshot (*.checkpoint): give the folder __cluster_metadata-0"
         raise ClusterLogError("options", f"path: {path}: {problem} of a controller's log.dirs")
@@ -59,7 +60,6 @@ def read_file(file: str, *, cluster: str, cluster_id: str | None, read_at: datet
         raise ClusterLogError("options", f"path: {file}: {(error.strerror or str(error)).lower()}") from None
     except ProtocolError as error:
         raise ClusterLogError("protocol", f"{file}: after offset {read.next}: {error}") from None
-    if read.next > read.start:
-        yield rows.read_row(source, read)
+    yield from rows.read_rows(source, read)
     if batches.left:
         yield rows.unread_row(source, "cut_off", read.next, None)

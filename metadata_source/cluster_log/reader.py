@@ -85,15 +85,14 @@ class _Reading:
                 return
             elif not answer.records:
                 time.sleep(_PAUSE_S)
-        yield rows.read_row(self._source, read)
+        yield from rows.read_rows(self._source, read)
 
     def snapshot(self, of: SnapshotId) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a snapshot; none if it is there no more: then the log begins later too, and says so."""
         source, read = replace(self._source, snapshot=of), rows.Read(0)
         for records in WholeBatches(self._pieces(of)):
             yield rows.record_rows(source, read.take(records))
-        if read.next:
-            yield rows.read_row(source, read)
+        yield from rows.read_rows(source, read)
 
     def _pieces(self, of: SnapshotId) -> Iterator[bytes]:
         position, size = 0, 1
@@ -117,8 +116,7 @@ class _Reading:
         return epoch_before(self._controllers, answer, deadline)
 
     def _lost(self, read: rows.Read, to: int) -> Iterator[pa.RecordBatch]:
-        if read.next > read.start:
-            yield rows.read_row(self._source, read)
+        yield from rows.read_rows(self._source, read)
         yield rows.unread_row(self._source, "lost", read.next, to)
 
     def _deadline(self) -> float:

@@ -15,6 +15,7 @@ from metadata_source.protocol.cluster_records import RECORDS, decode_records
 from metadata_source.protocol.cluster_specs import COUNTED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from metadata_source.cluster_log.places import SnapshotId
@@ -135,10 +136,12 @@ def record_rows(source: Source, decoded: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def read_row(source: Source, read: Read) -> pa.RecordBatch:
-    """Return the row that says what was read."""
+def read_rows(source: Source, read: Read) -> Iterator[pa.RecordBatch]:
+    """Yield the row that says what was read, if anything was."""
+    if read.next == read.start:
+        return
     silence = read.silence if source.snapshot is None else None
-    return _row(
+    yield _row(
         source,
         "read",
         read.start,

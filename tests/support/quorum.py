@@ -1,0 +1,198 @@
+"""Controllers that answer as Kafka's do (``KafkaRaftClient``, ``KafkaRaftLog``), from a log in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from metadata_source.cluster_log.places import SnapshotId
+from metadata_source.errors import PollError
+from metadata_source.protocol.cluster_messages import FETCH, FETCH_SNAPSHOT
+from metadata_source.protocol.values import read_values
+from metadata_source.protocol.wire import write_message
+from metadata_source.transport import Answer
+from tests.cluster_records import control_key, control_value, frame
+from tests.record_batches import Batch, Record, batch_bytes
+
+CLUSTER_ID = "id-of-the-cluster"
+NO_OP = frame(20, 0, {})
+SCRAM = b"\x01\x0b\x00hunter2"
+NEWER = b"\x01\x63\x00hunter2"
+BEGAN_MS = 1_700_000_000_000
+NOT_LEADER, FENCED, UNKNOWN_EPOCH, NO_SNAPSHOT, WRONG_CLUSTER = 6, 74, 75, 98, 104
+FETCH_KEY, SNAPSHOT_KEY, QUORUM_KEY = 1, 59, 55
+
+
+def topic(name: str) -> bytes:
+    return frame(2, 0, {"name": name, "topic_id": bytes(15) + b"\7"})
+
+
+def leader_change(leader: int) -> bytes:
+    return control_value(2, 0, {"version": 0, "leader_id": leader, "voters": [], "granting_voters": []})
+
+
+@dataclass(frozen=True)
+class Entry:
+    epoch: int
+    value: bytes
+    control: int | None = None
+    after_ms: int = 0
+
+    def batch(self, offset: int) -> bytes:
+        key = None if self.control is None else control_key(self.control)
+        record = Record(0, key=key, value=self.value)
+        at = BEGAN_MS + self.after_ms
+        return batch_bytes(
+            Batch(offset, [record], self.epoch, base_timestamp=at, max_timestamp=at, control=self.control is not None)
+        )
+
+
+@dataclass
+class Quorum:
+    """Three controllers, at the ports 1 to 3, of which one leads. Half a second lies between two records."""
+
+    leader: int = 1
+    epoch: int = 1
+    log: list[Entry] = field(default_factory=list)
+    begin: int = 0
+    committed: int | None = None
+    """None: all."""
+    snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
+    newest: int = 17
+    a_time: int = 3
+    """Records in an answer."""
+    dead: set[int] = field(default_factory=set)
+    apis: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By port, where they are not a controller's."""
+    error: int = 0
+    now_ms: int = 0
+    asked: list[tuple[int, str, int]] = field(default_factory=list)
+    """Port, request and offset."""
+
+    def __post_init__(self) -> None:
+        self.write(leader_change(self.leader), control=2)
+
+    @property
+    def end(self) -> int:
+        return len(self.log) if self.committed is None else self.committed
+
+    def write(self, *values: bytes, control: int | None = None) -> None:
+        for value in values:
+            self.log.append(Entry(self.epoch, value, control, self.now_ms))
+            self.now_ms += 500
+
+    def elect(self, leader: int, *, epochs: int = 1) -> None:
+        self.leader, self.epoch = leader, self.epoch + epochs
+        self.write(leader_change(leader), control=2)
+
+    def snapshot(self, *values: bytes) -> SnapshotId:
+        """Make a snapshot of the whole log."""
+        made = SnapshotId(len(self.log), self.log[-1].epoch)
+        self.snapshots[made] = b"".join(Entry(made.epoch, value).batch(at) for at, value in enumerate(values))
+        return made
+
+    def trim(self) -> None:
+        """Let the log begin at its latest snapshot."""
+        latest = max(self.snapshots)
+        self.begin, self.snapshots = latest.offset, {latest: self.snapshots[latest]}
+
+    def bytes_of(self, start: int, end: int) -> bytes:
+        return b"".join(self.log[at].batch(at) for at in range(start, end))
+
+    def connect(self, _cluster: object, address: tuple[str, int], *_: object) -> Any:
+        if address[1] in self.dead:
+            raise PollError("unreachable", f"host:{address[1]}: connection refused")
+        return _Connection(self, address)
+
+    def fetch(self, port: int, version: int, asked: dict[str, Any]) -> dict[str, Any]:
+        (told,) = asked["topics"][0]["partitions"]
+        offset, last = told["fetch_offset"], told["last_fetched_epoch"]
+        assert told["current_leader_epoch"] > 0
+        assert last >= 0
+        self.asked.append((port, "Fetch", offset))
+        answer = {
+            "partition_index": 0,
+            "error_code": self._error_of(port, told),
+            "high_watermark": -1,
+            "last_stable_offset": -1,
+            "log_start_offset": self.begin,
+            "aborted_transactions": None,
+            "preferred_read_replica": -1,
+            "records": b"",
+            "current_leader": {"leader_id": self.leader, "leader_epoch": self.epoch},
+        }
+        if not answer["error_code"]:
+            answer["high_watermark"] = self.end
+            answer |= self._records_from(offset, last)
+        return {
+            "throttle_time_ms": 0,
+            "error_code": self.error or (WRONG_CLUSTER if asked["cluster_id"] != CLUSTER_ID else 0),
+            "session_id": 0,
+            "responses": [{"topic_id": asked["topics"][0]["topic_id"], "partitions": [answer]}],
+            "node_endpoints": [{"node_id": self.leader, "host": "host", "port": self.leader, "rack": None}],
+        }
+
+    def fetch_snapshot(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
+        (told,) = asked["topics"][0]["partitions"]
+        of = SnapshotId(told["snapshot_id"]["end_offset"], told["snapshot_id"]["epoch"])
+        self.asked.append((port, "FetchSnapshot", of.offset))
+        error = self._error_of(port, told) or (NO_SNAPSHOT if of not in self.snapshots else 0)
+        content, at = self.snapshots.get(of, b""), told["position"]
+        answer = {
+            "index": 0,
+            "error_code": error,
+            "snapshot_id": told["snapshot_id"],
+            "current_leader": {"leader_id": self.leader, "leader_epoch": self.epoch},
+            "size": len(content),
+            "position": at,
+            "unaligned_records": b"" if error else content[at : at + 50],
+        }
+        return {
+            "throttle_time_ms": 0,
+            "error_code": self.error,
+            "topics": [{"name": "__cluster_metadata", "partitions": [answer]}],
+        }
+
+    def _error_of(self, port: int, told: dict[str, Any]) -> int:
+        if told["current_leader_epoch"] != self.epoch:
+            return FENCED if told["current_leader_epoch"] < self.epoch else UNKNOWN_EPOCH
+        return 0 if port == self.leader else NOT_LEADER
+
+    def _records_from(self, offset: int, last: int) -> dict[str, Any]:
+        latest, oldest = max(self.snapshots, default=None), min(self.snapshots, default=None)
+        if oldest is not None and (
+            offset == 0 or offset < self.begin or (offset == self.begin and last != oldest.epoch) or last < oldest.epoch
+        ):
+            return {"snapshot_id": {"end_offset": latest.offset, "epoch": latest.epoch}}
+        known = {entry.epoch: at + 1 for at, entry in enumerate(self.log) if at >= self.begin and entry.epoch <= last}
+        # Of an epoch before the first a log tells that it ends where the log begins.
+        epoch = max(known, default=last)
+        end = known.get(epoch, self.begin)
+        if offset and (epoch != last or end < offset):
+            return {"diverging_epoch": {"epoch": epoch, "end_offset": end}}
+        return {"records": self.bytes_of(offset, min(len(self.log), offset + self.a_time))}
+
+
+@dataclass
+class _Connection:
+    quorum: Quorum
+    address: tuple[str, int]
+    features: None = None
+    sent_at: None = None
+
+    @property
+    def api_versions(self) -> dict[int, tuple[int, int]]:
+        apis: Sequence[int] = self.quorum.apis.get(self.address[1], (FETCH_KEY, QUORUM_KEY, SNAPSHOT_KEY))
+        return {key: (0, self.quorum.newest if key == FETCH_KEY else 1) for key in apis}
+
+    def request(self, api_key: int, version: int, body: bytes, **_: object) -> Answer:
+        port, quorum = self.address[1], self.quorum
+        if port in quorum.dead:
+            raise PollError("unreachable", f"host:{port}: connection refused")
+        api = FETCH if api_key == FETCH_KEY else FETCH_SNAPSHOT
+        asked = read_values(body, api.request, version)
+        told = quorum.fetch(port, version, asked) if api is FETCH else quorum.fetch_snapshot(port, asked)
+        return Answer(write_message(api.response, version, told), datetime.now(UTC), 1.0)
+
+    def close(self) -> None:
+        pass
