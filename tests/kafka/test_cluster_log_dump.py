@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -23,19 +22,15 @@ from confluent_kafka.admin import (
 
 from local_cluster import LocalCluster
 from metadata_source.protocol.cluster_records import decode_records
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from metadata_source.protocol.record_batches import RecordBatches, read_batches
-from tests.cluster_records import SECRET, expected, expected_control, from_json, kept, number_of
+from tests.cluster_records import SECRET, kept
 from tests.group_messages import without_nulls
-from truth.log import CONTROLS, dump
+from tests.support.dumped import printed_record
+from truth.log import dump
 
 CONTROLLER = 3
 BATCH = re.compile(
     r"^baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* partitionLeaderEpoch: (\d+) .* position: (\d+) "
-)
-RECORD = re.compile(
-    r"^\| offset: (\d+) CreateTime: (\d+) keySize: -?\d+ valueSize: (\d+) .*? headerKeys: \[\] "
-    r"(?:payload: (\{.*\})|(\w+):? ?(\{.*\}))$"
 )
 
 
@@ -86,26 +81,6 @@ def read(file: Path) -> RecordBatches:
     found = read_batches(data)
     assert found.size == len(data)
     return found
-
-
-def printed_record(line: str) -> dict[str, Any]:
-    """The row that a printed record must be, without nulls and the epoch of its batch."""
-    match = RECORD.match(line)
-    assert match, line
-    offset, created, size, payload, control, data = match.groups()
-    row = {"offset": int(offset), "timestamp_ms": int(created), "is_control": control is not None}
-    if control is not None:
-        told = json.loads(data)
-        number, version = CONTROLS[control], told["version"]
-        row |= expected_control(number, version, from_json(CONTROL_TYPES[number], version, told))
-    else:
-        told = json.loads(payload)
-        number, version = number_of(told["type"]), told["version"]
-        if number in COUNTED:
-            row |= {"type": number, "version": version, "name": COUNTED[number]}
-        else:
-            row |= expected(number, version, from_json(RECORD_TYPES[number], version, told["data"]))
-    return row | {"size": int(size)}
 
 
 def test_every_record_is_what_kafka_prints(files: dict[Path, str]) -> None:

@@ -1,7 +1,6 @@
 """What is asked beside metadata, of a real cluster: against what was done to it. Who may ask: test_permissions.py."""
 
 import json
-import re
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
 from metadata_source.schedule import Offset, plan
 from metadata_source.transport import Connection
+from tests.support.controllers import active_controller
 
 TOPIC = "enrichment-test"
 MOVED = "enrichment-test-moved"
@@ -74,13 +74,6 @@ def test_configs_are_the_effective_ones(cluster, topics):
             TOPIC: {"min.insync.replicas": "3", "unclean.leader.election.enable": "true"},
             MOVED: DEFAULTS,
         }
-
-
-def active_controller(cluster: LocalCluster) -> tuple[int, int]:
-    """Epoch and id of the active controller, as the controllers' own logs have it."""
-    became = re.compile(r"QuorumController id=(\d+)\] Becoming the active controller at epoch (\d+)")
-    found = [match for node in (1, 2, 3) for match in became.findall(cluster.log_file(node).read_text())]
-    return max((int(epoch), int(node)) for node, epoch in found)
 
 
 def test_every_broker_knows_the_active_controller(cluster):

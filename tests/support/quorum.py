@@ -1,9 +1,8 @@
 """Controllers that answer as Kafka's do (``KafkaRaftClient``, ``KafkaRaftLog``), from a log in memory."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.errors import PollError
@@ -13,6 +12,9 @@ from metadata_source.protocol.wire import write_message
 from metadata_source.transport import Answer
 from tests.cluster_records import control_key, control_value, frame
 from tests.record_batches import Batch, Record, batch_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CLUSTER_ID = "id-of-the-cluster"
 NO_OP = frame(20, 0, {})

@@ -1,0 +1,246 @@
+"""The source `kafka_cluster_log` against real controllers: their files, DumpLogSegments, and what is done to them."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from pyspark.errors import AnalysisException
+
+from local_cluster import LocalCluster
+from metadata_source.cluster_log.datasource import KafkaClusterLogSource
+from metadata_source.cluster_log.rows import SCHEMA
+from metadata_source.errors import ClusterLogError
+from metadata_source.protocol.cluster_specs import COUNTED
+from tests.group_messages import without_nulls
+from tests.support.controllers import active_controller, controller_servers
+from tests.support.dumped import printed_record
+from tests.support.streams import Stream
+from truth.log import dump
+
+SERVERS = "kafka.controller.bootstrap.servers"
+OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "6000"}
+NO_OP = 20
+NOT_COMPARED = {"read_at", "day"}
+
+
+@pytest.fixture(scope="module")
+def quorum() -> Iterator[LocalCluster]:
+    """One broker and three controllers that make snapshots often."""
+    with LocalCluster(brokers=1, controllers=3, properties=OFTEN) as cluster:
+        yield cluster
+
+
+def options_of(cluster: LocalCluster, **more: str) -> dict[str, str]:
+    return {SERVERS: controller_servers(cluster), "clusterId": cluster.cluster_id, "requestTimeout": "20s"} | more
+
+
+def make_topic(cluster: LocalCluster, name: str, partitions: int = 2) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+
+
+def folder_of(cluster: LocalCluster) -> Path:
+    """The log of the active controller."""
+    _, active = active_controller(cluster)
+    return cluster.data_folder(active) / "__cluster_metadata-0"
+
+
+def until(reached: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 60
+    while not (found := reached()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return found
+
+
+def read(**options: str) -> list[dict[str, Any]]:
+    """A batch read, without Spark and without nulls."""
+    source = KafkaClusterLogSource(options)
+    reader = source.reader(source.schema())
+    batches = [batch for task in reader.partitions() for batch in reader.read(task)]
+    table = pa.Table.from_batches(batches, SCHEMA).drop_columns([*NOT_COMPARED])
+    return [without_nulls(row) for row in table.to_pylist()]
+
+
+def records(rows: list[dict[str, Any]], kind: str = "record") -> list[dict[str, Any]]:
+    return [row for row in rows if row["record"] == kind]
+
+
+def fates(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """The spans of the log: each begins where the one before it ends."""
+    spans = [row for row in records(rows, "span") if row.get("snapshot_offset") is None]
+    found = sorted((row["offset"], row["next_offset"], row["went"]) for row in spans)
+    assert all(one[1] == next_[0] for one, next_ in itertools.pairwise(found))
+    return [(went, start, end) for start, end, went in found]
+
+
+def test_the_log_is_what_kafka_prints_of_it(quorum: LocalCluster) -> None:
+    make_topic(quorum, "printed", 5)
+    rows = read(**options_of(quorum))
+    ((went, start, end),) = fates(rows)
+    assert (went, start in {0, 1}) == ("read", True)
+    files = sorted(folder_of(quorum).glob("*.log"))
+    lines = [line for line in dump(quorum.kafka_version, files).splitlines() if line.startswith("|")]
+    printed = [row for row in map(printed_record, lines) if start <= row["offset"] < end]
+    assert [row["offset"] for row in printed] == list(range(start, end))
+    is_counted = [not row["is_control"] and row["type"] in {NO_OP, *COUNTED} for row in printed]
+    expected = [row for row, counted in zip(printed, is_counted, strict=True) if not counted]
+    own = {"cluster", "cluster_id", "record", "leader_epoch", "timestamp"}
+    found = [
+        {name: value for name, value in row.items() if name not in own}
+        | {"timestamp_ms": round(row["timestamp"].timestamp() * 1000)}
+        for row in records(rows)
+    ]
+    assert found == expected
+    assert "printed" in {row.get("topic", {}).get("topic") for row in found}
+    (span,) = records(rows, "span")
+    assert span["no_ops"] == sum(not row["is_control"] and row["type"] == NO_OP for row in printed) > 0
+    times = [row["timestamp_ms"] for row in printed]
+    longest = max(later - earlier for earlier, later in itertools.pairwise(times))
+    assert round((span["silence_to"] - span["silence_from"]).total_seconds() * 1000) == longest
+
+
+def test_a_snapshot_and_then_the_log_are_what_the_files_hold(quorum: LocalCluster) -> None:
+    make_topic(quorum, "in-a-snapshot", 30)
+    folder = folder_of(quorum)
+
+    def latest() -> list[dict[str, Any]]:
+        files = sorted(folder.glob("*.checkpoint"))
+        return read(path=str(files[-1])) if files else []
+
+    until(lambda: "in-a-snapshot" in {row.get("topic", {}).get("topic") for row in latest()})
+    rows = read(**options_of(quorum, startingOffsets="snapshot"))
+    snapshot = records(rows, "snapshot")
+    ((went, start, end),) = fates(rows)
+    assert (went, start) == ("read", snapshot[0]["snapshot_offset"])
+    file = folder / f"{start:020}-{snapshot[0]['snapshot_epoch']:010}.checkpoint"
+    named = {"cluster": "default", "clusterId": quorum.cluster_id}
+    assert [row for row in rows if row.get("snapshot_offset")] == read(path=str(file), **named)
+    assert [snapshot[0]["name"], snapshot[-1]["name"]] == ["SnapshotHeaderRecord", "SnapshotFooterRecord"]
+    assert len([row for row in snapshot if row["name"] == "PartitionRecord"]) >= 30
+    of_files = read(path=str(folder / f"{0:020}.log"), **named)
+    assert records(rows) == [row for row in records(of_files) if start <= row["offset"] < end]
+
+
+def kept(stream: Stream) -> list[dict[str, Any]]:
+    """The rows of batches that are done, without nulls, in the order of their offsets."""
+    done = [file for mark in stream.folder.glob("rows/*/_SUCCESS") for file in mark.parent.glob("*.parquet")]
+    tables = [pq.read_table(file, partitioning=None).drop_columns([*NOT_COMPARED]) for file in done]
+    rows = [without_nulls(_in_utc(row)) for table in tables for row in table.to_pylist()]
+    return sorted(rows, key=lambda row: (row["offset"], row["record"]))
+
+
+def _in_utc(row: dict[str, Any]) -> dict[str, Any]:
+    times = {name: value.replace(tzinfo=UTC) for name, value in row.items() if isinstance(value, datetime)}
+    return row | times
+
+
+def names(stream: Stream) -> set[str]:
+    return {row["topic"]["topic"] for row in kept(stream) if "topic" in row}
+
+
+def test_a_stream_reads_each_offset_once_though_the_active_controller_is_killed(
+    quorum: LocalCluster, spark: Any, tmp_path: Path
+) -> None:
+    stream = Stream(spark, tmp_path, "kafka_cluster_log")
+    make_topic(quorum, "before")
+    stream.run_once(**options_of(quorum))  # up to where the log ended
+    assert "before" in names(stream)
+    make_topic(quorum, "while-it-was-down")
+    query = stream.start(**options_of(quorum))
+    epoch, active = active_controller(quorum)
+    try:
+        stream.wait(lambda: "while-it-was-down" in names(stream), query)
+        quorum.kill(active)
+        make_topic(quorum, "after")
+        stream.wait(lambda: "after" in names(stream), query)
+    finally:
+        query.stop()
+    rows = kept(stream)
+    spans = fates(rows)
+    assert {went for went, _, _ in spans} == {"read"}
+    assert len(spans) >= 3
+    offsets = [row["offset"] for row in records(rows)]
+    assert offsets == sorted(set(offsets))
+    of_files = records(read(path=str(folder_of(quorum) / f"{0:020}.log"), clusterId=quorum.cluster_id))
+    expected = [row for row in of_files if spans[0][1] <= row["offset"] < spans[-1][2]]
+    assert records(rows) == expected
+    changes = [row for row in records(rows) if row["name"] == "LeaderChangeMessage" and row["leader_epoch"] > epoch]
+    assert changes[-1]["leader_change"]["leader"] == active_controller(quorum)[1] != active
+    # Run again, a batch has the same rows.
+    stream.cut_off()
+    stream.run_once(**options_of(quorum))
+    assert kept(stream)[: len(rows)] == rows
+    fates(kept(stream))
+    quorum.start(active)
+
+
+def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: Any) -> None:
+    reader = spark.read.format("kafka_cluster_log")  # not registered: found by the name of its module
+    frame = reader.options(**options_of(quorum)).load()
+    assert frame.where("record = 'span' AND went = 'read'").count() == 1
+    for wrong, said in (
+        ({"clusterId": "other"}, "wrong_cluster: cluster default: .* is not of cluster other"),
+        ({SERVERS: quorum.bootstrap_servers}, "not_controller: cluster default: .* is a broker's listener"),
+        ({SERVERS: "127.0.0.1:1", "requestTimeout": "1s"}, "unreachable: cluster default: .* connection refused"),
+    ):
+        with pytest.raises(AnalysisException, match=f"KAFKA_METADATA_CLUSTER_LOG. {said}"):
+            spark.read.format("kafka_cluster_log").options(**options_of(quorum, **wrong)).load().collect()
+
+
+# --- permissions ---
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+GUARDED = {
+    "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": (
+        f'{PLAIN} username="admin" password="admin-secret" user_admin="admin-secret" user_alice="alice-secret";'
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:admin",
+}
+"""Controllers ask for a password, brokers do not."""
+
+
+def test_cluster_action_is_all_that_it_takes() -> None:
+    with LocalCluster(brokers=1, controllers=1, properties=GUARDED) as cluster:
+        alice = options_of(cluster) | {
+            "kafka.controller.security.protocol": "SASL_PLAINTEXT",
+            "kafka.controller.sasl.mechanism": "PLAIN",
+            "kafka.controller.sasl.username": "alice",
+            "kafka.controller.sasl.password": "env:ALICE_PASSWORD",
+        }
+        with pytest.raises(ClusterLogError, match=r"not_allowed: .* CLUSTER_ACTION on the cluster is missing \(kafka-"):
+            read(**alice)
+        with pytest.raises(ClusterLogError, match=r"authentication: cluster default: .*check user and password"):
+            read(**alice | {"kafka.controller.sasl.username": "mallory"})
+        with pytest.raises(ClusterLogError, match=r"unreachable|timeout"):
+            read(**options_of(cluster, requestTimeout="1s"))
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        allowed = AclBinding(
+            *(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:alice", "*"),
+            *(AclOperation.CLUSTER_ACTION, AclPermissionType.ALLOW),
+        )
+        admin.create_acls([allowed])[allowed].result(30)
+        rows = read(**alice)
+        ((went, _, _),) = fates(rows)
+        assert went == "read"
+        assert records(rows, "span")[0]["counted"] == 1  # what allows it
+        assert "RegisterControllerRecord" in {row["name"] for row in records(rows)}

@@ -1,0 +1,19 @@
+"""Controllers of a local cluster."""
+
+import re
+
+from local_cluster import LocalCluster
+
+
+def active_controller(cluster: LocalCluster) -> tuple[int, int]:
+    """Epoch and id of the active controller, as the controllers' own logs have it."""
+    became = re.compile(r"QuorumController id=(\d+)\] Becoming the active controller at epoch (\d+)")
+    controllers = [node_id for node_id, node in cluster.nodes.items() if node.is_controller]
+    found = [match for node_id in controllers for match in became.findall(cluster.log_file(node_id).read_text())]
+    return max((int(epoch), int(node)) for node, epoch in found)
+
+
+def controller_servers(cluster: LocalCluster) -> str:
+    """Where the controllers listen, running or not."""
+    ports = [node.ports["CONTROLLER"] for node in cluster.nodes.values() if node.is_controller]
+    return ",".join(f"127.0.0.1:{port}" for port in ports)
