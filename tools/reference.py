@@ -1,7 +1,7 @@
 """Write the parts of docs/ that the code knows: ``python -m tools.reference``.
 
 They lie between markers (``<!-- NAME: ... -->`` and ``<!-- /NAME -->``): the named queries of schemas/queries/, the
-columns of all public tables and views, and the options of both data sources.
+columns of all public tables and views, and the options of all data sources.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import sqlglot
 
 from jobs.common.markers import markers_of
 from jobs.common.questions import FILTERS, about, names, option, text_of
-from metadata_source.options import GROUP_LOG_OPTIONS, OPTIONS, markdown_table
+from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, markdown_table
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
 from schemas.table import Table, View
@@ -50,11 +50,17 @@ def group_log_options() -> str:
     return markdown_table(tuple(each for each in GROUP_LOG_OPTIONS if each not in OPTIONS))
 
 
+def cluster_log_options() -> str:
+    """Return the options that `kafka_cluster_log` has beside those for clusters."""
+    return markdown_table(tuple(each for each in CLUSTER_LOG_OPTIONS if each not in OPTIONS))
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("queries.md", "queries"): queries,
     ("tables.md", "tables"): tables,
     ("options.md", "options"): options,
     ("options.md", "options of kafka_group_log"): group_log_options,
+    ("options.md", "options of kafka_cluster_log"): cluster_log_options,
 }
 """File of docs/ and name of the markers -> what writes the part between them."""
 

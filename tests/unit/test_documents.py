@@ -14,13 +14,14 @@ import pytest
 from jobs.common.config import load
 from jobs.common.questions import about, names, question
 from kafka_metadata_history.command import app
-from metadata_source.options import GROUP_LOG_OPTIONS, OPTIONS
+from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS
 from schemas.lake import TABLES, VIEWS
 from tests.support.documents import FILES, ROOT, TEXT, blocks, commands, section
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tools import reference
 
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+EVERY_OPTION = (*OPTIONS, *GROUP_LOG_OPTIONS, *CLUSTER_LOG_OPTIONS)
 README = (ROOT / "README.md").read_text()
 
 
@@ -75,7 +76,7 @@ def test_parts_that_the_code_knows_are_current(file: str) -> None:
 
 def test_the_option_tables_have_every_option() -> None:
     text = (ROOT / "docs" / "options.md").read_text()
-    assert set(found(r"^\| `([\w.]+)` \|", text)) == {option.name for option in (*OPTIONS, *GROUP_LOG_OPTIONS)}
+    assert set(found(r"^\| `([\w.]+)` \|", text)) == {option.name for option in EVERY_OPTION}
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def comments() -> Iterator[tuple[str, str]]:
         yield from ((f"{table.full_name}.{column.name}", column.comment) for column in table.columns)
     for view in VIEWS:
         yield from ((f"{view.full_name}.{name}", meaning) for name, meaning in view.meanings)
-    for option in (*OPTIONS, *GROUP_LOG_OPTIONS):
+    for option in EVERY_OPTION:
         yield option.name, option.meaning
     for name in names():
         yield name, about(name)

@@ -54,7 +54,8 @@ def test_the_wheel_has_the_packages_whole_and_no_more(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     settings = "kafka_metadata_history/spark-defaults.conf"
-    assert names == own | {"pyspark_kafka_metadata.py", "pyspark_kafka_group_log.py", settings}
+    sources = {f"pyspark_kafka_{name}.py" for name in ("metadata", "group_log", "cluster_log")}
+    assert names == own | sources | {settings}
 
 
 def test_its_jobs_are_commands_with_all_that_they_read(wheel: Path, tmp_path: Path) -> None:
