@@ -94,6 +94,12 @@ class Controllers:
         """
         self._active = None
 
+    def expect(self, epoch: int) -> None:
+        """Believe no controller that is active under an older leader epoch than this, whose records have been seen: it
+        does not know yet that it is active no more.
+        """
+        self._epoch = max(epoch, self._epoch)
+
     def fetch(self, offset: int, last_epoch: int | None, deadline: float) -> Fetched:
         """Return what the log has from an offset on, by `deadline` (of `time.monotonic`). Raises ClusterLogError.
 
@@ -168,10 +174,12 @@ class Controllers:
         if code not in _ELSEWHERE:
             raise _refused(where, code, self.cluster.cluster_id)
         leader = told["current_leader"]
-        if leader["leader_epoch"] > 0:
-            if code != _NOT_LEADER:
-                ahead.appendleft(address)
+        if leader["leader_epoch"] < self._epoch:
+            problem = f"knows of leader epoch {leader['leader_epoch']}, and {self._epoch} has been seen"
+            raise ClusterLogError("no_leader", f"{where}: {problem}")
+        if leader["leader_epoch"] > self._epoch:
             self._epoch = leader["leader_epoch"]
+            ahead.appendleft(address)
         for node in answer["node_endpoints"] or ():
             if node["node_id"] == leader["leader_id"] and (node["host"], node["port"]) != address:
                 ahead.appendleft((node["host"], node["port"]))

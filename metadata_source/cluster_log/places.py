@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metadata_source.lineage import common, kept
+from metadata_source.lineage import NO_EPOCH, common, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,6 +35,11 @@ class Place:
     next: int
     epochs: Lineage = ()
     snapshot: SnapshotId | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch of the record before `next`, -1 if it is not known."""
+        return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
     def to_json(self) -> dict[str, Any]:
         """Return the place as Spark's offset carries it."""
@@ -81,6 +86,8 @@ class Span:
     start: int
     end: int
     snapshot: SnapshotId | None = None
+    epoch: int = NO_EPOCH
+    """The leader epoch of the last record, -1 if it is not known."""
 
     @property
     def truncated(self) -> bool:
@@ -105,4 +112,4 @@ def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span
     for cluster, until in end.items():
         since = start.get(cluster)
         if since is not None and since != until:
-            yield Span(cluster, until.cluster_id, since.next, until.next, since.snapshot)
+            yield Span(cluster, until.cluster_id, since.next, until.next, since.snapshot, until.epoch)

@@ -36,6 +36,7 @@ def read_span(cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: in
         yield rows.unread_row(source, "truncated", span.start, span.end)
         return
     with closing(Controllers(cluster)) as controllers:
+        controllers.expect(span.epoch)
         reading = _Reading(controllers, source, timeout_ms / 1000)
         try:
             if span.snapshot is not None:

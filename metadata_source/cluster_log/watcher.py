@@ -39,7 +39,7 @@ class LogWatcher:
         self._timeout_s = timeout_ms / 1000
         self._lineage: Lineage = ()
         """Of the leader whose epoch is the last: it holds for as long as that leads."""
-        self._end = NO_EPOCH
+        self._end: int | None = None
 
     def look(self, place: Place | None) -> Log:
         """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
@@ -48,6 +48,8 @@ class LogWatcher:
         if place is not None and place.cluster_id != self._cluster_id:
             problem = f"its place is in the log of cluster {place.cluster_id}, clusterId is {self._cluster_id}"
             raise ClusterLogError("wrong_cluster", f"{problem} (a rebuilt cluster gets a new alias)")
+        if place is not None:
+            self._controllers.expect(place.epoch)
         deadline = time.monotonic() + self._timeout_s
         last = committed_end(self._controllers, deadline)
         if last.high_watermark == self._end:

@@ -203,6 +203,27 @@ def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: An
             spark.read.format("kafka_cluster_log").options(**options_of(quorum, **wrong)).load().collect()
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("version", ["3.3.2", "3.9.2"])
+def test_older_controllers(version: str) -> None:
+    with LocalCluster(brokers=1, controllers=3, kafka_version=version, properties=OFTEN) as cluster:
+        make_topic(cluster, "before", 30)
+        _, active = active_controller(cluster)
+        cluster.kill(active)
+        make_topic(cluster, "after", 30)
+        rows = read(**options_of(cluster))
+        ((went, start, end),) = fates(rows)
+        assert went == "read"
+        of_files = read(path=str(folder_of(cluster) / f"{0:020}.log"), clusterId=cluster.cluster_id)
+        assert records(rows) == [row for row in records(of_files) if start <= row["offset"] < end]
+        assert {"before", "after"} <= {row.get("topic", {}).get("topic") for row in records(rows)}
+        cluster.start(active)
+        until(lambda: list(folder_of(cluster).glob("*.checkpoint")))
+        rows = read(**options_of(cluster, startingOffsets="snapshot"))
+        # Before 3.9 nobody names a snapshot as long as the log begins at 0.
+        assert bool(records(rows, "snapshot")) == (version == "3.9.2")
+
+
 # --- permissions ---
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -7,10 +7,11 @@ from local_cluster import LocalCluster
 
 def active_controller(cluster: LocalCluster) -> tuple[int, int]:
     """Epoch and id of the active controller, as the controllers' own logs have it."""
-    became = re.compile(r"QuorumController id=(\d+)\] Becoming the active controller at epoch (\d+)")
+    became = re.compile(r"Becoming the active controller at epoch (\d+)")
     controllers = [node_id for node_id, node in cluster.nodes.items() if node.is_controller]
-    found = [match for node_id in controllers for match in became.findall(cluster.log_file(node_id).read_text())]
-    return max((int(epoch), int(node)) for node, epoch in found)
+    return max(
+        (int(epoch), node) for node in controllers for epoch in became.findall(cluster.log_file(node).read_text())
+    )
 
 
 def controller_servers(cluster: LocalCluster) -> str:

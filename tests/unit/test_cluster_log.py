@@ -435,6 +435,24 @@ def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
     assert 2 in ends
 
 
+def test_a_controller_that_was_active_before_takes_nothing_back(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was held for a while, and has not heard yet of who came after it."""
+    held = Quorum()
+    quorum.elect(2)
+    quorum.write(topic("a"))
+    stream = Stream()
+    stream.plan()
+    assert told(stream.batch())[-1] == ("read", 0, 3)
+    quorum.write(topic("b"))
+    planned = stream.plan()
+    monkeypatch.setattr(connections, "Connection", held.connect)
+    for again in (lambda: LogWatcher(cluster_of(), "earliest", 500).look(stream.place), lambda: stream.read(planned)):
+        with pytest.raises(ClusterLogError, match=r"no_leader: host:\d: knows of leader epoch 1, and 2 has been seen"):
+            again()
+
+
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
