@@ -337,7 +337,7 @@ CLUSTER_LOG_OPTIONS: Final = (
         "startingOffsets",
         "Where a stream without a checkpoint, or a batch read, begins: `earliest` (the first record that can be read, "
         "after the snapshot that holds what came before it, if there is one) or `snapshot` (the latest snapshot, and "
-        "what came after it).",
+        "what came after it; old controllers name none as long as the log has its beginning, which is read then).",
         default="earliest",
     ),
     Option(

@@ -220,7 +220,7 @@ def test_older_controllers(version: str) -> None:
         cluster.start(active)
         until(lambda: list(folder_of(cluster).glob("*.checkpoint")))
         rows = read(**options_of(cluster, startingOffsets="snapshot"))
-        # Before 3.9 nobody names a snapshot as long as the log begins at 0.
+        # 3.3.2 names no snapshot as long as the log begins at 0.
         assert bool(records(rows, "snapshot")) == (version == "3.9.2")
 
 

@@ -8,10 +8,8 @@ from local_cluster import LocalCluster
 def active_controller(cluster: LocalCluster) -> tuple[int, int]:
     """Epoch and id of the active controller, as the controllers' own logs have it."""
     became = re.compile(r"Becoming the active controller at epoch (\d+)")
-    controllers = [node_id for node_id, node in cluster.nodes.items() if node.is_controller]
-    return max(
-        (int(epoch), node) for node in controllers for epoch in became.findall(cluster.log_file(node).read_text())
-    )
+    logs = {node: cluster.log_file(node).read_text() for node in cluster.nodes if cluster.nodes[node].is_controller}
+    return max((int(epoch), node) for node, text in logs.items() for epoch in became.findall(text))
 
 
 def controller_servers(cluster: LocalCluster) -> str:
