@@ -81,6 +81,7 @@ class Controllers:
         self.cluster = cluster
         self._connections = Connections(cluster)
         self._active: Address | None = None
+        self._turn = 0
         self._epoch = 1
         self._free_at = 0.0
 
@@ -93,6 +94,7 @@ class Controllers:
         it is active no more.
         """
         self._active = None
+        self._turn += 1
 
     def expect(self, epoch: int) -> None:
         """Believe no controller that is active under an older leader epoch than this, whose records have been seen: it
@@ -148,15 +150,15 @@ class Controllers:
                     failures.append(error)
                     if error.kind in _FINAL and address in self.cluster.bootstrap_servers:
                         raise
-            self._active = None
+            self.doubt()
             if time.monotonic() + _PAUSE_S >= deadline or not any(each.kind in _AGAIN for each in failures):
                 raise _most_telling(failures)
             time.sleep(_PAUSE_S)
 
     def _listed(self) -> Iterable[Address]:
-        """Return the addresses that are given, another one first each time."""
+        """Return the addresses that are given, another one first after each doubt."""
         listed = self.cluster.bootstrap_servers
-        turn = int(time.monotonic()) % len(listed)
+        turn = self._turn % len(listed)
         return listed[turn:] + listed[:turn]
 
     def _ask_one(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from metadata_source.cluster_log.controllers import Controllers
 from metadata_source.cluster_log.places import Log, Place, SnapshotId
 from metadata_source.cluster_log.rows import are_no_ops
-from metadata_source.errors import ClusterLogError
+from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, kept, older
 from metadata_source.protocol.record_batches import read_batches
 
@@ -91,7 +91,10 @@ class LogWatcher:
         if not 0 < last.high_watermark - place.next <= _QUIET_OFFSETS:
             return False
         answer = self._controllers.fetch(place.next, None, deadline)
-        records = read_batches(answer.records).records
+        try:
+            records = read_batches(answer.records).records
+        except ProtocolError as error:
+            raise ClusterLogError("protocol", str(error)) from None
         return records.num_rows > 0 and are_no_ops(records)
 
 

@@ -67,6 +67,8 @@ class Quorum:
     apis: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By port, where they are not a controller's."""
     error: int = 0
+    damaged: bool = False
+    """A bit of the records is another on the way."""
     now_ms: int = 0
     asked: list[tuple[int, str, int]] = field(default_factory=list)
     """Port, request and offset."""
@@ -172,7 +174,8 @@ class Quorum:
         end = known.get(epoch, self.begin)
         if offset and (epoch != last or end < offset):
             return {"diverging_epoch": {"epoch": epoch, "end_offset": end}}
-        return {"records": self.bytes_of(offset, min(len(self.log), offset + self.a_time))}
+        records = self.bytes_of(offset, min(len(self.log), offset + self.a_time))
+        return {"records": records[:-1] + b"?" if self.damaged else records}
 
 
 @dataclass

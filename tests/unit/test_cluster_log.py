@@ -453,6 +453,17 @@ def test_a_controller_that_was_active_before_takes_nothing_back(
             again()
 
 
+def test_records_that_are_none_are_one_line(quorum: Quorum) -> None:
+    stream = Stream()
+    stream.plan()
+    planned = stream.plan()
+    quorum.write(topic("a"))
+    quorum.damaged = True
+    for again in (stream.plan, lambda: stream.read(planned)):
+        with pytest.raises(ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"):
+            again()
+
+
 @pytest.mark.parametrize(
     ("broken", "said"),
     [

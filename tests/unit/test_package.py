@@ -15,14 +15,15 @@ def pickled(value):
     return pickle.loads(pickle.dumps(value))  # noqa: S301 - our own bytes
 
 
-def test_spark_looks_the_source_up_without_loading_clients_or_arrow():
+@pytest.mark.parametrize("name", ["kafka_metadata", "kafka_group_log", "kafka_cluster_log"])
+def test_spark_looks_the_source_up_without_loading_clients_or_arrow(name):
     heavy = ("kafka", "confluent_kafka", "numpy", "pyarrow", "pandas", "great_expectations")
     script = f"""
 import sys
 import pyspark.sql.datasource
 before = set(sys.modules)
-import metadata_source, pyspark_kafka_metadata
-assert pyspark_kafka_metadata.DefaultSource.name() == "kafka_metadata"
+import metadata_source, pyspark_{name}
+assert pyspark_{name}.DefaultSource.name() == {name!r}
 print(*sorted(name for name in {heavy!r} if name in sys.modules and name not in before))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
