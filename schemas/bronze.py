@@ -390,8 +390,17 @@ CLUSTER_LOG_SPAN = (
 )
 
 CLUSTER_LOG_RECORD = (
-    Column("timestamp", "timestamp", "Of the record: the active controller's clock."),
-    Column("leader_epoch", "int", "Epoch of the active controller that wrote the record; a snapshot's has one."),
+    Column(
+        "timestamp",
+        "timestamp",
+        "Of the record: the active controller's clock. On read rows of the last record, which may have no row.",
+    ),
+    Column(
+        "leader_epoch",
+        "int",
+        "Epoch of the active controller that wrote the record; all records of a snapshot have its own. On read rows of "
+        "the last record.",
+    ),
     Column("is_control", "boolean", "Whether it is a record of the quorum itself, which has types of its own."),
     Column("type", "int", "Record type (apiKey); null where there is none to be read."),
     Column("version", "int", "Version of the record."),

@@ -92,21 +92,22 @@ class Read:
         self.start = self.next = start
         self.records = self.no_ops = self.counted = 0
         self.silence: Silence | None = None
-        self._last: int | None = None
-        """The time of the last record."""
+        self.last_ms: int | None = None
+        self.last_epoch: int | None = None
+        """Time and leader epoch of the last record."""
 
     def hear(self, records: pa.RecordBatch) -> None:
         """Note times of records (schema of `record_batches.RECORDS`), also of those before the span."""
         times = records["timestamp_ms"].to_numpy()
-        if self._last is not None:
-            times = np.append(self._last, times)
+        if self.last_ms is not None:
+            times = np.append(self.last_ms, times)
         if len(times) > 1:
             gaps = np.diff(times)
             longest = int(gaps.argmax())
             if self.silence is None or gaps[longest] > self.silence.until - self.silence.since:
                 self.silence = Silence(int(times[longest]), int(times[longest + 1]))
         if len(times):
-            self._last = int(times[-1])
+            self.last_ms = int(times[-1])
 
     def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Count records of the span and return them decoded, without those that have no rows."""
@@ -122,6 +123,7 @@ class Read:
         self.records += len(decoded) - without_rows
         if len(decoded):
             self.next = decoded["offset"][-1].as_py() + 1
+            self.last_epoch = decoded["leader_epoch"][-1].as_py()
         return decoded.filter(pc.invert(has_no_row))
 
 
@@ -151,6 +153,8 @@ def read_rows(source: Source, read: Read) -> Iterator[pa.RecordBatch]:
         counted=read.counted,
         silence_from=None if silence is None else silence.since,
         silence_to=None if silence is None else silence.until,
+        timestamp=read.last_ms,
+        leader_epoch=read.last_epoch,
     )
 
 

@@ -223,8 +223,19 @@ def test_a_log_is_read_from_its_beginning(quorum: Quorum) -> None:
         "size": len(topic("b")),
         "topic": {"topic": "b", "topic_id": "AAAAAAAAAAAAAAAAAAAABw"},
     }
-    counts = {name: span[name] for name in ("records", "no_ops", "counted", "silence_from", "silence_to")}
-    assert counts == {"records": 4, "no_ops": 1, "counted": 1, "silence_from": at(0), "silence_to": at(1)}
+    assert {name: span[name] for name in span if name not in {"cluster", "cluster_id", "read_at", "day"}} == {
+        "record": "span",
+        "went": "read",
+        "offset": 0,
+        "next_offset": 6,
+        "records": 4,
+        "no_ops": 1,
+        "counted": 1,
+        "silence_from": at(0),
+        "silence_to": at(1),
+        "timestamp": at(5),
+        "leader_epoch": 1,
+    }
 
 
 def test_only_what_is_committed_is_read(quorum: Quorum) -> None:
@@ -330,6 +341,7 @@ def test_a_silence_may_begin_before_the_span(quorum: Quorum) -> None:
     quorum.write(topic("b"), NO_OP, topic("c"))
     *_, span = stream.batch()
     assert (span["offset"], span["silence_from"], span["silence_to"]) == (3, at(2), at(43))
+    assert span["timestamp"] == at(45)
 
 
 def test_no_ops_alone_make_a_row_once_a_minute(quorum: Quorum) -> None:
