@@ -269,7 +269,11 @@ def _refused(where: str, code: int, cluster_id: str | None) -> ClusterLogError:
 def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
     """Return one error for all: what got farther than the connection says more than what did not."""
     kind = next((each.kind for each in reversed(failures) if each.kind != "unreachable"), "unreachable")
-    return ClusterLogError(kind, "; ".join(dict.fromkeys(each.problem for each in failures)))
+    addresses: dict[str, dict[str, None]] = {}
+    for each in failures:
+        where, _, problem = each.problem.partition(": ")
+        addresses.setdefault(problem, {})[where] = None
+    return ClusterLogError(kind, "; ".join(f"{', '.join(where)}: {problem}" for problem, where in addresses.items()))
 
 
 def _told(values: dict[str, int], kind: Callable[[int, int], Any], *names: str) -> Any:
