@@ -124,7 +124,13 @@ def test_a_snapshot_and_then_the_log_are_what_the_files_hold(quorum: LocalCluste
         return read(path=str(files[-1])) if files else []
 
     until(lambda: "in-a-snapshot" in {row.get("topic", {}).get("topic") for row in latest()})
-    rows = read(**options_of(quorum, startingOffsets="snapshot"))
+
+    def with_more() -> list[dict[str, Any]]:
+        """Of a snapshot that was just made there may be no record after it yet."""
+        found = read(**options_of(quorum, startingOffsets="snapshot"))
+        return found if fates(found) else []
+
+    rows = until(with_more)
     snapshot = records(rows, "snapshot")
     ((went, start, end),) = fates(rows)
     assert (went, start) == ("read", snapshot[0]["snapshot_offset"])

@@ -461,7 +461,9 @@ def test_a_controller_that_was_active_before_takes_nothing_back(
     planned = stream.plan()
     monkeypatch.setattr(connections, "Connection", held.connect)
     for again in (lambda: LogWatcher(cluster_of(), "earliest", 500).look(stream.place), lambda: stream.read(planned)):
-        with pytest.raises(ClusterLogError, match=r"no_leader: .*host:\d: knows of leader epoch 1, and 2 has been seen"):
+        with pytest.raises(
+            ClusterLogError, match=r"no_leader: .*host:\d: knows of leader epoch 1, and 2 has been seen"
+        ):
             again()
 
 
