@@ -1,4 +1,4 @@
-"""Kafka in, Arrow out: what a cluster's metadata and its logs of groups and of itself say, as Spark data sources.
+"""Kafka in, Arrow out: what metadata, the coordinators' log and the controllers' log say, as Spark data sources.
 
 `register(spark)` makes them known as the formats `kafka_metadata`, `kafka_group_log` and `kafka_cluster_log`. Importing
 this package loads neither a Kafka client nor pyarrow.

@@ -60,7 +60,7 @@ class _Reading:
         # From the record before on: a silence may begin with it.
         position, deadline = max(start - 1, 0), self._deadline()
         while read.next < end:
-            before = read.next
+            before = position, read.next
             answer = self._fetch(position, deadline)
             if answer.snapshot is not None:
                 # Offset 0 is answered so too, though the log may begin there.
@@ -75,7 +75,7 @@ class _Reading:
                     read.hear(between(records, position, read.next))
                     yield rows.record_rows(self._source, read.take(between(records, read.next, end)))
                 position = read.next
-            if read.next > before:
+            if (position, read.next) != before:
                 # Counted from here: whoever takes the rows may have taken long.
                 deadline = self._deadline()
             elif time.monotonic() >= deadline:
@@ -84,7 +84,7 @@ class _Reading:
                 # The log has lost its end since that was planned to be read.
                 yield from self._lost(read, end)
                 return
-            elif not answer.records:
+            else:
                 time.sleep(_PAUSE_S)
         yield from rows.read_rows(self._source, read)
 
