@@ -60,8 +60,8 @@ def folder_of(cluster: LocalCluster) -> Path:
     return cluster.data_folder(active) / "__cluster_metadata-0"
 
 
-def until(reached: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 60
+def until(reached: Callable[[], Any], seconds: float = 60) -> Any:
+    deadline = time.monotonic() + seconds
     while not (found := reached()):
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -228,6 +228,39 @@ def test_older_controllers(version: str) -> None:
         rows = read(**options_of(cluster, startingOffsets="snapshot"))
         # 3.3.2 names no snapshot as long as the log begins at 0.
         assert bool(records(rows, "snapshot")) == (version == "3.9.2")
+
+
+@pytest.mark.soak
+def test_a_log_that_has_lost_its_beginning() -> None:
+    """Controllers look once a minute whether it may go."""
+    little = OFTEN | {"metadata.max.retention.bytes": "3000"}
+    with LocalCluster(brokers=1, controllers=1, properties=little) as cluster:
+        make_topic(cluster, "before", 30)
+        stream = KafkaClusterLogSource(options_of(cluster))
+        reader = stream.streamReader(stream.schema())
+        found = reader.latestOffset(reader.initialOffset(), None)
+
+        def read_on() -> list[dict[str, Any]]:
+            rows = read(**options_of(cluster))
+            return rows if records(rows, "snapshot") and fates(rows) else []
+
+        rows = until(read_on, 180)
+        ((went, start, end),) = fates(rows)
+        assert (went, start > 1) == ("read", True)
+        folder, named = folder_of(cluster), {"cluster": "default", "clusterId": cluster.cluster_id}
+        (of_snapshot,) = [file for file in folder.glob("*.checkpoint") if file.name.startswith(f"{start:020}-")]
+        assert [row for row in rows if row.get("snapshot_offset")] == read(path=str(of_snapshot), **named)
+        assert "before" in {row.get("topic", {}).get("topic") for row in records(rows, "snapshot")}
+        of_files = read(path=str(folder / f"{0:020}.log"), **named)
+        assert records(rows) == [row for row in records(of_files) if start <= row["offset"] < end]
+        # A stream that was there before says what it has missed.
+        planned = reader.partitions(found, reader.latestOffset(found, None))
+        reader.stop()
+        table = pa.Table.from_batches([batch for task in planned for batch in reader.read(task)], SCHEMA)
+        missed = [without_nulls(row) for row in table.to_pylist()]
+        (lost, *_) = fates(missed)
+        assert lost[0] == "lost"
+        assert {row["snapshot_offset"] for row in records(missed, "snapshot")} == {lost[2]}
 
 
 # --- permissions ---
