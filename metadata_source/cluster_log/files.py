@@ -59,7 +59,7 @@ def read_file(file: str, *, cluster: str, cluster_id: str | None, read_at: datet
     except OSError as error:
         raise ClusterLogError("options", f"path: {file}: {(error.strerror or str(error)).lower()}") from None
     except ProtocolError as error:
-        raise ClusterLogError("protocol", f"{file}: after offset {read.next}: {error}") from None
+        raise ClusterLogError("protocol", f"{file}: from offset {read.next} on: {error}") from None
     yield from rows.read_rows(source, read)
     if batches.left:
         yield rows.unread_row(source, "cut_off", read.next, None)

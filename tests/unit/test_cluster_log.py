@@ -629,7 +629,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
         with pytest.raises(ClusterLogError, match=f"options: {said}"):
             batch_read(path=str(path))
     file.write_bytes(damaged)
-    with pytest.raises(ClusterLogError, match=r"protocol: .*\.log: after offset 0: RecordBatch v2: crc at byte 81"):
+    with pytest.raises(ClusterLogError, match=r"protocol: .*\.log: from offset 0 on: RecordBatch v2: crc at byte 81"):
         batch_read(path=str(file))
 
 
