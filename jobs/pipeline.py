@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -17,11 +17,12 @@ from threading import Event, Thread
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from jobs import poll_metadata, read_group_log
+from jobs import poll_metadata, read_cluster_log, read_group_log
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
 from jobs.common.driver import take_pool
 from jobs.common.outages import Outages
+from jobs.common.reading import FollowedLog, Reading, follow
 from jobs.common.rounds import OvertakenError
 from jobs.common.status import CROSSED
 from jobs.common.streams import Running
@@ -61,8 +62,8 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     stop = Event()
     take_pool(spark, "polls")
     streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}
-    if config.group_log is not None:
-        streams[read_group_log.QUERY] = read_group_log.Reading(spark, config)
+    for each in _logs(config):
+        streams[each.query] = Reading(spark, config, each)
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     outages = Outages()
     history = Lasting("history", lambda: History(spark, config, outages=outages).catch_up, then=groups.wake)
@@ -83,13 +84,19 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     return 0
 
 
+def _logs(config: Config) -> list[FollowedLog]:
+    """The logs that the configuration asks for."""
+    given = ((read_group_log.GROUP_LOG, config.group_log), (read_cluster_log.CLUSTER_LOG, config.cluster_log))
+    return [followed for followed, options in given if options is not None]
+
+
 def _watch(spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[str, "Lasting"]) -> None:
     """Until a stream ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
     seen: dict[str, int] = {}
     while not _ended(spark, streams):
         found = {name: stream.query.lastProgress for name, stream in streams.items()}
         batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
-        for name, _ in batches.items() - seen.items():
+        for name in {name for name, _ in batches.items() - seen.items()} & takers.keys():
             takers[name].wake.set()
         seen = batches
         for each in takers.values():
@@ -170,18 +177,18 @@ def _run_once(spark: SparkSession, config: Config) -> int:
     already.
     """
     outages = Outages()
-    with ThreadPoolExecutor(2, "once") as beside:
-        # Polling mostly waits: meanwhile the log is read, and what an earlier run has planned is finished.
+    with ThreadPoolExecutor(3, "once") as beside:
+        # Polling mostly waits: meanwhile the logs are read, and what an earlier run has planned is finished.
         polled = beside.submit(poll_metadata.run, spark, config, True)
-        read = beside.submit(read_group_log.run, spark, config, True) if config.group_log is not None else None
+        read = [beside.submit(follow, spark, config, each, once=True) for each in _logs(config)]
         history, groups = History(spark, config, outages=outages), RebalanceHistory(spark, config)
         polled.result()
         history.catch_up(whole=True)
-        unread = read.exception() if read is not None else None
+        wait(read)
         groups.catch_up(whole=True)
     _keep_up_when_due(spark, config)
-    if unread is not None:
-        raise unread
+    for each in read:
+        each.result()
     return CROSSED if outages.failing else 0
 
 

@@ -78,9 +78,14 @@ class LogError(RuntimeError):
     name = "LOG"
 
     def __init__(self, kind: str, problem: str) -> None:
-        super().__init__(f"[KAFKA_METADATA_{self.name}] {kind}: {problem}")
+        super().__init__(f"{self.mark()} {kind}: {problem}")
         self.kind = kind
         self.problem = problem
+
+    @classmethod
+    def mark(cls) -> str:
+        """Return how each message begins, also once Spark has wrapped the error."""
+        return f"[KAFKA_METADATA_{cls.name}]"
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.kind, self.problem)

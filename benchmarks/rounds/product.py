@@ -19,6 +19,7 @@ import yaml
 from jobs import poll_metadata, read_group_log
 from jobs.common.config import Config, load
 from jobs.common.session import spark_session
+from jobs.common.reading import Reading
 from jobs.common.status import CROSSED
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
@@ -125,12 +126,12 @@ class Pipeline:
 @contextmanager
 def polling(spark: SparkSession, config: Config) -> Iterator[None]:
     """Poll, and read the coordinators' log, as long as this is open."""
-    queries = [job.start(spark, config, once=False) for job in (poll_metadata, read_group_log)]
+    streams = (poll_metadata.polling(spark, config), Reading(spark, config, read_group_log.GROUP_LOG))
     try:
         yield
     finally:
-        for query in queries:
-            query.stop()
+        for stream in streams:
+            stream.query.stop()
 
 
 # --- processes ---

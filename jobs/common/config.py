@@ -11,13 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from jobs.common.status import Limits
-from metadata_source.options import BY_NAME, GROUP_LOG_BY_NAME, Cluster, duration_ms, parse, parse_group_log
+from metadata_source.options import (
+    BY_NAME,
+    CLUSTER_LOG_BY_NAME,
+    GROUP_LOG_BY_NAME,
+    Cluster,
+    duration_ms,
+    parse,
+    parse_cluster_log,
+    parse_group_log,
+)
 from metadata_source.yaml_file import kind_of, read_yaml
 from schemas.lake import Lake
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 _SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
 """Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
+_CONTROLLERS = "kafka.controller."
+"""How options of a cluster begin by which its controllers are reached."""
 MIGRATING = "migrating"
 """Of a cluster: a key of history's, not an option of the data source."""
 _MILLISECOND = timedelta(milliseconds=1)
@@ -60,7 +71,8 @@ class Config:
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
     the names that the data source gives them. Secrets are still references. `silver_retention`, `gold_retention`: None
     keeps rows for ever. `docs`: the folder for data docs; None where nothing says it. `group_log`: options of the data
-    source that reads the coordinators' log; None where it is not read. `polls_per_round`: how many polls of each
+    source that reads the coordinators' log; None where it is not read. `cluster_log`: the same of the controllers' log,
+    for the clusters that have controllers. `polls_per_round`: how many polls of each
     cluster a round of history takes at most. `migrating`: aliases of the clusters that are on their way from ZooKeeper
     to KRaft, which no answer to a client tells. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
     `limits`: when jobs/status.py says that something is wrong.
@@ -76,6 +88,7 @@ class Config:
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
     group_log: Mapping[str, str] | None = None
+    cluster_log: Mapping[str, str] | None = None
     polls_per_round: int = 60
     migrating: frozenset[str] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -98,19 +111,47 @@ class Config:
 
     def source_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
         """Options for the stream `kafka_metadata`; `cluster_ids` are the ids that the lake knows the aliases by."""
-        return {**self.poll, "clusters": json.dumps(self._with_ids(cluster_ids))}
+        clusters = {
+            alias: {name: value for name, value in own.items() if not _is_of_controllers(name)}
+            for alias, own in self._with_ids(cluster_ids).items()
+        }
+        return {**self.poll, "clusters": json.dumps(clusters)}
 
     def group_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
         """Options for the stream `kafka_group_log`, to the same clusters; ValueError where the log is not read."""
         if self.group_log is None:
             raise ValueError("groupLog is missing: an empty mapping reads the log of every cluster")
-        clusters = {alias: _only(GROUP_LOG_BY_NAME, own) for alias, own in self._with_ids(cluster_ids).items()}
-        return {**_only(_SHARED_OPTIONS, self.poll), **self.group_log, "clusters": json.dumps(clusters)}
+        return self._log_options(GROUP_LOG_BY_NAME, self.group_log, cluster_ids, self.clusters)
+
+    @property
+    def with_controllers(self) -> list[str]:
+        """The aliases of the clusters whose controllers are named."""
+        return [alias for alias, own in self.clusters.items() if any(_is_of_controllers(name) for name in own)]
+
+    def cluster_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
+        """Options for the stream `kafka_cluster_log`, to the clusters that have controllers; ValueError where the log
+        is not read.
+        """
+        if self.cluster_log is None:
+            raise ValueError("clusterLog is missing: an empty mapping reads the log of every cluster with controllers")
+        return self._log_options(CLUSTER_LOG_BY_NAME, self.cluster_log, cluster_ids, self.with_controllers)
+
+    def _log_options(
+        self, known: Collection[str], given: Mapping[str, str], ids: Mapping[str, str], aliases: Collection[str]
+    ) -> dict[str, str]:
+        """Options of a data source that has those of `known` names, for some clusters."""
+        clusters = {alias: _only(known, own) for alias, own in self._with_ids(ids).items() if alias in aliases}
+        shared = _only(_SHARED_OPTIONS & {*known}, self.poll)
+        return {**shared, **given, "clusters": json.dumps(clusters)}
 
     def _with_ids(self, ids: Mapping[str, str]) -> dict[str, dict[str, str]]:
         """The options of each cluster. An id that is configured counts more than the one that the lake knows."""
         known = {alias: {"clusterId": ids[alias]} for alias in self.clusters if alias in ids}
         return {alias: {**known.get(alias, {}), **own} for alias, own in self.clusters.items()}
+
+
+def _is_of_controllers(name: str) -> bool:
+    return name.lower().startswith(_CONTROLLERS)
 
 
 def _only(names: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
@@ -188,6 +229,14 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
                 "groupLog.clientHashKey: set it under poll, where it holds for polled groups and for the log"
             )
         parse_group_log(config.group_log_options({}), "stream")
+    if (config.cluster_log is None) == bool(config.with_controllers):
+        raise ValueError(
+            "clusterLog: no cluster has kafka.controller.bootstrap.servers"
+            if config.cluster_log is not None
+            else f"clusters.{config.with_controllers[0]}: {_CONTROLLERS}*: without clusterLog nobody asks controllers"
+        )
+    if config.cluster_log is not None:
+        parse_cluster_log(config.cluster_log_options({}), "stream")
     return clusters
 
 
@@ -313,6 +362,7 @@ FILE: Mapping[str, Any] = {
     "clusters": ("clusters", _each(_each(_option))),
     "poll": ("poll", _options),
     "groupLog": ("group_log", _options),
+    "clusterLog": ("cluster_log", _options),
     "retention": {schema: (f"{schema}_retention", _duration) for schema in ("bronze", "silver", "gold")},
     "thresholds": {
         "flaps": ("flaps", partial(_count, 1)),

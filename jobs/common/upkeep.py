@@ -153,6 +153,8 @@ _NEEDED = {
         ) USING (cluster)
         WHERE {NOT_TAKEN}
     """,
+    # No history is made of it.
+    bronze.CLUSTER_LOG: "SELECT CAST(NULL AS DATE)",
 }
 """Table of bronze -> the day of the oldest of its rows that some history still needs, by what that remembers."""
 

@@ -26,8 +26,10 @@ from confluent_kafka.admin import (
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 from jobs import read_group_log
+from jobs.common import reading
 from jobs.common.commit import replace_rows
 from jobs.common.config import load
+from jobs.common.reading import Reading
 from jobs.common.upkeep import expire_bronze
 from metadata_source.errors import GroupLogError
 from metadata_source.facts import OFFSETS_TOPIC as TOPIC
@@ -520,7 +522,7 @@ class Job:
 
     def __init__(self, spark, config) -> None:
         self.spark, self.config = spark, config
-        self.reading = read_group_log.Reading(spark, config)
+        self.reading = Reading(spark, config, read_group_log.GROUP_LOG)
 
     def until(self, is_so) -> None:
         deadline = time.monotonic() + 60
@@ -546,7 +548,7 @@ class Job:
 @pytest.mark.soak
 def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monkeypatch):
     """Nobody else waits for it, and of its own log nothing is lost and nothing there twice."""
-    monkeypatch.setattr(read_group_log, "ASIDE_S", 2.0)
+    monkeypatch.setattr(reading, "ASIDE_S", 2.0)
     as_broker = {"client.id": "__admin_client"}  # whom brokers let write to internal topics
     count = 300_000
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})

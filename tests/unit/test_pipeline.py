@@ -1,6 +1,6 @@
 """What the pipeline does when one of its jobs fails: without Spark, whose part a few lines play."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -11,13 +11,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from jobs import pipeline, poll_metadata, read_group_log
+from jobs.common import reading as of_logs
 from jobs.common import streams
 from jobs.common.config import Config
 from jobs.common.outages import Outages
+from jobs.common.reading import FollowedLog, Reading
 from jobs.common.rounds import OvertakenError
 from jobs.common.streams import Running
 from jobs.pipeline import Lasting, _ended, _run_once, _watch
-from jobs.read_group_log import Reading
+from jobs.read_group_log import GROUP_LOG
 
 LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers")
 POLLS, LOG = poll_metadata.QUERY, read_group_log.QUERY
@@ -73,13 +75,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Query]:
     """The queries of the log that were started, each with the clusters that it reads."""
     found: list[Query] = []
 
-    def start(spark: object, config: Config, *, once: bool, without: Collection[str]) -> Query:
+    def start(spark: object, config: Config, followed: FollowedLog, *, clusters: list[str], once: bool) -> Query:
         found.append(Query())
-        found[-1].clusters = sorted(config.clusters.keys() - set(without))
+        found[-1].clusters = sorted(clusters)
         return found[-1]
 
-    monkeypatch.setattr(read_group_log, "start", start)
-    monkeypatch.setattr(read_group_log, "forget_planned", lambda _, checkpoint: checkpoint == f"folder/{LOG}")
+    monkeypatch.setattr(of_logs, "start", start)
+    monkeypatch.setattr(of_logs, "forget_planned", lambda _, checkpoint: checkpoint == f"folder/{LOG}")
     return found
 
 
@@ -99,7 +101,7 @@ def query_of(stream: Running) -> Query:
 
 @pytest.mark.parametrize("outcome", [True, False])
 def test_the_pipeline_has_ended_when_a_query_has(started: list[Query], *, outcome: bool) -> None:
-    reading = Reading(None, CONFIG)  # type: ignore[arg-type]
+    reading = Reading(None, CONFIG, GROUP_LOG)  # type: ignore[arg-type]
     assert ended(Streams(outcome), polls=polling(Query()), log=reading) is outcome
     assert len(started) == 1
 
@@ -111,7 +113,7 @@ def test_the_pipeline_has_ended_when_a_query_was_stopped() -> None:
 
 
 def test_one_cluster_that_cannot_be_read_holds_up_nobody_elses_log(started: list[Query]) -> None:
-    reading, polls = Reading(None, CONFIG), polling(Query())  # type: ignore[arg-type]
+    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query())  # type: ignore[arg-type]
     streams = Streams(LOG_IS_AWAY)
     query_of(reading).end(LOG_IS_AWAY)
     assert not ended(streams, polls=polls, log=reading)
@@ -144,7 +146,7 @@ def test_a_stream_that_had_got_somewhere_is_started_again(
     started: list[Query], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A worker that was killed ends its query. The next one makes the batch again."""
-    reading, polls = Reading(None, CONFIG), polling(Query(has_progress=True), following := Query())  # type: ignore[arg-type]
+    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query(has_progress=True), following := Query())  # type: ignore[arg-type]
     query_of(polls).end(CRASHED)
     streams = Streams(CRASHED)
     assert not ended(streams, polls=polls, log=reading)
@@ -161,7 +163,7 @@ def test_a_stream_that_had_got_somewhere_is_started_again(
 
 @pytest.mark.parametrize("of", [POLLS, LOG])
 def test_a_stream_that_got_nowhere_ends_the_pipeline(started: list[Query], of: str) -> None:
-    streams = {POLLS: polling(Query()), LOG: Reading(None, CONFIG)}  # type: ignore[arg-type]
+    streams = {POLLS: polling(Query()), LOG: Reading(None, CONFIG, GROUP_LOG)}  # type: ignore[arg-type]
     query_of(streams[of]).end(CRASHED)
     with pytest.raises(StreamingQueryException) as raised:
         ended(Streams(CRASHED), **streams)
@@ -188,7 +190,7 @@ def test_of_two_runs_with_one_checkpoint_the_one_that_began_first_ends(monkeypat
 
 
 def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) -> None:
-    reading, polls = Reading(None, CONFIG), polling(Query())  # type: ignore[arg-type]
+    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query())  # type: ignore[arg-type]
     query_of(polls).end(CRASHED)
     query_of(reading).end(LOG_IS_AWAY)
     with pytest.raises(StreamingQueryException) as raised:
@@ -237,7 +239,7 @@ def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.
 def test_the_job_of_the_log_alone_starts_again_too(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
     other = StreamingQueryException("[SOMETHING_ELSE] rows cannot be written")
     queries = iter([Query(LOG_IS_AWAY), Query(LOG_IS_AWAY), Query(other)])
-    monkeypatch.setattr(read_group_log, "start", lambda *_, **__: next(queries))
+    monkeypatch.setattr(of_logs, "start", lambda *_, **__: next(queries))
     with pytest.raises(StreamingQueryException) as raised:
         read_group_log.run(None, CONFIG, once=False)  # type: ignore[arg-type]
     assert raised.value is other
@@ -245,7 +247,7 @@ def test_the_job_of_the_log_alone_starts_again_too(started: list[Query], monkeyp
 
 def test_one_run_reads_the_other_logs_and_fails_then(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
     queries = iter([Query(LOG_IS_AWAY), Query()])
-    monkeypatch.setattr(read_group_log, "start", lambda *_, **__: next(queries))
+    monkeypatch.setattr(of_logs, "start", lambda *_, **__: next(queries))
     with pytest.raises(StreamingQueryException) as raised:
         read_group_log.run(None, CONFIG, once=True)  # type: ignore[arg-type]
     assert raised.value is LOG_IS_AWAY, "the exit status says so"
@@ -263,12 +265,11 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
     def history(*_: object, outages: Outages) -> Any:
         return SimpleNamespace(catch_up=lambda *, whole: list(outages.see(headers)) if whole else None)
 
-    for job in (poll_metadata, read_group_log):
-        monkeypatch.setattr(job, "run", lambda *_: None)
+    monkeypatch.setattr(poll_metadata, "run", lambda *_: None)
     monkeypatch.setattr(pipeline, "History", history)
     monkeypatch.setattr(pipeline, "RebalanceHistory", lambda *_: SimpleNamespace(catch_up=lambda *, whole: whole))
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
-    config: Any = SimpleNamespace(group_log=None)
+    config: Any = SimpleNamespace(group_log=None, cluster_log=None)
     good = {"cluster": "orders", "poll_id": "s/1", "outcome": "ok", "scheduled_at": datetime.now(UTC)}
     headers.append(good)
     assert _run_once(None, config) == 0  # type: ignore[arg-type]
@@ -280,8 +281,8 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
 def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest.MonkeyPatch, *, is_away: bool) -> None:
     done: list[str] = []
 
-    def read(*_: object) -> None:
-        done.append("log")
+    def read(*_: object, once: bool) -> None:
+        done.append("log" if once else "log for ever")
         if is_away:
             raise LOG_IS_AWAY
 
@@ -289,11 +290,11 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
         return lambda *_, **__: SimpleNamespace(catch_up=lambda *, whole: done.append(f"{name}, {whole}"))
 
     monkeypatch.setattr(poll_metadata, "run", lambda *_: done.append("polls"))
-    monkeypatch.setattr(read_group_log, "run", read)
+    monkeypatch.setattr(pipeline, "follow", read)
     monkeypatch.setattr(pipeline, "History", history("history"))
     monkeypatch.setattr(pipeline, "RebalanceHistory", history("rebalances"))
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: done.append("upkeep"))
-    config: Any = SimpleNamespace(group_log={})
+    config: Any = SimpleNamespace(group_log={}, cluster_log=None)
     if is_away:
         with pytest.raises(StreamingQueryException) as raised:
             _run_once(None, config)  # type: ignore[arg-type]
