@@ -62,8 +62,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     stop = Event()
     take_pool(spark, "polls")
     streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}
-    for each in _logs(config):
-        streams[each.query] = Reading(spark, config, each)
+    streams |= {followed.query: Reading(spark, config, followed) for followed in _logs(config)}
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     outages = Outages()
     history = Lasting("history", lambda: History(spark, config, outages=outages).catch_up, then=groups.wake)

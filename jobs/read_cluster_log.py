@@ -3,16 +3,19 @@
 spark-submit jobs/read_cluster_log.py --config FILE [--once]
 """
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.reading import FollowedLog, follow
 from metadata_source.errors import ClusterLogError
 from schemas import bronze
+from schemas.lake import Lake
 
 QUERY = "read_cluster_log"
 
@@ -22,9 +25,19 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     follow(spark, config, CLUSTER_LOG, once=once)
 
 
-def options(_: SparkSession, config: Config, ids: Mapping[str, str]) -> dict[str, str]:
-    """Options of the data source."""
-    return config.cluster_log_options(ids)
+def options(spark: SparkSession, config: Config, ids: Mapping[str, str]) -> dict[str, str]:
+    """Options of the data source: where each log continues if its checkpoint is lost, among them."""
+    resume_at = {alias: {"0": offset} for alias, offset in read_up_to(spark, config.lake, config.clusters).items()}
+    return config.cluster_log_options(ids) | ({"resumeAt": json.dumps(resume_at)} if resume_at else {})
+
+
+def read_up_to(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> dict[str, int]:
+    """By alias, the offset up to which bronze has the log."""
+    spans = lake.read(spark, bronze.CLUSTER_LOG).where("record = 'span' AND snapshot_offset IS NULL")
+    spans = spans.where(F.col("cluster").isin(list(clusters)))
+    # A log that was cut off was read to an offset that it may not reach again for long.
+    newest = F.max_by("next_offset", F.struct("read_at", "next_offset"))
+    return {row.cluster: row.offset for row in spans.groupBy("cluster").agg(newest.alias("offset")).collect()}
 
 
 CLUSTER_LOG = FollowedLog(

@@ -293,6 +293,12 @@ OPTIONS: Final = (
     ),
 )
 
+_RESUME_AT: Final = Option(
+    "resumeAt",
+    'Where a log without a place in the checkpoint was read up to, as JSON: `{"alias": {"partition": offset}}`. It '
+    "begins there, and not at `startingOffsets`: what is gone since is a row (`lost`). The jobs set it.",
+    modes=("stream",),
+)
 GROUP_LOG_OPTIONS: Final = (
     *_CLUSTER_OPTIONS,
     Option(
@@ -302,12 +308,7 @@ GROUP_LOG_OPTIONS: Final = (
         "milliseconds since 1970. A partition that has nothing from then on begins at its end.",
         default="earliest",
     ),
-    Option(
-        "resumeAt",
-        'Where a log without a place in the checkpoint was read up to, as JSON: `{"alias": {"partition": offset}}`. It '
-        "begins there, and not at `startingOffsets`: what is gone since is a row (`lost`). The jobs set it.",
-        modes=("stream",),
-    ),
+    _RESUME_AT,
     Option(
         "maxRecordsPerBatch",
         "The most offsets of one cluster's log that a micro-batch goes through; partitions share them by what they "
@@ -323,12 +324,13 @@ GROUP_LOG_OPTIONS: Final = (
     _CLIENT_HASH_KEY,
 )
 
-_CONTROLLERS: Final = "kafka.controller."
-_SERVERS: Final = f"{_CONTROLLERS}bootstrap.servers"
+CONTROLLERS: Final = "kafka.controller."
+"""How options begin by which controllers are reached."""
+CONTROLLER_SERVERS: Final = f"{CONTROLLERS}bootstrap.servers"
 CLUSTER_LOG_OPTIONS: Final = (
     *_CLUSTER_OPTIONS,
     Option(
-        _SERVERS,
+        CONTROLLER_SERVERS,
         "`host:port` of controllers, comma-separated (their listeners of `controller.listener.names`). Controllers "
         "before Kafka 3.9 do not say where the others are: name all. Required, unless `path` is given.",
         per_cluster=True,
@@ -340,6 +342,7 @@ CLUSTER_LOG_OPTIONS: Final = (
         "what came after it; old controllers name none as long as the log has its beginning, which is read then).",
         default="earliest",
     ),
+    _RESUME_AT,
     Option(
         "requestTimeout",
         "Bounds each search for the active controller. The reading of a log fails when nothing comes for so long.",
@@ -354,7 +357,7 @@ CLUSTER_LOG_OPTIONS: Final = (
     ),
 )
 _OF_CONTROLLERS: Final = tuple(
-    replace(option, name=option.name.replace("kafka.", _CONTROLLERS, 1))
+    replace(option, name=option.name.replace("kafka.", CONTROLLERS, 1))
     for option in _CLUSTER_OPTIONS
     if option.name.startswith(("kafka.security.", "kafka.sasl.", "kafka.https.", "kafka.ssl."))
 )
@@ -600,14 +603,19 @@ class GroupLogOptions:
     """By alias and partition: up to which offset a log was read, of which the checkpoint need not know."""
 
 
+def _check_modes(given: Iterable[str], known: Mapping[str, Option], mode: Mode | None) -> None:
+    """Raise OptionsError for an option that a read of this mode does not have."""
+    for name in given:
+        if mode is not None and mode not in known[name.lower()].modes:
+            raise OptionsError(f"{name}: not in a {mode} read, which reads all there is")
+
+
 def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
     """Check and type the options of `kafka_group_log`, as `parse` does those of `kafka_metadata`. Raises
     OptionsError.
     """
     given = _by_name(options, GROUP_LOG_BY_NAME)
-    for name in given:
-        if mode is not None and mode not in GROUP_LOG_BY_NAME[name.lower()].modes:
-            raise OptionsError(f"{name}: not in a {mode} read, which reads all there is")
+    _check_modes(given, GROUP_LOG_BY_NAME, mode)
     default = {option.name: option.default or "" for option in GROUP_LOG_OPTIONS}
     return GroupLogOptions(
         clusters=tuple(map(_cluster, _each(given, GROUP_LOG_BY_NAME))),
@@ -627,11 +635,17 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
 
 @dataclass(frozen=True, slots=True)
 class ClusterLogOptions:
-    """A read of the controllers' log: of clusters, whose `bootstrap_servers` are controllers, or of files at a path."""
+    """A read of the controllers' log: of clusters, whose `bootstrap_servers` are controllers, or of files at a path.
+
+    `brokers`: by alias, how to reach the brokers of those clusters whose id is not given: they say it.
+    """
 
     clusters: tuple[Cluster, ...]
+    brokers: Mapping[str, Cluster]
     starting: Literal["earliest", "snapshot"]
     request_timeout_ms: int
+    resume_at: Mapping[str, Mapping[int, int]]
+    """By alias, up to which offset a log was read, of which the checkpoint need not know; it has one partition, 0."""
     files: ClusterLogFiles | None = None
 
 
@@ -650,12 +664,16 @@ def parse_cluster_log(options: Mapping[str, str], mode: Mode | None = None) -> C
     """
     given = _by_name(options, CLUSTER_LOG_BY_NAME)
     files = _files(given, mode)
+    _check_modes(given, CLUSTER_LOG_BY_NAME, mode)
     default = {option.name: option.default or "" for option in CLUSTER_LOG_OPTIONS}
     starting = _choice(default | given, "startingOffsets", ("earliest", "snapshot"), "")
+    each = () if files else tuple(_each(given, CLUSTER_LOG_BY_NAME))
     return ClusterLogOptions(
-        clusters=() if files else tuple(map(_controllers, _each(given, CLUSTER_LOG_BY_NAME))),
+        clusters=tuple(map(_controllers, each)),
+        brokers={one.alias: _brokers(one) for one in each if "clusterId" not in one.given},
         starting="snapshot" if starting == "snapshot" else "earliest",
         request_timeout_ms=_duration_ms("requestTimeout", (default | given)["requestTimeout"], minimum=1),
+        resume_at=_resume_at(given.get("resumeAt", "{}")),
         files=files,
     )
 
@@ -673,14 +691,9 @@ def _files(given: Mapping[str, str], mode: Mode | None) -> ClusterLogFiles | Non
 
 def _controllers(one: _Given) -> Cluster:
     """Return how to reach the controllers of a cluster: by the options of their own, else by those of its brokers."""
-    if _SERVERS not in one.given:
-        raise OptionsError(f"{one.within}{_SERVERS}: missing")
-    if "clusterId" not in one.given:
-        raise OptionsError(
-            f"{one.within}clusterId: missing: it keeps another cluster's log out (kafka-cluster.sh cluster-id "
-            "--bootstrap-server HOST:PORT says it, and so do polls)"
-        )
-    own = {name.replace(_CONTROLLERS, "kafka.", 1): value for name, value in one.given.items() if _CONTROLLERS in name}
+    if CONTROLLER_SERVERS not in one.given:
+        raise OptionsError(f"{one.within}{CONTROLLER_SERVERS}: missing")
+    own = {name.replace(CONTROLLERS, "kafka.", 1): value for name, value in one.given.items() if CONTROLLERS in name}
     # Of the brokers' security nothing is meant for controllers that have another.
     unfit: tuple[str, ...] = ()
     protocol = own.get("kafka.security.protocol", "SASL_SSL").upper()
@@ -688,10 +701,23 @@ def _controllers(one: _Given) -> Cluster:
         unfit += _SASL
     if "SSL" not in protocol:
         unfit += ("kafka.ssl.",)
-    others = {
-        name: value for name, value in one.given.items() if _CONTROLLERS not in name and not name.startswith(unfit)
-    }
+    others = {name: value for name, value in _of_brokers(one).items() if not name.startswith(unfit)}
     return _cluster(_Given(one.alias, others | own, f"{one.within}controllers: "))
+
+
+def _brokers(one: _Given) -> Cluster:
+    """Return how to reach the brokers of a cluster."""
+    given = _of_brokers(one)
+    if "kafka.bootstrap.servers" not in given:
+        raise OptionsError(
+            f"{one.within}clusterId: missing: it keeps another cluster's log out. Give it (kafka-cluster.sh cluster-id "
+            "--bootstrap-server HOST:PORT), or kafka.bootstrap.servers, whose brokers say it"
+        )
+    return _cluster(_Given(one.alias, given, one.within))
+
+
+def _of_brokers(one: _Given) -> dict[str, str]:
+    return {name: value for name, value in one.given.items() if CONTROLLERS not in name}
 
 
 def _resume_at(text: str) -> dict[str, dict[int, int]]:

@@ -32,7 +32,7 @@ from metadata_source.enrichment import Enrichment, answer
 from metadata_source.errors import PollError, ProtocolError
 from metadata_source.images import Age, Image, difference, filtered
 from metadata_source.kinds import KINDS, LEADER
-from metadata_source.options import ENRICH_TIMEOUT_MS, METADATA_VERSIONS
+from metadata_source.options import ENRICH_TIMEOUT_MS, METADATA_VERSIONS, TopicFilter
 from metadata_source.outcomes import failed
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
@@ -46,12 +46,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from metadata_source.enrichment import Subject
-    from metadata_source.options import Cluster, TopicFilter
+    from metadata_source.options import Cluster
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.questions import AnyQuestion, Question
     from metadata_source.schedule import Turn
     from metadata_source.transport import Connection
 
+NO_TOPIC: Final = TopicFilter(topics=())
+"""Asks for brokers and the cluster's id alone."""
 _METADATA: Final = 3
 _DESCRIBE_TOPIC_PARTITIONS: Final = 75
 _FIRST_FLEXIBLE: Final = 9

@@ -8,15 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from jobs.common.config import FILE, MIGRATING
-from metadata_source.options import ENRICHMENTS, GROUP_LOG_OPTIONS, OPTIONS, Option
+from metadata_source.options import (
+    CLUSTER_LOG_BY_NAME,
+    CLUSTER_LOG_OPTIONS,
+    CONTROLLER_SERVERS,
+    CONTROLLERS,
+    ENRICHMENTS,
+    GROUP_LOG_OPTIONS,
+    OPTIONS,
+    Option,
+)
 
 SCHEMA = Path(__file__).resolve().parents[1] / "conf" / "schema.json"
 DURATION = {"type": "string", "pattern": r"^\s*\d+\s*[a-zA-Z]+\s*$", "examples": ["30s", "5m", "7d"]}
 TEXT = {"type": ["string", "integer"]}
 COUNT = {"type": "integer", "minimum": 0}
-OF_ONE_CLUSTER = {"cluster", "clusters", "clusterId"}
-"""Options of the data source that no key of `poll` or `groupLog` can be."""
-SET_BY_JOBS = {"newestStream", "resumeAt"}
+SET_BY_JOBS = {"cluster", "clusters", "newestStream", "resumeAt"}
+OF_ONE_CLUSTER = {"clusterId", CONTROLLER_SERVERS}
+"""Options of a data source that no key of `poll`, `groupLog` or `clusterLog` can be."""
+OF_SOURCES = {"poll": OPTIONS, "groupLog": GROUP_LOG_OPTIONS, "clusterLog": CLUSTER_LOG_OPTIONS}
+"""Key -> the options of the data source that it holds."""
 
 MEANINGS: dict[str, Any] = {
     "lake": "Where the tables are: a folder, beside this file if it is relative, a URI, or {catalog: NAME}.",
@@ -24,6 +35,7 @@ MEANINGS: dict[str, Any] = {
     "clusters": "Alias -> how to reach that cluster. An alias is for good: history is kept by it.",
     "poll": "Options that hold for all clusters.",
     "groupLog": "Options of reading __consumer_offsets. Without this key nothing reads it.",
+    "clusterLog": "Options of reading __cluster_metadata, of the clusters with kafka.controller.bootstrap.servers.",
     "history": {"pollsPerRound": "A round of history takes at most so many polls of each cluster."},
     "retention": {
         "bronze": "Age at which days of bronze go, once they became history. Default: 7d.",
@@ -73,13 +85,14 @@ def _section(key: str, given: Any) -> dict[str, Any]:
         case "checkpoints":
             return {"description": MEANINGS[key], "type": ["string", "null"]}
         case "clusters":
-            own = _options(option for option in OPTIONS if option.per_cluster)
+            of_controllers = [each for each in CLUSTER_LOG_BY_NAME.values() if each.name.startswith(CONTROLLERS)]
+            own = _options([*(option for option in OPTIONS if option.per_cluster), *of_controllers])
             own[MIGRATING] = {"type": "boolean", "description": "It is on its way from ZooKeeper to KRaft."}
             one = _object(own, required=["kafka.bootstrap.servers"])
             return {"description": MEANINGS[key], "type": "object", "additionalProperties": one}
-        case "poll" | "groupLog":
-            of_source = OPTIONS if key == "poll" else GROUP_LOG_OPTIONS
-            options = _options(option for option in of_source if option.modes != ("batch",))
+        case "poll" | "groupLog" | "clusterLog":
+            of_all = (each for each in OF_SOURCES[key] if each.name not in OF_ONE_CLUSTER)
+            options = _options(each for each in of_all if each.modes != ("batch",))
             return {"description": MEANINGS[key], **_object(options), "type": ["object", "null"]}
     meanings = MEANINGS[key]
     return {
@@ -99,8 +112,7 @@ def _value(name: str) -> dict[str, Any]:
 
 
 def _options(options: Any) -> dict[str, Any]:
-    kept = [option for option in options if option.name not in OF_ONE_CLUSTER | SET_BY_JOBS]
-    return {option.name: _option(option) for option in kept}
+    return {option.name: _option(option) for option in options if option.name not in SET_BY_JOBS}
 
 
 def _option(option: Option) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import yaml
 
 from jobs import poll_metadata, read_group_log
 from jobs.common.config import Config, load
-from jobs.common.session import spark_session
 from jobs.common.reading import Reading
+from jobs.common.session import spark_session
 from jobs.common.status import CROSSED
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History

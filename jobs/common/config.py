@@ -14,6 +14,8 @@ from jobs.common.status import Limits
 from metadata_source.options import (
     BY_NAME,
     CLUSTER_LOG_BY_NAME,
+    CONTROLLER_SERVERS,
+    CONTROLLERS,
     GROUP_LOG_BY_NAME,
     Cluster,
     duration_ms,
@@ -27,8 +29,6 @@ from schemas.lake import Lake
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 _SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
 """Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
-_CONTROLLERS = "kafka.controller."
-"""How options of a cluster begin by which its controllers are reached."""
 MIGRATING = "migrating"
 """Of a cluster: a key of history's, not an option of the data source."""
 _MILLISECOND = timedelta(milliseconds=1)
@@ -151,7 +151,7 @@ class Config:
 
 
 def _is_of_controllers(name: str) -> bool:
-    return name.lower().startswith(_CONTROLLERS)
+    return name.lower().startswith(CONTROLLERS)
 
 
 def _only(names: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
@@ -231,9 +231,9 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
         parse_group_log(config.group_log_options({}), "stream")
     if (config.cluster_log is None) == bool(config.with_controllers):
         raise ValueError(
-            "clusterLog: no cluster has kafka.controller.bootstrap.servers"
+            f"clusterLog: no cluster has {CONTROLLER_SERVERS}"
             if config.cluster_log is not None
-            else f"clusters.{config.with_controllers[0]}: {_CONTROLLERS}*: without clusterLog nobody asks controllers"
+            else f"clusters.{config.with_controllers[0]}: {CONTROLLERS}*: without clusterLog nobody asks controllers"
         )
     if config.cluster_log is not None:
         parse_cluster_log(config.cluster_log_options({}), "stream")
@@ -329,7 +329,7 @@ def _options(name: str, value: Any) -> dict[str, str]:
     """Options that hold for all clusters."""
     given = _mapping(name, value or {})
     for key in given:
-        if key.lower() in {"cluster", "clusters", "clusterid"}:
+        if key.lower() in {"cluster", "clusters", "clusterid", CONTROLLER_SERVERS}:
             raise ValueError(f"{name}.{key}: set it under clusters: it is of one cluster")
     return _each(_option)(name, given)
 

@@ -28,7 +28,7 @@ _BEGINS_AGAIN = {
     bronze.METADATA_POLLS: "polling begins a new stream then, and what the lake has stays",
     bronze.GROUP_LOG: "reading begins then where history of the log ends, or else at startingOffsets, and what the "
     "lake has stays",
-    bronze.CLUSTER_LOG: "reading begins again at startingOffsets then, and offsets that the lake has are there twice",
+    bronze.CLUSTER_LOG: "reading continues then after what the lake has",
 }
 """The effect, and the cost, of removing the checkpoint of the stream that fills a table."""
 

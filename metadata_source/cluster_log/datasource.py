@@ -124,7 +124,14 @@ def _looks(options: ClusterLogOptions) -> Looks[Place, Log]:
     from metadata_source.cluster_log.watcher import LogWatcher  # noqa: PLC0415
 
     watchers = {
-        cluster.alias: LogWatcher(cluster, options.starting, options.request_timeout_ms) for cluster in options.clusters
+        cluster.alias: LogWatcher(
+            cluster,
+            options.starting,
+            options.request_timeout_ms,
+            options.brokers.get(cluster.alias),
+            options.resume_at.get(cluster.alias, {}).get(0),
+        )
+        for cluster in options.clusters
     }
     return Looks(watchers, log)
 

@@ -35,7 +35,7 @@ def read_span(cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: in
     if span.truncated:
         yield rows.unread_row(source, "truncated", span.start, span.end)
         return
-    with closing(Controllers(cluster)) as controllers:
+    with closing(Controllers(replace(cluster, cluster_id=span.cluster_id))) as controllers:
         controllers.expect(span.epoch)
         reading = _Reading(controllers, source, timeout_ms / 1000)
         try:

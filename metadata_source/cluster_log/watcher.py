@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from metadata_source.cluster_log.controllers import Controllers
@@ -15,6 +16,7 @@ from metadata_source.cluster_log.places import Log, Place, SnapshotId
 from metadata_source.cluster_log.rows import are_no_ops
 from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, kept, older
+from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import read_batches
 
 if TYPE_CHECKING:
@@ -32,10 +34,21 @@ _QUIET_OFFSETS: Final = 120
 class LogWatcher:
     """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time."""
 
-    def __init__(self, cluster: Cluster, starting: Literal["earliest", "snapshot"], timeout_ms: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        starting: Literal["earliest", "snapshot"],
+        timeout_ms: int,
+        brokers: Cluster | None = None,
+        resume_at: int | None = None,
+    ) -> None:
+        """Look at nothing yet. `brokers`: whom to ask for the cluster's id, if it is not given. `resume_at`: the offset
+        up to which the log was read, in place of `starting`.
+        """
         self._controllers = Controllers(cluster)
-        self._cluster_id = cluster.cluster_id or ""
+        self._brokers = brokers
         self._starting = starting
+        self._resume_at = resume_at
         self._timeout_s = timeout_ms / 1000
         self._lineage: Lineage = ()
         """Of the leader whose epoch is the last: it holds for as long as that leads."""
@@ -45,8 +58,9 @@ class LogWatcher:
         """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
         `place`. Raises ClusterLogError.
         """
-        if place is not None and place.cluster_id != self._cluster_id:
-            problem = f"its place is in the log of cluster {place.cluster_id}, clusterId is {self._cluster_id}"
+        cluster_id = self._cluster_id(place)
+        if place is not None and place.cluster_id != cluster_id:
+            problem = f"its place is in the log of cluster {place.cluster_id}, clusterId is {cluster_id}"
             raise ClusterLogError("wrong_cluster", f"{problem} (a rebuilt cluster gets a new alias)")
         if place is not None:
             self._controllers.expect(place.epoch)
@@ -57,13 +71,22 @@ class LogWatcher:
         self._end = last.high_watermark
         epochs = self._epochs(() if place is None else place.epochs, last, deadline)
         if place is None:
-            first = self._first(last, epochs, deadline)
+            first = self._first(cluster_id, last, epochs, deadline)
             return Log(first, last.high_watermark, epochs)
         return Log(place, last.high_watermark, epochs, self._is_quiet(place, last, deadline))
 
     def close(self) -> None:
         """Close the connections. More can be asked afterwards."""
         self._controllers.close()
+
+    def _cluster_id(self, place: Place | None) -> str:
+        """Return the id of the cluster: as it is given, as the place has it, or as brokers say it."""
+        given = self._controllers.cluster.cluster_id
+        if given is not None:
+            return given
+        found = place.cluster_id if place is not None else told_by(self._brokers, self._timeout_s)
+        self._controllers.cluster = replace(self._controllers.cluster, cluster_id=found)
+        return found
 
     def _epochs(self, ours: Lineage, last: Fetched, deadline: float) -> Lineage:
         """Return the newest epochs, as far back as one is known here: as the leader tells them."""
@@ -76,15 +99,17 @@ class LogWatcher:
             self._lineage = older(self._lineage, max(epoch, 0), end, last.begin)
         return self._lineage
 
-    def _first(self, last: Fetched, epochs: Lineage, deadline: float) -> Place:
+    def _first(self, cluster_id: str, last: Fetched, epochs: Lineage, deadline: float) -> Place:
         """Return where the reading of the log begins."""
+        if self._resume_at is not None:
+            return Place(cluster_id, self._resume_at)
         # Offset 0 cannot be read once there is a snapshot: it is answered with the latest one.
         latest = self._controllers.fetch(0, None, deadline).snapshot
         if self._starting == "earliest" and last.begin > 0:
             latest = SnapshotId(last.begin, epoch_before(self._controllers, last, deadline))
         if latest is None or (self._starting == "earliest" and last.begin == 0):
-            return Place(self._cluster_id, 0 if latest is None else 1)
-        return Place(self._cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
+            return Place(cluster_id, 0 if latest is None else 1)
+        return Place(cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
 
     def _is_quiet(self, place: Place, last: Fetched, deadline: float) -> bool:
         """Whether a few NoOpRecords are all that came."""
@@ -96,6 +121,18 @@ class LogWatcher:
         except ProtocolError as error:
             raise ClusterLogError("protocol", str(error)) from None
         return records.num_rows > 0 and are_no_ops(records)
+
+
+def told_by(brokers: Cluster | None, timeout_s: float) -> str:
+    """Return the id of a cluster, as its brokers say it. Raises ClusterLogError."""
+    if brokers is None:
+        raise ClusterLogError("options", "clusterId: missing")
+    with Poller(brokers, NO_TOPIC, int(timeout_s * 1000)) as poller:
+        poll = poller.poll()
+    if poll.cluster_id is None:
+        problem = poll.error or "the answer has none"
+        raise ClusterLogError(poll.error_kind or "protocol", f"brokers do not tell the cluster's id: {problem}")
+    return poll.cluster_id
 
 
 def committed_end(controllers: Controllers, deadline: float) -> Fetched:

@@ -15,8 +15,7 @@ from metadata_source.errors import GroupLogError, PollError
 from metadata_source.facts import TRUSTED_EPOCHS_VERSION
 from metadata_source.group_log.places import Log
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
-from metadata_source.options import TopicFilter
-from metadata_source.poller import Poller
+from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.questions import DENIED, Question, TopicQuestion, fetch_error, read_probe
 from metadata_source.threads import side_by_side
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster
     from metadata_source.transport import Address
 
-_NO_TOPIC: Final = TopicFilter(topics=())
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
 _NOT_TOLD: Final = -(2**31)
@@ -54,7 +52,7 @@ class LogWatcher:
         self._topic = topic
         self._timeout_s = timeout_ms / 1000
         # Who answers says who the brokers are: no topic is asked for.
-        self._poller = Poller(cluster, _NO_TOPIC, timeout_ms)
+        self._poller = Poller(cluster, NO_TOPIC, timeout_ms)
         self._leaders: dict[Address, list[_Led]] = {}
         self._topic_id: str | None = None
         self._lineages: dict[_Led, Lineage] = {}

@@ -1,6 +1,7 @@
 """The source `kafka_cluster_log` against real controllers: their files, DumpLogSegments, and what is done to them."""
 
 import itertools
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -21,14 +23,18 @@ from confluent_kafka.admin import (
 )
 from pyspark.errors import AnalysisException
 
+from jobs import read_cluster_log
+from jobs.common.config import load
 from local_cluster import LocalCluster
 from metadata_source.cluster_log.datasource import KafkaClusterLogSource
 from metadata_source.cluster_log.rows import SCHEMA
 from metadata_source.errors import ClusterLogError
 from metadata_source.protocol.cluster_specs import COUNTED
+from schemas import bronze
 from tests.group_messages import without_nulls
 from tests.support.controllers import active_controller, controller_servers
 from tests.support.dumped import printed_record
+from tests.support.stored import rows_of
 from tests.support.streams import Stream
 from truth.log import dump
 
@@ -207,6 +213,27 @@ def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: An
     ):
         with pytest.raises(AnalysisException, match=f"KAFKA_METADATA_CLUSTER_LOG. {said}"):
             spark.read.format("kafka_cluster_log").options(**options_of(quorum, **wrong)).load().collect()
+
+
+def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
+    quorum: LocalCluster, spark: Any, tmp_path: Path
+) -> None:
+    """Nobody tells it the id of the cluster: its brokers do."""
+    file = tmp_path / "config.yaml"
+    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: controller_servers(quorum)}}
+    file.write_text(yaml.safe_dump({"lake": "lake", "clusters": clusters, "clusterLog": {"requestTimeout": "20s"}}))
+    config = load(str(file))
+    for name in ("by-a-job", "by-the-job-again"):
+        make_topic(quorum, name)
+        read_cluster_log.run(spark, config, once=True)  # finds the log
+        read_cluster_log.run(spark, config, once=True)
+        shutil.rmtree(config.checkpoint(read_cluster_log.QUERY))
+    rows = [without_nulls(row) for row in rows_of(config.lake, bronze.CLUSTER_LOG)]
+    assert {row["cluster_id"] for row in rows} == {quorum.cluster_id}
+    assert {went for went, _, _ in fates(rows)} == {"read"}
+    offsets = [row["offset"] for row in records(rows)]
+    assert len(offsets) == len(set(offsets))
+    assert {"by-a-job", "by-the-job-again"} <= {row.get("topic", {}).get("topic") for row in records(rows)}
 
 
 @pytest.mark.soak

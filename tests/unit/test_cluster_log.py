@@ -167,7 +167,7 @@ def test_what_is_asked_for() -> None:
     [
         (None, {}, f"{SERVERS}: missing"),
         (None, {"kafka.bootstrap.servers": "broker:9092", "clusterId": "x"}, f"{SERVERS}: missing"),
-        (None, {SERVERS: "host:1"}, "clusterId: missing: it keeps another cluster's log out (kafka-cluster.sh"),
+        (None, {SERVERS: "host:1"}, "clusterId: missing: it keeps another cluster's log out. Give it (kafka-cl"),
         (None, {"clusters": json.dumps({"a": {SERVERS: "host:1"}})}, "clusters['a']: clusterId: missing"),
         (None, GIVEN | {SERVERS: "host"}, "controllers: kafka.bootstrap.servers: 'host' is not host:port"),
         (None, GIVEN | {"startingOffsets": "latest"}, "startingOffsets: 'latest' is none of earliest, snapshot"),
