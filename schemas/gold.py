@@ -338,6 +338,25 @@ LEADER_BALANCE = Table(
     over=("valid_to",),
 )
 
+CONTROLLER_CHANGES = Table(
+    schema="gold",
+    name="controller_changes",
+    comment="One row for each time that the controllers elected an active one, the same one too. No lake has it yet.",
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        Column("controller_id", "int", "The active controller afterwards.", nullable=False),
+        Column("controller_epoch", "int", "Its epoch, the leader epoch of the controllers' log.", nullable=False),
+        Column("prev_controller_id", "int", "The active one before; null where that is not known."),
+        Column("prev_controller_epoch", "int", "Its epoch; null where that is not known."),
+        Column("poll", "string", "Record of the controllers' log that says so.", nullable=False),
+        *BEGAN,
+    ),
+    key=("id",),
+    cluster_by=("cluster_id", "began_before"),
+    over=("began_before",),
+)
+
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
 TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS)

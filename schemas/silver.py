@@ -56,13 +56,16 @@ def _interval_table(
     comment: str,
     key: tuple[Column, ...],
     state: tuple[Column, ...],
+    memory: tuple[Column, ...] = (),
     **constraints: str,
 ) -> Table:
+    """`memory`: columns that change within a state."""
+    prev = tuple(map(_prev, state))
     return Table(
         schema="silver",
         name=name,
         comment=comment,
-        columns=CLUSTER_COLUMNS + key + state + tuple(map(_prev, state)) + INTERVAL_COLUMNS + (part_column(),),
+        columns=CLUSTER_COLUMNS + key + state + prev + memory + INTERVAL_COLUMNS + (part_column(),),
         # Not the topic id, which may be unknown: a name has one state in a poll.
         key=("cluster_id", *(column.name for column in key if column.name != "topic_id"), "first_poll"),
         constraints={**INTERVAL_CONSTRAINTS, **constraints},
@@ -263,6 +266,65 @@ ENRICHMENTS = {
     "groups": GROUP_SNAPSHOTS,
 }
 """Kind of enrichment -> its table."""
+
+# --- the controllers' log: "poll" means a record of it ---
+
+BROKER_REGISTRATIONS = _interval_table(
+    "broker_registrations",
+    "Brokers over time as the controllers have them registered, fenced ones too (controllers' log).",
+    key=(Column("broker_id", "int", "Broker id.", nullable=False),),
+    state=(
+        Column("broker_epoch", "bigint", "Its epoch: each registration has a higher one."),
+        Column("incarnation_id", "string", "Kafka's 22-character id of the run of its process."),
+        Column("rack", "string", "broker.rack; null when none is set."),
+        Column("is_fenced", "boolean", "The controllers do not count on it: clients are not shown it."),
+        Column("in_controlled_shutdown", "boolean", "It has asked to stop, and leads nothing any more."),
+        Column(
+            "log_dirs",
+            "array<string>",
+            "Ids of its log directories that are online, sorted; empty before 3.7-IV2, which knows none.",
+        ),
+    ),
+)
+
+PARTITION_REGISTRATIONS = _interval_table(
+    "partition_registrations",
+    "Partitions over time as the controllers have them registered: all that no client is shown (controllers' log).",
+    key=(TOPIC, TOPIC_ID, PARTITION),
+    state=(
+        Column(
+            "is_recovering", "boolean", "Its leader was elected unclean, and has not recovered yet (from 3.2-IV0 on)."
+        ),
+        Column(
+            "directories",
+            "array<string>",
+            "Ids of the log directories of its replicas, in their order. Null in it: the log has none yet. "
+            "AAAAAAAAAAAAAAAAAAAAAQ: not assigned. AAAAAAAAAAAAAAAAAAAAAg: lost.",
+        ),
+    ),
+    memory=(Column("partition_epoch", "int", "Its epoch after the last record in this state: one more for each."),),
+)
+
+CONFIGS = _interval_table(
+    "configs",
+    "Configurations over time that somebody has set, as they are set; a row is there while one is (controllers' log).",
+    key=(
+        Column("resource_type", "int", "2 topic, 4 broker, 16 client metrics, 32 group.", nullable=False),
+        Column("resource_name", "string", "Its name; empty for all brokers.", nullable=False),
+        Column("name", "string", "Name of the configuration.", nullable=False),
+    ),
+    state=(Column("value", "string", "Its value; null where it is not kept, since it may be a password."),),
+)
+
+FEATURES = _interval_table(
+    "features",
+    "Finalized levels of features over time; a row is there while the level is not 0 (controllers' log).",
+    key=(Column("name", "string", "metadata.version, eligible.leader.replicas.version, ...", nullable=False),),
+    state=(Column("level", "int", "Finalized level."),),
+)
+
+OF_LOG = (BROKER_REGISTRATIONS, PARTITION_REGISTRATIONS, CONFIGS, FEATURES)
+"""The tables of states over time that the controllers' log alone tells. No lake has them yet."""
 
 COORDINATORS = Table(
     schema="silver",

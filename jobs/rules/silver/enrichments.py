@@ -48,7 +48,7 @@ def min_isr_of_changed(
     unlisted = {poll_id: set(known) for poll_id in polls}
     told: list[tuple[str, int | None]] = []
     for row in rows:
-        topic, state = row["topic"], _settings(row["configs"])
+        topic, state = row["topic"], settings_of(row["configs"])
         unlisted[row["poll_id"]].discard(topic)
         before = known.get(topic, {})
         if any(before.get(name) != value for name, value in state.items()):
@@ -67,7 +67,7 @@ def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool
     """Key and state of one thing that a row of bronze lists, and whether None in the state is an answer."""
     match kind:
         case "configs":
-            return (row["topic"],), _settings(said), False
+            return (row["topic"],), settings_of(said), False
         case "quorum":
             state = {"controller_id": said["leader_id"], "quorum_epoch": said["leader_epoch"]}
             return (), state | {"voters": in_order(said["voters"])}, False
@@ -88,7 +88,8 @@ def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool
             return (said["broker_id"],), {name: said[name] for name in ("host", "port", "rack")}, is_told
 
 
-def _settings(configs: Mapping[str, str | None] | None) -> Row:
+def settings_of(configs: Mapping[str, str | None] | None) -> Row:
+    """The columns of silver.topic_configs, of configurations by name; None where one is not among them."""
     told = dict(configs or ())
     min_isr = told.get("min.insync.replicas") or ""
     unclean = (told.get("unclean.leader.election.enable") or "").lower()

@@ -42,6 +42,12 @@ class Intervals:
         began = {**self._cluster, **dict(zip(self._key, key, strict=True)), **said, **prev, **place.began}
         self.open[key] = self.changed[key, place.poll.id] = began
 
+    def amend(self, key: Key, said: Row) -> None:
+        """The open state is told otherwise, as of its begin."""
+        amended = {**self.open[key], **said}
+        amended.pop("is_current", None)
+        self.open[key] = self.changed[key, amended["first_poll"]] = amended
+
     def end(self, key: Key, reason: str | None, place: Place) -> None:
         """The open state had ended by this poll. `reason`: why the thing ended; None when another state follows."""
         ended = {**self.open.pop(key), **place.ended, "end_reason": reason}

@@ -1,0 +1,180 @@
+"""The controllers' log of one cluster -> its history: what changed in the interval tables, and who was the controller.
+
+Pure: the same records give the same rows however they are cut into rounds. A record is one observation, so states are
+exact: they end and begin at one moment. States of no length are states, too. A snapshot is one observation of all that
+it has; the first states of a cluster have no begin.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jobs.rules.gold.bounds import Bounds
+from jobs.rules.ids import log_id, row_id
+from jobs.rules.log.image import A_FEATURE, A_PARTITION, LIVENESS, Image, Thing
+from jobs.rules.log.records import Break, Change, Record, Snapshot, steps
+from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels
+from jobs.rules.log.state import State, observed
+from jobs.rules.silver.intervals import Intervals, Key
+from jobs.rules.silver.state import Place, Poll, Row
+from jobs.rules.silver.topic_lives import GONE, RECREATED, is_another
+from schemas import gold
+from schemas.silver import CLUSTER_SNAPSHOTS, PARTITION_REGISTRATIONS
+from schemas.table import Table
+
+_FIRST_OFFSETS = (0, 1)
+"""Where a log begins that has lost nothing. A fetch at 0 is answered with a snapshot as soon as there is one."""
+_KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for table, _ in tables}
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The result of a cluster's round: its next state, which says up to where the log is done, and new and ended rows
+    by table.
+    """
+
+    state: State
+    rows: dict[str, list[Row]]
+
+
+def fold(
+    state: State | None,
+    live: Mapping[str, Sequence[Mapping[str, Any]]],
+    records: Sequence[Record],
+    polled: Poll | None = None,
+) -> Folded:
+    """Bring the history of one cluster up to some records.
+
+    `records`: rows of bronze.cluster_log in the order in which they were read, from `state.next_offset` on at the
+    latest, that of an open transaction among them; those of a snapshot are whole, or come again. `live`: the open rows
+    by table, at least those that `needed` names. `polled`: the last poll that was accepted before these records were
+    read; ids of observations sort after it. Where polls told the history before, `state` is None, and the differences
+    from the `live` rows that they made came after `polled` was sent.
+    """
+    state = replace(state or State())
+    if not records:
+        return Folded(state, {})
+    state.after = max(state.after, polled.id if polled else "")
+    cluster = _Cluster(state, {name: records[0][name] for name in ("cluster_id", "cluster")}, live, polled)
+    for step in steps(records):
+        match step:
+            case Change():
+                cluster.change(step)
+            case Snapshot():
+                cluster.observe(step)
+            case Break():
+                cluster.break_off(step)
+    return cluster.folded()
+
+
+class _Cluster:
+    """A cluster while records are replayed one after the other."""
+
+    def __init__(
+        self, state: State, columns: Row, live: Mapping[str, Sequence[Mapping[str, Any]]], polled: Poll | None
+    ) -> None:
+        self._state, self._columns, self._polled = state, columns, polled
+        self._tables = {table: Intervals(table, columns, live.get(table.full_name, ())) for table in TABLES}
+        self._image = image_of(live) if state.is_whole else Image()
+        self._controllers: list[Row] = []
+
+    def folded(self) -> Folded:
+        rows = {table.full_name: list(of_table.changed.values()) for table, of_table in self._tables.items()}
+        rows[gold.CONTROLLER_CHANGES.full_name] = self._controllers
+        return Folded(self._state, {table: changed for table, changed in rows.items() if changed})
+
+    def change(self, step: Change) -> None:
+        """Replay a record of the log, unless it was, or what came before it is not known."""
+        state, record = self._state, step.record
+        offset, leader_epoch = record["offset"], record["leader_epoch"]
+        if state.last is None and offset in _FIRST_OFFSETS:
+            state.is_whole = True
+        if not state.is_whole or offset < state.next_offset or leader_epoch < state.leader_epoch:
+            return
+        if offset != state.next_offset or step.at != state.run_at:
+            state.run, state.run_at = log_id(state.after, offset), step.at
+        place = state.place(offset, step.at)
+        state.last, state.next_offset, state.leader_epoch = place.poll, offset + 1, leader_epoch
+        for thing in self._image.replay(record):
+            self._tell(thing, place)
+        if record["leader_change"] is not None:
+            self._take_controller(record["leader_change"]["leader"], leader_epoch, place)
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """Take a snapshot that knows more than was replayed as one observation of all that there is."""
+        state = self._state
+        if state.last and snapshot.offset <= state.next_offset:
+            return
+        before = state.last or self._polled
+        at = max(snapshot.at, before.at) if before else snapshot.at
+        place = Place(observed(state.after, snapshot.offset - 1, at), before)
+        self._image = Image()
+        for record in snapshot.records:
+            self._image.replay(record)
+        state.last, state.run, state.run_at = place.poll, place.poll.id, None
+        state.next_offset, state.leader_epoch, state.is_whole = snapshot.offset, snapshot.leader_epoch, True
+        known = [(kind, key) for table, kind in _KIND_OF.items() for key in self._tables[table].open]
+        for thing in dict.fromkeys((*known, *self._image.things())):
+            self._tell(thing, place)
+
+    def break_off(self, step: Break) -> None:
+        """Know nothing more before the next snapshot, unless the log was read beyond the break already.
+
+        The log after a truncation has offsets again that were there. From there on ids are made after the last one.
+        """
+        state = self._state
+        if step.truncated_by is None:
+            is_known = step.offset < state.next_offset
+        else:
+            is_known = step.offset >= state.next_offset or step.truncated_by <= state.truncated_by
+        if is_known or state.last is None:
+            return
+        state.is_whole, state.controller, state.controller_epoch = False, None, None
+        if step.truncated_by is not None:
+            state.next_offset, state.truncated_by, state.after = 0, step.truncated_by, state.last.id
+
+    def _tell(self, thing: Thing, place: Place) -> None:
+        """Bring the rows of a thing up to the image."""
+        kind, key = thing
+        for table, state_of in TOLD[kind]:
+            self._show(table, key, state_of(self._image, key), place)
+        if kind == A_PARTITION and key in self._image.partitions:
+            # A record of a partition may change nothing but this.
+            registrations, epoch = self._tables[PARTITION_REGISTRATIONS], self._image.partitions[key]["partition_epoch"]
+            if registrations.open[key].get("partition_epoch") != epoch:
+                registrations.amend(key, {"partition_epoch": epoch})
+        elif kind == A_FEATURE:
+            known = self._tables[CLUSTER_SNAPSHOTS].open.get(())
+            self._show(CLUSTER_SNAPSHOTS, (), levels(self._image, known), place)
+
+    def _show(self, table: Table, key: Key, told: Row | None, place: Place) -> None:
+        known = self._tables[table]
+        row = known.open.get(key)
+        if told is None:
+            if row is not None:
+                known.end(key, GONE, place)
+            return
+        if row is not None and "topic_id" in told and is_another(told, row):
+            known.end(key, RECREATED, place)
+        elif row is not None and row["first_poll"] >= self._state.run and table in DERIVED:
+            other = {name: value for name, value in told.items() if row[name] != value}
+            if other and other.keys() <= DERIVED[table]:
+                known.amend(key, other)
+                return
+        known.show(key, told, place, whole=True)
+
+    def _take_controller(self, controller: int, epoch: int, place: Place) -> None:
+        """A LeaderChangeMessage: the controllers have elected one of them."""
+        state, poll = self._state, place.poll
+        bounds = Bounds(poll.id, place.before.at if place.before else None, poll.at)
+        row = {
+            "id": row_id(self._columns["cluster_id"], epoch, poll.id),
+            **self._columns,
+            "controller_id": controller,
+            "controller_epoch": epoch,
+            "prev_controller_id": state.controller,
+            "prev_controller_epoch": state.controller_epoch,
+            **bounds.began,
+        }
+        self._controllers.append(row)
+        state.controller, state.controller_epoch = controller, epoch

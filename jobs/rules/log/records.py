@@ -1,0 +1,127 @@
+"""Rows of bronze.cluster_log as steps of a replay: a record with its time, a whole snapshot, or a break in the log.
+
+All that the fold knows of how that table says these things is here. A row's `record` is 'record' (of the log),
+'snapshot' (of one, between its header and its footer) or 'span' (of what was read, or could not be).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Record = Mapping[str, Any]
+
+TOPIC, BROKER = 2, 4
+"""``ConfigResource.Type``."""
+UNREGISTER_BROKER, REMOVE_TOPIC = 1, 9
+_BEGIN, _END, _ABORT = 23, 24, 25
+_CONFIG_OR_FOOTER = 4
+_SPAN, _SNAPSHOT = "span", "snapshot"
+_TRUNCATED = "truncated"
+_BREAKS = ("lost", _TRUNCATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record of the log, in effect `at`."""
+
+    record: Record
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that the log said before `offset`, the last of it `at`; `leader_epoch`: of the last record that it has."""
+
+    records: Sequence[Record]
+    offset: int
+    leader_epoch: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The log from `offset` on is not as it was read, or cannot be read any more.
+
+    `truncated_by`: it was truncated, and the leader epoch in which that was found; None when it was lost.
+    """
+
+    offset: int
+    truncated_by: int | None
+
+
+Step = Change | Snapshot | Break
+
+
+def steps(rows: Sequence[Record]) -> Iterator[Step]:
+    """The steps that rows of one cluster make, in their order.
+
+    The records of a transaction (KIP-866, ``MetadataBatchLoader``) are in effect at its end, those of an aborted one
+    never. A transaction, or a snapshot, whose end is not among the rows makes no step, nor does anything after it; but
+    where a break or a snapshot follows, its end will never come, and the steps are those from there on.
+    """
+    place = 0
+    while place < len(rows):
+        row = rows[place]
+        if row["record"] == _SPAN:
+            if row["went"] in _BREAKS:
+                yield _break(row)
+            place += 1
+        elif row["record"] == _SNAPSHOT:
+            until = _end_of_snapshot(rows, place)
+            if _is_footer(rows[until - 1]):
+                yield _snapshot(rows[place:until])
+            place = until
+        elif row["type"] == _BEGIN:
+            end = _end_of_transaction(rows, place)
+            if end < len(rows) and rows[end]["type"] in (_END, _ABORT):
+                is_whole, at = rows[end]["type"] == _END, rows[end]["timestamp"]
+                inside = range(place + 1, end) if is_whole else ()
+                yield from (Change(rows[each], at) for each in (place, *inside, end) if _is_record(rows[each]))
+                end += 1
+            place = end
+        else:
+            yield Change(row, row["timestamp"])
+            place += 1
+
+
+def _is_record(row: Record) -> bool:
+    return row["record"] not in (_SPAN, _SNAPSHOT)
+
+
+def _end_of_transaction(rows: Sequence[Record], begin: int) -> int:
+    """The place of its end; else of what ends the log as it was, or that after the last row."""
+    for place in range(begin + 1, len(rows)):
+        row = rows[place]
+        is_cut = row["record"] == _SNAPSHOT or (row["record"] == _SPAN and row["went"] in _BREAKS)
+        if is_cut or (_is_record(row) and row["type"] in (_END, _ABORT)):
+            return place
+    return len(rows)
+
+
+def _end_of_snapshot(rows: Sequence[Record], begin: int) -> int:
+    """The place after its last row."""
+    own = (_SNAPSHOT, rows[begin]["snapshot_offset"], rows[begin]["snapshot_epoch"])
+    for place in range(begin + 1, len(rows)):
+        row = rows[place]
+        if (row["record"], row["snapshot_offset"], row["snapshot_epoch"]) != own or _is_footer(rows[place - 1]):
+            return place
+    return len(rows)
+
+
+def _is_footer(row: Record) -> bool:
+    """Whether it is a SnapshotFooterRecord: numbers of control records are those of other records too."""
+    return row["type"] == _CONFIG_OR_FOOTER and row["config"] is None and row["error"] is None
+
+
+def _snapshot(rows: Sequence[Record]) -> Snapshot:
+    """Its header says when the last record was written that it has; bootstrap ones say nothing."""
+    header = rows[0]
+    written_ms = header["last_contained_log_timestamp_ms"] or 0
+    at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=written_ms) if written_ms > 0 else header["timestamp"]
+    return Snapshot(rows, header["snapshot_offset"], header["snapshot_epoch"], at)
+
+
+def _break(span: Record) -> Break:
+    offset = min(span["start"], span["end"])
+    return Break(offset, span["leader_epoch"] if span["went"] == _TRUNCATED else None)

@@ -1,0 +1,58 @@
+"""The memory of the fold of the controllers' log of one cluster from round to round, beside its live rows; and the ids
+of its observations.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from jobs.rules import memory
+from jobs.rules.ids import log_id
+from jobs.rules.silver.state import Place, Poll, Row
+
+
+@dataclass
+class State:
+    """How far the log of one cluster has become history. Only a fold changes one, of its own.
+
+    `next_offset`: the first record that has not been taken, or that of a BeginTransaction whose end is not there yet.
+    `leader_epoch`: that of the last record. `last`: the last observation; its times never decrease.
+    `is_whole`: all that there is in the cluster is known, so that records may be replayed. It is not before the first
+    snapshot, nor after a part of the log was lost. `truncated_by`: the leader epoch in which the log was last found to
+    be truncated; 0 never.
+    `after`: begins the ids of observations. `run`, `run_at`: id and time of the first of the records up to the last
+    one that have one time, offset by offset. A batch of the controllers is atomic, and has one time.
+    `controller`: the active controller, None while unknown; `controller_epoch`: its epoch.
+    """
+
+    next_offset: int = 0
+    leader_epoch: int = 0
+    last: Poll | None = None
+    is_whole: bool = False
+    truncated_by: int = 0
+    after: str = ""
+    run: str = ""
+    run_at: datetime | None = None
+    controller: int | None = None
+    controller_epoch: int | None = None
+
+    def place(self, offset: int, at: datetime) -> Place:
+        """The record at `offset`, and the record before it: a change that it brings came at that moment."""
+        at = max(at, self.last.at) if self.last else at
+        before = observed(self.after, offset - 1, at) if self.last else None
+        return Place(observed(self.after, offset, at), before)
+
+    def to_json(self) -> Row:
+        """The state as JSON can carry it."""
+        return cast("Row", memory.to_json(self))
+
+    @staticmethod
+    def from_json(plain: Mapping[str, Any]) -> "State":
+        """The state that `to_json` was called on."""
+        return cast("State", memory.from_json(State, plain))
+
+
+def observed(after: str, offset: int, at: datetime) -> Poll:
+    """A record, or the state at it, as an accepted poll: no time lies between its question and its answer."""
+    return Poll(log_id(after, offset), at, at, 0)
