@@ -78,7 +78,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     own = (
         *("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-"),
-        "kafka-metadata-",
+        *("kafka-metadata-", "pcollections-"),
     )
     classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
     # Decoders are held against Kafka's own classes. They stand behind Spark's: Java takes the archive of classes only

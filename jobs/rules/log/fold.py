@@ -124,7 +124,7 @@ class _Cluster:
         """
         state = self._state
         if step.truncated_by is None:
-            is_known = step.offset < state.next_offset
+            is_known = step.offset <= state.next_offset
         else:
             is_known = step.offset >= state.next_offset or step.truncated_by <= state.truncated_by
         if is_known or state.last is None:

@@ -41,9 +41,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The log from `offset` on is not as it was read, or cannot be read any more.
+    """The log is not as it was read, or cannot be read any more.
 
-    `truncated_by`: it was truncated, and the leader epoch in which that was found; None when it was lost.
+    `truncated_by`: it was truncated at `offset`, and the leader epoch in which that was found. None: it was lost up to
+    there.
     """
 
     offset: int
@@ -123,5 +124,5 @@ def _snapshot(rows: Sequence[Record]) -> Snapshot:
 
 
 def _break(span: Record) -> Break:
-    offset = min(span["start"], span["end"])
-    return Break(offset, span["leader_epoch"] if span["went"] == _TRUNCATED else None)
+    offsets = span["start"], span["end"]
+    return Break(min(offsets), span["leader_epoch"]) if span["went"] == _TRUNCATED else Break(max(offsets), None)

@@ -39,11 +39,9 @@ def merged(before: Row, change: Mapping[str, Any]) -> Row:
     if change["leader"] is not None:
         after["leader"] = change["leader"]
         after["leader_epoch"] += 1
-    if change["directories"]:
-        after["directories"] = change["directories"]
-    elif change["replicas"] is not None:
-        known = dict(zip(before["replicas"], before["directories"], strict=True))
-        after["directories"] = [known.get(replica, _UNASSIGNED) for replica in after["replicas"]]
+    directories = before["directories"] if change["directories"] is None else change["directories"]
+    # Controllers tell directories with replicas from 3.7-IV2 on, and there are none before.
+    after["directories"] = directories if any(directories) else [None] * len(after["replicas"])
     return after
 
 

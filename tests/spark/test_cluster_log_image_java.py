@@ -1,0 +1,125 @@
+"""The history of a controllers' log is what Kafka's own classes make of it: `MetadataDelta` and `MetadataImage`, and
+`KRaftMetadataCache`, which answers clients.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from jobs.rules.log.image import Image
+from jobs.rules.log.silver import image_of
+from metadata_source.protocol.cluster_records import decode_records
+from metadata_source.protocol.cluster_specs import RECORD_TYPES
+from tests import cluster_records
+from tests.cluster_logs import ABORT, BEGIN, END, Entry, RandomLog, rows_of
+from tests.spark.test_cluster_records_java import RECORD_CLASSES, named, serialized
+from tests.spark.test_group_records_java import java_message
+from tests.support.examples import examples
+from tests.support.log_rounds import LogLake
+
+LISTENER = "PLAINTEXT"
+
+
+class Replay:
+    """Kafka's image of a log as far as it was replayed."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+        self._image = named(jvm, "org.apache.kafka.image.MetadataImage").EMPTY
+        self._transaction: Any = None
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        """Replay some records. Nothing of a transaction is applied before its end (``MetadataBatchLoader``)."""
+        delta = self._transaction or self._delta()
+        for entry in entries:
+            if entry.is_control:
+                continue
+            if entry.transaction == BEGIN:
+                self._apply(delta, entry.offset)
+                delta = self._transaction = self._delta()
+            elif entry.transaction == END:
+                self._apply(delta, entry.offset)
+                delta, self._transaction = self._delta(), None
+            elif entry.transaction == ABORT:
+                delta, self._transaction = self._delta(), None
+            else:
+                message = RECORD_TYPES[entry.number]
+                delta.replay(java_message(self._jvm, RECORD_CLASSES, message, entry.version, entry.values))
+        if self._transaction is None:
+            self._apply(delta, entries[-1].offset if entries else 0)
+
+    def _delta(self) -> Any:
+        return named(self._jvm, "org.apache.kafka.image.MetadataDelta$Builder")().setImage(self._image).build()
+
+    def _apply(self, delta: Any, offset: int) -> None:
+        provenance = named(self._jvm, "org.apache.kafka.image.MetadataProvenance")(offset, 1, 1_700_000_000_000, True)
+        self._image = delta.apply(provenance)
+
+    def image(self) -> Image:
+        """Kafka's image, as it writes it into a snapshot."""
+        writer = named(self._jvm, "org.apache.kafka.image.writer.RecordListWriter")()
+        options = named(self._jvm, "org.apache.kafka.image.writer.ImageWriterOptions$Builder")(self._image)
+        newest = named(self._jvm, "org.apache.kafka.server.common.MetadataVersion").latestTesting()
+        self._image.write(writer, options.setMetadataVersion(newest).setEligibleLeaderReplicasEnabled(True).build())
+        written = [serialized(self._jvm, each.message(), each.version()) for each in writer.records()]
+        image = Image()
+        for row in decode_records(cluster_records.log(written)).to_pylist():
+            image.replay(row)
+        # It was written as of the newest version, which has place for all there is.
+        image.features["metadata.version"] = self._image.features().metadataVersionOrThrow().featureLevel()
+        return image
+
+    def answers(self) -> Iterator[tuple[Any, ...]]:
+        """Of each partition, in order, what a broker with this image tells clients."""
+        cache = named(self._jvm, "org.apache.kafka.metadata.KRaftMetadataCache")(1, None)
+        cache.setImage(self._image)
+        topics = cache.getTopicMetadata(
+            cache.getAllTopics(), self._jvm.org.apache.kafka.common.network.ListenerName(LISTENER), False, False
+        )
+        for topic in topics:
+            for of in topic.partitions():
+                yield (
+                    *(topic.name(), topic.topicId().toString(), topic.isInternal(), of.partitionIndex()),
+                    *(of.errorCode(), of.leaderId(), of.leaderEpoch(), list(of.replicaNodes())),
+                    *(sorted(of.isrNodes()), sorted(of.offlineReplicas())),
+                )
+
+
+def told(lake: LogLake) -> Iterator[tuple[Any, ...]]:
+    """Of each partition what silver says that clients are told."""
+    topics = {row["topic"]: row for row in lake.live["silver.topic_snapshots"]}
+    for row in lake.live["silver.partition_snapshots"]:
+        names = ("partition", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
+        assert topics[row["topic"]]["topic_id"] == row["topic_id"]
+        yield row["topic"], row["topic_id"], topics[row["topic"]]["is_internal"], *(row[name] for name in names)
+
+
+_PARTITION = (
+    *("topic_id", "replicas", "leader", "leader_epoch", "partition_epoch", "leader_recovery_state", "directories"),
+)
+_SETS = ("isr", "adding_replicas", "removing_replicas", "elr", "last_known_elr")
+
+
+def comparable(image: Image) -> dict[str, Any]:
+    partitions = {
+        key: {**{name: of[name] for name in _PARTITION}, **{name: sorted(of[name]) for name in _SETS}}
+        for key, of in image.partitions.items()
+    }
+    configs = {resource: values for resource, values in image.configs.items() if values}
+    return {**vars(image), "partitions": partitions, "configs": configs}
+
+
+@pytest.mark.parametrize("seed", range(examples(6)))
+def test_silver_is_what_kafka_makes_of_the_log(jvm: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    entries = RandomLog(chance).grow(60)
+    rows, replay, lake, done = rows_of(entries), Replay(jvm), LogLake(narrowed=seed % 2 == 1), 0
+    for cut in sorted({*chance.sample(range(9, len(entries)), 8), len(entries)}):
+        replay.take(entries[done:cut])
+        open_since = lake.state.next_offset if lake.state else 0
+        lake.take([row for row in rows[:cut] if row["offset"] >= open_since])
+        done = cut
+        assert comparable(image_of(lake.live)) == comparable(replay.image())
+        assert sorted(told(lake)) == sorted(replay.answers())

@@ -1,0 +1,495 @@
+"""The fold of the controllers' log, over random logs: however they are cut into rounds, and against the replay of dumps
+that the truth of polls comes from.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import accumulate, chain, groupby, pairwise
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.rules.ids import log_id, offset_of
+from jobs.rules.log import fold, needed
+from jobs.rules.log.silver import TABLES, image_of
+from jobs.rules.silver.state import Poll
+from metadata_source.protocol.cluster_specs import RECORD_TYPES
+from schemas import gold
+from schemas.in_duckdb import in_duckdb
+from tests.cluster_logs import (
+    CLUSTER,
+    LEADER_CHANGE,
+    START,
+    Entry,
+    RandomLog,
+    Row,
+    in_effect,
+    record,
+    rows_of,
+    rows_of_snapshot,
+    snapshot_of,
+    span,
+)
+from tests.spark.test_group_records_java import as_json
+from tests.support.examples import examples
+from tests.support.log_rounds import LogLake
+from truth.log import Record, truth_of
+
+BATCHES = 40
+seeds = st.integers(0, 2**32)
+PARTITIONS, REGISTRATIONS = "silver.partition_snapshots", "silver.partition_registrations"
+TOPICS, TOPIC_CONFIGS = "silver.topic_snapshots", "silver.topic_configs"
+BROKERS, CONTROLLERS = "silver.broker_registrations", "gold.controller_changes"
+
+
+@cache
+def random_log(seed: int, batches: int = BATCHES) -> list[Entry]:
+    return RandomLog(random.Random(seed)).grow(batches)
+
+
+def whole(rows: Sequence[Row]) -> LogLake:
+    lake = LogLake()
+    lake.take(rows)
+    return lake
+
+
+def follow(lake: LogLake, rows: Sequence[Row], until: int, repeats: int = 0) -> None:
+    """A round over the rows up to one, from where the state says that it needs them, or some before."""
+    since = lake.state.next_offset if lake.state else 0
+    places = [place for place, row in enumerate(rows[:until]) if row["offset"] >= since]
+    lake.take(rows[max(0, min(places, default=until) - repeats) : until])
+
+
+@given(seed=seeds, cuts=st.sets(st.integers(1, 100)), narrowed=st.booleans(), repeats=st.integers(0, 5))
+@settings(max_examples=examples(20))
+def test_rounds_cut_anywhere_make_the_same_rows(*, seed: int, cuts: set[int], narrowed: bool, repeats: int) -> None:
+    rows = rows_of(random_log(seed))
+    lake = LogLake(narrowed=narrowed)
+    for cut in sorted({*(cut * len(rows) // 100 for cut in cuts), len(rows)}):
+        follow(lake, rows, cut, repeats)
+    expected = whole(rows)
+    assert lake.rows == expected.rows
+    assert lake.state == expected.state
+
+
+@given(seed=seeds)
+@settings(max_examples=examples(10))
+def test_a_round_after_each_record_makes_the_same_rows(seed: int) -> None:
+    rows = rows_of(random_log(seed, 15))
+    lake = LogLake(narrowed=True)
+    for cut in range(1, len(rows) + 1):
+        follow(lake, rows, cut)
+    assert lake.rows == whole(rows).rows
+
+
+@given(seed=seeds)
+@settings(max_examples=examples(10))
+def test_records_that_were_taken_say_nothing_again(seed: int) -> None:
+    rows = rows_of(random_log(seed))
+    lake = whole(rows)
+    live = lake.live
+    assert fold(lake.state, live, rows).rows == {}
+
+
+# --- against the replay of dumps ---
+
+
+def times(entries: Sequence[Entry]) -> dict[int, datetime]:
+    """When each record that counts was in effect: clocks of controllers differ, and no time is before another."""
+    counted = in_effect(entries)
+    every = {entry.offset: entry.at for entry in entries if entry.transaction is not None} | {
+        entry.offset: entry.at for entry in counted
+    }
+    # Records of a transaction are in effect at its end, and so is its begin.
+    ends = {entry.offset: entry.at for entry in counted}
+    begin = None
+    for entry in entries:
+        if entry.transaction == 23:
+            begin = entry.offset
+        elif entry.transaction is not None and begin is not None:
+            ends[begin], ends[entry.offset] = entry.at, entry.at
+    return dict(zip(sorted(every), accumulate((ends[each] for each in sorted(every)), max), strict=True))
+
+
+def printed(entry: Entry) -> Record:
+    """The record as DumpLogSegments prints it."""
+    message = RECORD_TYPES[entry.number]
+    data = {name: value for name, value in as_json(message.body, entry.values).items() if value is not None}
+    data |= {name: None for name in ("rack", "value") if name not in data and entry.number in (0, 4)}
+    words = "".join(f"_{each}" if each.isupper() else each.upper() for each in message.name)
+    return Record(entry.offset, entry.at, words.strip("_"), data)
+
+
+@given(seed=seeds)
+@settings(max_examples=examples(20))
+def test_states_are_those_of_the_replay_of_dumps(seed: int) -> None:
+    entries = random_log(seed)
+    truth = truth_of(printed(entry) for entry in in_effect(entries) if not entry.is_control)
+    lake, at = whole(rows_of(entries)), times(entries)
+    found = lake.rows[PARTITIONS]
+    assert {(row["topic_id"], row["partition"]) for row in found} == truth.partitions.keys()
+    for (topic_id, number), states in truth.partitions.items():
+        expected = [
+            (first.offset, at[first.offset], first.leader, first.leader_epoch, list(first.isr), list(first.replicas))
+            for _, same in groupby(states, lambda state: (state.leader, state.leader_epoch, state.isr, state.replicas))
+            for first in [next(same)]
+        ]
+        own = sorted(
+            (row for row in found if (row["topic_id"], row["partition"]) == (topic_id, number)),
+            key=lambda row: row["first_poll"],
+        )
+        changed = [
+            (offset_of(first["first_poll"]), first["valid_from"], *key)
+            for key, same in groupby(own, lambda row: [row[n] for n in ("leader", "leader_epoch", "isr", "replicas")])
+            for first in [next(same)]
+        ]
+        assert changed == expected
+        removed_at = truth.ends_at((topic_id, number))
+        assert (own[-1]["end_reason"] == "gone") == (removed_at is not None)
+        # What changed nothing that clients see is counted.
+        registered = [
+            row for row in lake.rows[REGISTRATIONS] if (row["topic_id"], row["partition"]) == (topic_id, number)
+        ]
+        last = max(registered, key=lambda row: row["first_poll"])
+        assert last["is_recovering"] == states[-1].recovering
+        first_epoch = next(e.values["partition_epoch"] for e in in_effect(entries) if e.offset == states[0].offset)
+        assert last["partition_epoch"] == first_epoch + len(states) - 1
+
+
+def test_random_logs_have_everything() -> None:
+    """Else the tests above say less than they seem to."""
+    lakes = [whole(rows_of(random_log(seed))) for seed in range(20)]
+    rows = {table: [row for lake in lakes for row in lake.rows[table]] for table in lakes[0].rows}
+    assert all(rows.values())
+    snapshots = rows[PARTITIONS]
+    assert any(row["valid_from"] == row["valid_to"] for row in snapshots)
+    only_offline = ("leader", "leader_epoch", "isr", "replicas")
+    assert any(row["prev_isr"] and all(row[n] == row[f"prev_{n}"] for n in only_offline) for row in snapshots)
+    assert {True, False} == {row["is_recovering"] for row in rows[REGISTRATIONS]}
+    assert {None, 1, 2} == {row["min_insync_replicas"] for row in rows[TOPIC_CONFIGS]}
+    assert {True, False} == {row["in_controlled_shutdown"] for row in rows[BROKERS]}
+    transactions = {entry.transaction for seed in range(20) for entry in random_log(seed)}
+    assert transactions == {None, 23, 24, 25}
+
+
+# --- what holds of all rows ---
+
+
+def check_rows(lake: LogLake) -> None:
+    for table in TABLES:
+        rows = lake.rows[table.full_name]
+        names = set(table.column_names) - {"part"}
+        assert all(row.keys() == names for row in rows)
+        of_key: dict[str, list[Row]] = defaultdict(list)
+        for row in sorted(rows, key=lambda row: row["first_poll"]):
+            of_key[repr([row[name] for name in table.key[:-1]])].append(row)
+        for row, following in chain.from_iterable(map(pairwise, of_key.values())):
+            assert row["valid_to"] is not None
+            assert row["valid_to"] <= following["valid_from"]
+            is_followed = row["superseded_poll"] == following["first_poll"]
+            assert (row["end_reason"] is None and is_followed) or row["end_reason"] in ("gone", "recreated")
+    for row in lake.rows[CONTROLLERS]:
+        assert row.keys() == set(gold.CONTROLLER_CHANGES.column_names)
+
+
+@given(seed=seeds)
+@settings(max_examples=examples(20))
+def test_rows_are_exact(seed: int) -> None:
+    lake = whole(rows_of(random_log(seed)))
+    check_rows(lake)
+    for table in TABLES:
+        for row in lake.rows[table.full_name]:
+            if row["prev_poll"] is not None:
+                assert row["prev_sent_at"] == row["valid_from"]
+            if row["valid_to"] is not None:
+                assert row["last_seen_at"] == row["last_seen_sent_at"] == row["valid_to"]
+
+
+def test_rows_satisfy_what_their_tables_demand() -> None:
+    rows = whole(rows_of(random_log(4, 300))).rows
+    database = duckdb.connect()
+    for table in (*TABLES, gold.CONTROLLER_CHANGES):
+        columns = [column for column in table.columns if column.generated_as is None]
+        ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+        database.execute(in_duckdb(f"CREATE TABLE {table.name} ({ddl})"))
+        values = [[row.get(column.name) for column in columns] for row in rows[table.full_name]]
+        database.executemany(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(columns))})", values)
+        for check in (*table.constraints.values(), *(f"{c.name} IS NOT NULL" for c in columns if not c.nullable)):
+            broken = database.execute(f"SELECT * FROM {table.name} WHERE NOT ({in_duckdb(check)})").fetchall()
+            assert broken == [], (table.name, check)
+
+
+# --- snapshots and breaks ---
+
+
+def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[LogLake, LogLake, int]:
+    """Lakes of a log of which a part was lost, or truncated and written otherwise: as it was known before, and after
+    all; and the offset of the snapshot that came.
+    """
+    chance = random.Random(seed)
+    entries = random_log(seed)
+    first, second = sorted(chance.sample(range(len(entries) // 4, len(entries)), 2))
+    then = whole(rows_of(entries[: second + 1]))
+    assert then.state is not None
+    offset = then.state.next_offset
+    rest = [entry for entry in entries if entry.offset >= offset]
+    before = entries[: first + 1]
+    image = image_of(then.live)
+    rows = rows_of_snapshot(snapshot_of(image), offset, 1, entries[second].at)
+    if went == "truncated":
+        # The same states, but at lower offsets, and in a later epoch.
+        down = min(offset - 1, before[-1].offset) - 1
+        rows = rows_of_snapshot(snapshot_of(image), offset - down, 1, entries[second].at)
+        rest = [Entry(**{**vars(e), "offset": e.offset - down, "leader_epoch": e.leader_epoch + 50}) for e in rest]
+        marks = [span(went, before[-1].offset + 1, 1, 51)]
+        offset -= down
+    else:
+        marks = [span(went, before[-1].offset + 1, offset, 1)]
+    lake = whole(rows_of(before))
+    known = whole(rows_of(before))
+    rows = [*marks, *rows, *rows_of(rest)]
+    ends = sorted({*(len(marks) + int(cut * (len(rows) - len(marks))) for cut in cuts), len(rows)})
+    done = 0
+    for end in ends:
+        lake.take(rows[done:end])
+        # What a round could not take comes again.
+        assert lake.state is not None
+        if lake.state.is_whole:
+            held = [place for place, row in enumerate(rows[:end]) if row["record"] == "record"]
+            done = next((place for place in held if rows[place]["offset"] >= lake.state.next_offset), end)
+    return known, lake, offset
+
+
+@pytest.mark.parametrize("went", ["lost", "truncated"])
+@given(seed=seeds)
+@settings(max_examples=examples(12))
+def test_what_was_lost_is_one_bounded_observation(went: str, seed: int) -> None:
+    known, lake, offset = after_a_break(seed, went)
+    check_rows(lake)
+    assert known.state is not None
+    assert known.state.last is not None
+    if went == "lost" and offset <= known.state.next_offset:
+        return  # It was of an open transaction, and comes again.
+    place = log_id("" if went == "lost" else known.state.last.id, offset - 1)
+    for row in (row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] == place):
+        assert (row["prev_poll"], row["prev_sent_at"]) == (known.state.last.id, known.state.last.at)
+        assert row["valid_from"] >= row["prev_sent_at"]
+    ended = [row for table in TABLES for row in lake.rows[table.full_name] if row["superseded_poll"] == place]
+    assert all(row["last_seen_sent_at"] == known.state.last.at for row in ended)
+
+
+@pytest.mark.parametrize("went", ["lost", "truncated"])
+@given(seed=seeds)
+@settings(max_examples=examples(12))
+def test_after_a_break_the_state_is_that_of_the_log(went: str, seed: int) -> None:
+    _, lake, _ = after_a_break(seed, went)
+    assert state_of(lake) == state_of(whole(rows_of(random_log(seed))))
+
+
+@pytest.mark.parametrize("went", ["lost", "truncated"])
+@given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
+@settings(max_examples=examples(12))
+def test_a_break_may_be_cut_anywhere(went: str, seed: int, cuts: list[float]) -> None:
+    assert after_a_break(seed, went, cuts)[1].rows == after_a_break(seed, went)[1].rows
+
+
+def state_of(lake: LogLake) -> dict[str, Any]:
+    image = vars(image_of(lake.live))
+    sets = ("isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
+    partitions = {
+        key: {name: sorted(of) if name in sets else of for name, of in told.items()}
+        for key, told in image["partitions"].items()
+    }
+    return image | {"partitions": partitions, "configs": {key: of for key, of in image["configs"].items() if of}}
+
+
+@given(seed=seeds)
+@settings(max_examples=examples(15))
+def test_states_of_a_first_snapshot_have_no_begin(seed: int) -> None:
+    then = whole(rows_of(random_log(seed)))
+    assert then.state is not None
+    offset, at = then.state.next_offset, START + timedelta(hours=1)
+    lake = whole(rows_of_snapshot(snapshot_of(image_of(then.live)), offset, 3, at))
+    check_rows(lake)
+    assert state_of(lake) == state_of(then)
+    for table in TABLES:
+        for row in lake.rows[table.full_name]:
+            assert (row["first_poll"], row["valid_from"]) == (log_id("", offset - 1), at)
+            assert (row["prev_poll"], row["prev_sent_at"], row["valid_to"]) == (None, None, None)
+
+
+def test_a_snapshot_without_its_end_says_nothing_yet() -> None:
+    rows = rows_of_snapshot([record(12, name="metadata.version", feature_level=25)], 10, 1, START)
+    lake = LogLake()
+    lake.take(rows[:-1])
+    assert lake.state is not None
+    assert lake.state.last is None
+    lake.take(rows)
+    assert [row["level"] for row in lake.rows["silver.features"]] == [25]
+
+
+def test_where_polls_told_before_the_differences_came_after_the_last_poll() -> None:
+    topic_id = b"\1" * 16
+    told = [
+        record(2, name="t", topic_id=topic_id),
+        record(3, **PARTITION, topic_id=topic_id, replicas=[1, 2], isr=[1], leader=1),
+    ]
+    rows = rows_of_snapshot(told, 10, 1, START)
+    polled = Poll("S/000000000012", START + timedelta(seconds=5), START + timedelta(seconds=4), 2_000)
+    known = whole(rows).live
+    known = {table: [row | {"first_poll": "S/000000000003"} for row in each] for table, each in known.items()}
+    known[PARTITIONS] = [row | {"isr": [1, 2]} for row in known[PARTITIONS]]
+    known |= {REGISTRATIONS: [], BROKERS: []}
+    folded = fold(None, known, rows, polled)
+    ended, began = sorted(folded.rows[PARTITIONS], key=lambda row: row["first_poll"])
+    assert (ended["last_poll"], ended["last_seen_sent_at"], ended["isr"]) == (polled.id, polled.sent_at, [1, 2])
+    assert (began["prev_poll"], began["prev_sent_at"], began["isr"]) == (polled.id, polled.sent_at, [1])
+    assert began["valid_from"] == polled.at
+    assert polled.id < began["first_poll"] < "S/000000000013"
+    assert TOPICS not in folded.rows
+
+
+# --- one thing at a time ---
+
+PARTITION: Mapping[str, Any] = {
+    "partition_id": 0,
+    "removing_replicas": [],
+    "adding_replicas": [],
+    "leader_epoch": 0,
+    "partition_epoch": 0,
+    "directories": [],
+}
+TOPIC_ID = b"\1" * 16
+BEGINNING = [
+    (record(12, name="metadata.version", feature_level=25), 0),
+    (record(2, name="t", topic_id=TOPIC_ID), 1),
+    (record(3, **PARTITION, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2], leader=1), 1),
+]
+
+
+def a_log(*more: tuple[tuple[int, int, Row], int]) -> list[Row]:
+    """Rows of records, each with the second in which it was written."""
+    return rows_of(
+        [
+            Entry(offset, 1, START + timedelta(seconds=second), *each)
+            for offset, (each, second) in enumerate([*BEGINNING, *more])
+        ]
+    )
+
+
+def change(**told: Any) -> tuple[int, int, Row]:
+    return record(5, partition_id=0, topic_id=TOPIC_ID, **told)
+
+
+def test_a_transaction_is_in_effect_at_its_end() -> None:
+    rows = a_log(
+        (change(isr=[1]), 2), (record(23), 3), (change(leader=2), 4), (record(24), 9), (change(isr=[1, 2]), 10)
+    )
+    lake = whole(rows)
+    found = [(row["leader"], row["isr"], (row["valid_from"] - START).seconds) for row in lake.rows[PARTITIONS]]
+    assert sorted(found, key=lambda row: row[2]) == [(1, [1, 2], 1), (1, [1], 2), (2, [1], 9), (2, [1, 2], 10)]
+
+
+def test_an_aborted_transaction_is_never_in_effect() -> None:
+    rows = a_log((record(23), 3), (change(leader=2), 4), (record(25), 9))
+    lake = whole(rows)
+    assert lake.rows[PARTITIONS] == whole(rows[:3]).rows[PARTITIONS]
+    assert lake.state is not None
+    assert lake.state.next_offset == 6
+
+
+def test_an_open_transaction_holds_up_nothing_before_it() -> None:
+    rows = a_log((change(isr=[1]), 2), (record(23), 3), (change(leader=2), 4))
+    lake = whole(rows)
+    assert len(lake.rows[PARTITIONS]) == 2
+    assert lake.state is not None
+    assert lake.state.next_offset == 4
+
+
+def test_a_transaction_that_was_truncated_never_ends() -> None:
+    rows = a_log((record(23), 3), (change(leader=2), 4))
+    snapshot = rows_of_snapshot(snapshot_of(image_of(whole(rows[:3]).live)), 2, 2, START + timedelta(seconds=3))
+    lake = whole([*rows, span("truncated", 5, 2, 2), *snapshot])
+    assert [row["leader"] for row in lake.rows[PARTITIONS]] == [1]
+    assert lake.state is not None
+    assert lake.state.next_offset == 2
+
+
+def test_making_a_topic_is_one_state_of_it() -> None:
+    config = record(4, resource_type=2, resource_name="t", name="min.insync.replicas", value="2")
+    more = [
+        record(3, **{**PARTITION, "partition_id": number}, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1)
+        for number in (1, 2)
+    ]
+    lake = whole(a_log((config, 1), *((each, 1) for each in more)))
+    assert [row["partition_count"] for row in lake.rows[TOPICS]] == [3]
+    assert [row["min_insync_replicas"] for row in lake.rows[TOPIC_CONFIGS]] == [2]
+
+
+def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change() -> None:
+    def broker(number: int) -> tuple[int, int, Row]:
+        return record(
+            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16, broker_epoch=number,
+            end_points=[], features=[], rack=None, fenced=False, in_controlled_shutdown=False,
+        )  # fmt: skip
+
+    lake = whole(a_log((broker(1), 2), (broker(2), 2), (change(isr=[2], leader=2), 3), (record(7, id=1, epoch=1), 3)))
+    found = [(row["leader"], row["isr"], row["offline_replicas"]) for row in lake.rows[PARTITIONS]]
+    assert sorted(found) == [(1, [1, 2], []), (1, [1, 2], [1, 2]), (2, [2], [1])]
+
+
+def test_settings_are_those_in_effect() -> None:
+    def minimum(kind: int, resource: str, value: str | None) -> tuple[int, int, Row]:
+        return record(4, resource_type=kind, resource_name=resource, name="min.insync.replicas", value=value)
+
+    changes = [(4, "", "2"), (2, "t", "3"), (2, "t", None), (4, "1", "1"), (4, "1", None), (4, "", None)]
+    lake = whole(a_log(*((minimum(*each), second) for second, each in enumerate(changes, 2))))
+    rows = sorted(lake.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
+    # While one broker has another value than the others, which of them counts depends on the leader.
+    assert [row["min_insync_replicas"] for row in rows] == [None, 2, 3, 2, None, 2, None]
+
+
+def test_controllers_change_with_the_leaders_of_the_log() -> None:
+    def elected(controller: int, offset: int, epoch: int) -> Entry:
+        at = START + timedelta(seconds=offset)
+        return Entry(offset, epoch, at, LEADER_CHANGE, 0, {"leader_id": controller}, is_control=True)
+
+    lake = whole(rows_of([elected(1, 0, 1), elected(3, 1, 4)]))
+    names = ("controller_id", "controller_epoch", "prev_controller_id", "prev_controller_epoch", "began_after")
+    assert [tuple(row[name] for name in names) for row in sorted(lake.rows[CONTROLLERS], key=lambda r: r["poll"])] == [
+        (1, 1, None, None, None),
+        (3, 4, 1, 1, START + timedelta(seconds=1)),
+    ]
+    assert {row["cluster"] for row in lake.rows[CONTROLLERS]} == {CLUSTER["cluster"]}
+
+
+def test_a_log_that_begins_in_the_middle_says_nothing_before_a_snapshot() -> None:
+    lake = whole(rows_of([Entry(7, 1, START, *BEGINNING[0][0])]))
+    assert not any(lake.rows.values())
+    assert lake.state is not None
+    assert not lake.state.is_whole
+
+
+def test_needed_are_the_things_that_records_may_change() -> None:
+    rows = a_log(
+        (change(isr=[1]), 2),
+        (record(9, topic_id=b"\3" * 16), 3),
+        (record(7, id=3, epoch=1), 4),
+        (record(4, resource_type=2, resource_name="u", name="retention.ms", value="1"), 5),
+    )
+    wanted = needed(rows[3:])
+    topic_id = rows[1]["topic"]["topic_id"]
+    assert (wanted.partitions, wanted.brokers, wanted.names) == ({(topic_id, 0)}, {3}, {"u"})
+    assert wanted.topics == {rows[4]["topic"]["topic_id"]}
+    assert not wanted.is_all
+    assert not wanted.is_each_topic
+    default = record(4, resource_type=4, resource_name="", name="min.insync.replicas", value="2")
+    assert needed(a_log((default, 2))).is_each_topic
+    assert needed(a_log((record(28, topic_name=""), 2))).is_all
+    assert needed(rows_of_snapshot([], 5, 1, START)).is_all
