@@ -5,9 +5,9 @@ two epochs counts what happened between two polls. From metadata.version 3.6-IV0
 more (KAFKA-15021), which makes the count exact.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from jobs.rules.gold.news import Levels, Row
+from jobs.rules.gold.news import EVIDENCE, Levels, Row
 from metadata_source.facts import EXACT_FROM_LEVEL, LISTENER_NOT_FOUND
 
 NO_LEADER = -1
@@ -20,8 +20,10 @@ def epoch_semantics(row: Row, levels: Levels) -> str:
     """How the difference of two leader epochs counts elections: exact | upper_bound | unreliable.
 
     A cancelled reassignment raises the epoch and may leave the same replicas in another order, so any other list of
-    replicas makes it a bound.
+    replicas makes it a bound. One record of the controllers' log hides nothing.
     """
+    if EVIDENCE in row:
+        return EXACT
     raised = raised_by(row)
     if raised is None or raised < 0 or (raised == 0 and row["leader"] != row["prev_leader"]):
         return UNRELIABLE
@@ -89,6 +91,13 @@ def has_moved(row: Row) -> bool:
 def was_leaderless(row: Row) -> bool:
     """Whether nobody led in the state before."""
     return bool(row["prev_leader"] == NO_LEADER and row["prev_error_code"] != LISTENER_NOT_FOUND)
+
+
+def is_last_known(row: Row, elr: Mapping[str, Sequence[int]]) -> bool:
+    """Whether the last known leader came from none, and was not eligible. `elr`: of the state before."""
+    leader = row["leader"]
+    from_none = leader != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
+    return from_none and leader in elr["last_known_elr"] and leader not in elr["elr"]
 
 
 def is_preferred(row: Row) -> bool:

@@ -7,10 +7,23 @@ the numbers of a broker change.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from jobs.rules.gold import elections
+from jobs.rules.gold import elections, recorded
 from jobs.rules.gold.bounds import Bounds, at_least_ms, event, ms
 from jobs.rules.gold.elections import NO_LEADER, has_moved, hides_leader, preferred, raised_by
-from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, TIMES, Folded, Known, Levels, Memory, News, Poll, Row, place
+from jobs.rules.gold.news import (
+    EVIDENCE,
+    PARTITION_ELR,
+    PARTITIONS,
+    TIMES,
+    Folded,
+    Known,
+    Levels,
+    Memory,
+    News,
+    Poll,
+    Row,
+    place,
+)
 from jobs.rules.memory import from_json, to_json
 from metadata_source.facts import LISTENER_NOT_FOUND
 from schemas.gold import LEADER_TABLES
@@ -51,17 +64,24 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _
 
 def _change(row: Row, before: Row, failed: set[int], known: Known) -> Row:
     """A row of gold.leader_changes. `before`: the state that it superseded. `known`: levels at it, ELR before it."""
-    elr, semantics = known.elr.get(place(row)), elections.epoch_semantics(row, known.levels)
+    semantics = elections.epoch_semantics(row, known.levels)
     counts = changes_counted(row, semantics)
     at_most_one = counts["changes_max"] in (0, 1)
+    if EVIDENCE in row:
+        told = recorded.told(row, row[EVIDENCE])
+    else:
+        elr = known.elr.get(place(row))
+        told = {
+            "reason": reason(row, failed, known.levels, at_most_one=at_most_one),
+            "unclean": unclean(row, known.levels, elr),
+            "is_last_known_leader": is_last_known_leader(row, elr),
+        }
     return {
         **event(row, Bounds.of_begin(row)),
         **{name: row[name] for name in _SEEN},
         **counts,
         "epoch_semantics": semantics,
-        "reason": reason(row, failed, known.levels, at_most_one=at_most_one),
-        "unclean": unclean(row, known.levels, elr),
-        "is_last_known_leader": is_last_known_leader(row, elr),
+        **told,
         **leaderless(row, before, at_most_one=at_most_one),
     }
 
@@ -153,8 +173,7 @@ def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
     """
     if elr is None or (row["leader"] != NO_LEADER and _may_have_been_taken_out(row, elr)):
         return None
-    from_none = row["leader"] != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
-    return from_none and row["leader"] in elr["last_known_elr"] and row["leader"] not in elr["elr"]
+    return elections.is_last_known(row, elr)
 
 
 def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:

@@ -30,6 +30,11 @@ the same poll, with all replicas in sync, and have the same leader and preferred
 gold.
 """
 
+EVIDENCE = "evidence"
+"""Not a column: of a row of silver.partition_snapshots that began with one record of the controllers' log, what the log
+says about that record (jobs/rules/log/evidence.py).
+"""
+
 place = itemgetter("topic", "partition")
 """Topic and number of a partition, of any row about one."""
 

@@ -80,16 +80,19 @@ def offline_replicas(partition: Row, brokers: Mapping[int, Row]) -> list[int]:
     that client alone.
     """
     placed = zip(partition["replicas"], partition["directories"], strict=True)
-    return sorted(replica for replica, directory in placed if _is_offline(brokers.get(replica), directory))
+    return sorted(
+        replica
+        for replica, directory in placed
+        if (broker := brokers.get(replica)) is None or broker["is_fenced"] or _is_offline(broker, directory)
+    )
 
 
-def _is_offline(broker: Row | None, directory: str | None) -> bool:
-    """Whether a replica is (``DirectoryId.isOnline``). A broker that knows no directories has none offline."""
-    if broker is None or broker["is_fenced"]:
-        return True
-    if directory is None or directory == _UNASSIGNED:
+def _is_offline(broker: Row, directory: str | None) -> bool:
+    """Whether a directory is (``DirectoryId.isOnline``). A broker that knows no directories has none offline."""
+    known = broker["log_dirs"]
+    if directory in known or directory is None or directory == _UNASSIGNED:
         return False
-    return directory == _LOST or bool(broker["log_dirs"] and directory not in broker["log_dirs"])
+    return directory == _LOST or bool(known)
 
 
 def liveness(broker: Row | None) -> tuple[bool, list[str]]:

@@ -1,0 +1,52 @@
+"""The change of a leader by one record of the controllers' log: why, and whether it was clean. Nothing is inferred from
+what came before or after.
+"""
+
+from jobs.rules.gold.elections import NO_LEADER, is_last_known, preferred
+from jobs.rules.gold.news import Row
+from jobs.rules.log.evidence import Evidence
+
+
+def told(row: Row, evidence: Evidence) -> Row:
+    """The columns of gold.leader_changes that a record decides. `row`: the state that it began."""
+    return {
+        "reason": reason(row, evidence),
+        "unclean": unclean(row, evidence),
+        "is_last_known_leader": is_last_known(row, evidence.elr),
+    }
+
+
+def reason(row: Row, evidence: Evidence) -> str:
+    """Why the leader, or its epoch, changed, as gold.leader_changes has it.
+
+    A record names the same leader again where a replica is no more or, below 3.6-IV0, where the ISR shrinks
+    (``PartitionChangeBuilder.triggerLeaderEpochBump...``).
+    """
+    leader, prev_leader = row["leader"], row["prev_leader"]
+    if leader == prev_leader:
+        if set(row["prev_replicas"]) - set(row["replicas"]):
+            return "reassignment"
+        return "isr_shrink" if set(row["prev_isr"]) - set(row["isr"]) else "unknown"
+    if leader == NO_LEADER:
+        return "offline"
+    if prev_leader == NO_LEADER:
+        return "recovery"
+    if prev_leader not in row["replicas"]:
+        return "reassignment"
+    if evidence.lost_leader:
+        return "failover"
+    return "preferred" if leader == preferred(row["replicas"]) else "unknown"
+
+
+def unclean(row: Row, evidence: Evidence) -> str:
+    """Whether the new leader was out of sync: no | proven.
+
+    A record that completes a reassignment may bring a leader that the ISR had not before: it has joined in the request
+    that completes it. Recovery is set by the first of several unclean elections only.
+    """
+    leader = row["leader"]
+    if evidence.began_recovery:
+        return "proven"
+    if leader in (NO_LEADER, row["prev_leader"], *row["prev_isr"], *evidence.elr["elr"]):
+        return "no"
+    return "no" if evidence.completes_reassignment else "proven"
