@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end
@@ -73,6 +74,7 @@ class Broker:
     absences: list[Row] = field(default_factory=list)
     incidents: list[Row] = field(default_factory=list)
     counted: dict[Any, Row] = field(default_factory=dict)
+    _signed: dict[str, int] = field(default_factory=dict)
 
     def load(self, absence: Row) -> None:
         """Take in an absence that the incidents count already."""
@@ -81,6 +83,14 @@ class Broker:
             known = self.counted.get(place(absence))
             if known is None or known["topic_id"] != absence["topic_id"]:
                 self.counted[place(absence)] = absence
+
+    def sign(self, sign: str, at: datetime) -> None:
+        """Give all absences a sign. Those that were given it before, or were due by then, are passed over: in the
+        controllers' log each record of a broker that failed is a sign.
+        """
+        for absence in islice(self.absences, self._signed.get(sign, 0), None):
+            give_sign(absence, sign, at)
+        self._signed[sign] = len(self.absences)
 
     def leave(self, absence: Row) -> None:
         """Add an absence that begins, and count it in the last incident, or in one that begins with it."""

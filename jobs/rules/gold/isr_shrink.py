@@ -114,8 +114,7 @@ class _Cluster:
         signs = [(row["broker_id"], GONE) for row in poll.over[BROKERS] if row["end_reason"]]
         signs += [(broker, FAILED) for broker in failed_leaders(poll.began[PARTITIONS], self._known.levels)]
         for broker, sign in signs:
-            for absence in self._brokers[broker].absences:
-                give_sign(absence, sign, poll.at)
+            self._brokers[broker].sign(sign, poll.at)
         followers = {(row["leader"], row["broker_id"]) for row in left if row["change"] == LEFT}
         led = Counter(leader for leader, _ in followers)
         for row in left:

@@ -24,6 +24,7 @@ from jobs.rules.gold.news import (
     Row,
     place,
 )
+from jobs.rules.ids import offset_of
 from jobs.rules.memory import from_json, to_json
 from metadata_source.facts import LISTENER_NOT_FOUND
 from schemas.gold import LEADER_TABLES
@@ -191,15 +192,24 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
             if not any(step.values()):
                 continue
             some_row, before = signed[0][1], current.get(broker)
-            if before is not None:
-                changed[broker, before["poll"]] = before | {"superseded_poll": poll.poll_id, "valid_to": poll.at}
             counts = {name: (before[name] if before else 0) + step[name] for name in names}
             imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
+            told = {**counts, "imbalance": imbalance}
+            if before is not None and _is_of_the_moment(before, poll):
+                current[broker] = changed[broker, before["poll"]] = before | told
+                continue
+            if before is not None:
+                changed[broker, before["poll"]] = before | {"superseded_poll": poll.poll_id, "valid_to": poll.at}
             of_broker = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
             begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}
-            current[broker] = {**of_broker, **begun, **counts, "imbalance": imbalance}
-            changed[broker, poll.poll_id] = current[broker]
+            current[broker] = changed[broker, poll.poll_id] = {**of_broker, **begun, **told}
     return list(changed.values())
+
+
+def _is_of_the_moment(balance: Row, poll: Poll) -> bool:
+    """Whether numbers lasted no time: in the controllers' log a broker that fails changes them with each partition."""
+    are_of_log = None not in (offset_of(balance["poll"]), offset_of(poll.poll_id))
+    return are_of_log and bool(balance["valid_from"] == poll.at)
 
 
 def _counted(row: Row) -> Iterator[tuple[int, str]]:

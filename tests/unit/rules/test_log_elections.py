@@ -193,3 +193,40 @@ def test_what_a_lost_part_of_the_log_hides_is_inferred() -> None:
     (row,) = changes_in(lake)
     assert (row["leader"], row["changes_min"], row["changes_hidden"]) == (2, 3, 2)
     assert row["began_after"] < row["began_before"]
+
+
+def test_numbers_of_what_a_broker_leads_change_once_a_moment() -> None:
+    more = [
+        record(
+            3, partition_id=n, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2], removing_replicas=[], adding_replicas=[],
+            leader=1, leader_epoch=0, partition_epoch=0, directories=DIRECTORIES[:2],
+        )
+        for n in range(1, 4)
+    ]  # fmt: skip
+    moved = [record(5, partition_id=n, topic_id=TOPIC_ID, isr=[2], leader=2) for n in range(4)]
+    rows = rows_of_batches(*beginning([1, 2]), more, [*moved, FENCE])
+    whole, cut = LogLake(), LogLake()
+    whole.take(rows)
+    assert whole.state is not None
+    cut.take(rows[:-3])
+    assert cut.state is not None
+    assert cut.state.last is not None
+    done, found = cut.state.last.id, {}
+    memory, live = None, {}
+    for lake, since in ((cut, None), (whole, done)):
+        assert lake.state is not None
+        assert lake.state.last is not None
+        news = News.of(whole.rows, since, lake.state.last.id, lake.state.last.at)
+        folded = leaders.fold(memory, live, news)
+        found |= {(row["broker_id"], row["poll"]): row for row in folded.rows["gold.leader_balance"]}
+        memory, live = (
+            folded.memory,
+            {"gold.leader_balance": [row for row in found.values() if row["valid_to"] is None]},
+        )
+    numbers = {
+        (row["broker_id"], (row["valid_from"] - START).seconds): (row["leads"], row["led_elsewhere"])
+        for row in found.values()
+    }
+    assert len(numbers) == len(found)
+    assert numbers == {(1, 2): (1, 0), (1, 3): (4, 0), (1, 4): (0, 4), (2, 4): (4, 0)}
+    assert [row["superseded_poll"] for row in found.values() if row["valid_to"] is None] == [None, None]
