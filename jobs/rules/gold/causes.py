@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end
@@ -88,8 +87,8 @@ class Broker:
         """Give all absences a sign. Those that were given it before, or were due by then, are passed over: in the
         controllers' log each record of a broker that failed is a sign.
         """
-        for absence in islice(self.absences, self._signed.get(sign, 0), None):
-            give_sign(absence, sign, at)
+        for number in range(self._signed.get(sign, 0), len(self.absences)):
+            give_sign(self.absences[number], sign, at)
         self._signed[sign] = len(self.absences)
 
     def leave(self, absence: Row) -> None:
