@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from jobs.rules.log.image import Image
-from jobs.rules.log.silver import image_of
+from jobs.rules.log.silver import METADATA_VERSION, image_of
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from tests import cluster_records
-from tests.cluster_logs import ABORT, BEGIN, END, Entry, RandomLog, rows_of
+from tests.cluster_logs import ABORT, BEGIN, END, START, Entry, RandomLog, rows_of, rows_of_snapshot
 from tests.spark.test_cluster_records_java import RECORD_CLASSES, named, serialized
 from tests.spark.test_group_records_java import java_message
 from tests.support.examples import examples
@@ -57,18 +57,23 @@ class Replay:
         provenance = named(self._jvm, "org.apache.kafka.image.MetadataProvenance")(offset, 1, 1_700_000_000_000, True)
         self._image = delta.apply(provenance)
 
-    def image(self) -> Image:
-        """Kafka's image, as it writes it into a snapshot."""
+    def snapshot(self) -> list[dict[str, Any]]:
+        """The rows of Kafka's image, as it writes it into a snapshot, without header and footer."""
         writer = named(self._jvm, "org.apache.kafka.image.writer.RecordListWriter")()
         options = named(self._jvm, "org.apache.kafka.image.writer.ImageWriterOptions$Builder")(self._image)
         newest = named(self._jvm, "org.apache.kafka.server.common.MetadataVersion").latestTesting()
         self._image.write(writer, options.setMetadataVersion(newest).setEligibleLeaderReplicasEnabled(True).build())
         written = [serialized(self._jvm, each.message(), each.version()) for each in writer.records()]
+        rows = decode_records(cluster_records.log(written)).to_pylist()
+        for row in (row for row in rows if (row["feature"] or {}).get("name") == METADATA_VERSION):
+            # It was written as of the newest version, which has place for all there is.
+            row["feature"]["level"] = self._image.features().metadataVersionOrThrow().featureLevel()
+        return rows
+
+    def image(self) -> Image:
         image = Image()
-        for row in decode_records(cluster_records.log(written)).to_pylist():
+        for row in self.snapshot():
             image.replay(row)
-        # It was written as of the newest version, which has place for all there is.
-        image.features["metadata.version"] = self._image.features().metadataVersionOrThrow().featureLevel()
         return image
 
     def answers(self) -> Iterator[tuple[Any, ...]]:
@@ -123,3 +128,9 @@ def test_silver_is_what_kafka_makes_of_the_log(jvm: Any, seed: int) -> None:
         done = cut
         assert comparable(image_of(lake.live)) == comparable(replay.image())
         assert sorted(told(lake)) == sorted(replay.answers())
+    # From Kafka's own snapshot to the same state.
+    first = LogLake()
+    header, *_, footer = rows_of_snapshot([], entries[-1].offset + 1, 1, START)
+    first.take([header, *({**header, **row, "record": "snapshot"} for row in replay.snapshot()), footer])
+    assert comparable(image_of(first.live)) == comparable(image_of(lake.live))
+    assert sorted(told(first)) == sorted(replay.answers())

@@ -36,7 +36,7 @@ class Intervals:
             }
             if not other:
                 return
-            said = {name: row[name] for name in said} | other
+            said = said if whole else {name: row[name] for name in said} | other
             self.end(key, None, place)
         prev = {prev_name: row and row[name] for prev_name, name in self._prev}
         began = {**self._cluster, **dict(zip(self._key, key, strict=True)), **said, **prev, **place.began}

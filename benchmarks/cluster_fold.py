@@ -1,0 +1,142 @@
+"""History of the controllers' log on one core: a cluster of 100,000 partitions loses a broker, a replica of each.
+
+``python -m benchmarks.cluster_fold [--quick]``. The broker leads a third of the partitions. Measured are the fold of
+the log into silver, and the folds of gold on what that gives, each without reading and writing, as in a round without
+the cycle collector. Time is the processor's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from benchmarks.aims import aim
+from jobs.rules.gold import isr_shrink, leaders
+from jobs.rules.gold.news import PARTITIONS, News
+from jobs.rules.log import State, fold
+from jobs.rules.log.evidence import with_evidence
+from metadata_source.protocol.cluster_records import RECORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+PARTITIONS_OF_A_TOPIC: Final = 100
+TOPICS: Final = 1_000
+QUICK_TOPICS: Final = 100
+BROKERS: Final = 30
+AIM_SECONDS: Final = 2
+
+Row = dict[str, Any]
+Result = TypeVar("Result")
+
+_START: Final = datetime(2026, 11, 1, tzinfo=UTC)
+_NONE: Final = {
+    **dict.fromkeys((*RECORDS.names, "snapshot_offset", "snapshot_epoch", "start", "end", "went")),
+    "cluster_id": "id",
+    "cluster": "c",
+    "record": "record",
+    "leader_epoch": 1,
+}
+_CHANGE: Final = {field.name: None for field in RECORDS.field("partition_change").type}
+_FENCE: Final = {"broker_epoch": 0, "fenced": 1, "in_controlled_shutdown": None, "log_dirs": None}
+
+
+@dataclass(frozen=True)
+class _Thresholds:
+    flaps: int = 3
+    flap_window: timedelta = timedelta(minutes=10)
+
+
+def main() -> None:
+    """Print how long each fold took, then the aim and what was reached."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_TOPICS * PARTITIONS_OF_A_TOPIC:,} partitions")
+    topics = QUICK_TOPICS if parser.parse_args().quick else TOPICS
+    count = topics * PARTITIONS_OF_A_TOPIC
+    gc.disable()
+    print(f"seconds of processor time, a cluster of {count:,} partitions loses a broker")
+    made, _ = _timed("made: log to silver", lambda: fold(None, {}, _making(topics)))
+    live = _open(made.rows)
+    records = _losing(live[PARTITIONS], made.state.next_offset)
+    lost, seconds = _timed("lost: log to silver", lambda: fold(made.state, live, records))
+    first = _news(made.rows, {}, None, made.state)
+    news, _ = _timed("lost: evidence", lambda: _news(lost.rows, live, made.state, lost.state))
+    for name, of_gold in (("leaders", leaders.fold), ("ISRs", isr_shrink.fold)):
+        known = of_gold(None, {}, first, _Thresholds())
+        _timed(f"lost: silver to {name}", lambda: of_gold(known.memory, _open(known.rows), news, _Thresholds()))  # noqa: B023
+    print(aim(f"seconds for {len(records):,} records of the log to silver", seconds, "<=", AIM_SECONDS, " s"))
+
+
+def _timed(what: str, work: Callable[[], Result]) -> tuple[Result, float]:
+    start = time.process_time()
+    result = work()
+    seconds = time.process_time() - start
+    print(f"{what:>26} {seconds:>6.1f}", flush=True)
+    return result, seconds
+
+
+def _open(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    live = {"gold.isr_changes", "gold.isr_episodes", "gold.broker_incidents"}
+    return {
+        table: [row for row in of if (row["is_live"] if table in live else row.get("valid_to", of) is None)]
+        for table, of in rows.items()
+    }
+
+
+def _news(rows: Mapping[str, list[Row]], live: Mapping[str, list[Row]], done: State | None, state: State) -> News:
+    if state.last is None:
+        raise RuntimeError("nothing was folded")
+    both = {table: [*live.get(table, ()), *rows.get(table, ())] for table in {*rows, *live} if table[0] == "s"}
+    found = {**rows, PARTITIONS: with_evidence({**both, PARTITIONS: rows[PARTITIONS]})}
+    return News.of(found, done and done.last and done.last.id, state.last.id, state.last.at)
+
+
+def _making(topics: int) -> list[Row]:
+    records = [{"type": 12, "feature": {"name": "metadata.version", "level": 25}}]
+    for broker in range(BROKERS):
+        of_broker = {"broker_id": broker, "broker_epoch": 0, "incarnation_id": "i", "rack": None, "fenced": False}
+        of_broker |= {"in_controlled_shutdown": False, "log_dirs": [f"d{broker}"]}
+        records.append({"type": 0, "broker": of_broker})
+    for topic in range(topics):
+        records.append({"type": 2, "topic": {"topic": f"t{topic}", "topic_id": f"i{topic}"}})
+        records += [_partition(topic, number) for number in range(PARTITIONS_OF_A_TOPIC)]
+    return _rows(records, 0, _START)
+
+
+def _partition(topic: int, number: int) -> Row:
+    place = topic * PARTITIONS_OF_A_TOPIC + number
+    replicas = [0, 1 + place % (BROKERS - 1), 1 + (place + 7) % (BROKERS - 1)]
+    replicas = replicas[place % 3 :] + replicas[: place % 3]
+    told = {
+        "replicas": replicas,
+        "isr": replicas,
+        "leader": replicas[0],
+        "adding_replicas": [],
+        "removing_replicas": [],
+    }
+    placed = {"topic_id": f"i{topic}", "partition": number, "directories": [f"d{broker}" for broker in replicas]}
+    epochs = {"leader_epoch": 0, "partition_epoch": 0, "leader_recovery_state": 0}
+    return {"type": 3, "partition": {**_CHANGE, **told, **placed, **epochs}}
+
+
+def _losing(partitions: Sequence[Row], offset: int) -> list[Row]:
+    records: list[Row] = []
+    for row in partitions:
+        isr = [broker for broker in row["replicas"] if broker]
+        told = {"topic_id": row["topic_id"], "partition": row["partition"], "isr": isr}
+        told["leader"] = isr[0] if row["leader"] == 0 else None
+        records.append({"type": 5, "partition_change": {**_CHANGE, **told}})
+    records.append({"type": 7, "broker_change": {"broker_id": 0, **_FENCE}})
+    return _rows(records, offset, _START + timedelta(hours=1))
+
+
+def _rows(records: Sequence[Row], offset: int, at: datetime) -> list[Row]:
+    return [{**_NONE, **each, "offset": offset + place, "timestamp": at} for place, each in enumerate(records)]
+
+
+if __name__ == "__main__":
+    main()
