@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 _START: Final = datetime(2026, 11, 1, tzinfo=UTC)
 _NONE: Final = {
-    **dict.fromkeys((*RECORDS.names, "snapshot_offset", "snapshot_epoch", "start", "end", "went")),
+    **dict.fromkeys((*RECORDS.names, "snapshot_offset", "snapshot_epoch", "next_offset", "went")),
     "cluster_id": "id",
     "cluster": "c",
     "record": "record",

@@ -287,7 +287,7 @@ def rows_of(entries: Sequence[Entry], **more: Any) -> list[Row]:
     decoded = [decode_records(log([frame(each.number, each.version, each.values) for each in of_controllers]))]
     values = [control_value(each.number, each.version, controls(each)) for each in of_quorum]
     decoded.append(decode_records(log(values, [control_key(each.number) for each in of_quorum])))
-    none = dict.fromkeys(("snapshot_offset", "snapshot_epoch", "start", "end", "went"))
+    none = dict.fromkeys(("snapshot_offset", "snapshot_epoch", "next_offset", "went"))
     found: dict[int, Row] = {}
     for entry, row in zip((*of_controllers, *of_quorum), chain(*map(arrow_rows, decoded)), strict=True):
         assert row["error"] is None, row["error"]
@@ -336,10 +336,10 @@ def _uuid(text: str | None) -> bytes:
     return bytes(16) if text is None else base64.urlsafe_b64decode(text + "==")
 
 
-def span(went: str, start: int, end: int, epoch: int, at: datetime = START) -> Row:
+def span(went: str, offset: int, next_offset: int, at: datetime = START) -> Row:
     """A row about what was read, or could not be."""
-    (row,) = rows_of([Entry(0, epoch, at, *record(20))])
-    return {**row, "record": "span", "type": None, "offset": None, "went": went, "start": start, "end": end}
+    (row,) = rows_of([Entry(offset, 0, at, *record(20))], record="span", went=went, next_offset=next_offset, read_at=at)
+    return row | dict.fromkeys(("leader_epoch", "timestamp", "is_control", "type", "version", "name", "size"))
 
 
 def in_effect(entries: Iterable[Entry]) -> list[Entry]:

@@ -13,7 +13,7 @@ from jobs.rules.log.silver import METADATA_VERSION, image_of
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from tests import cluster_records
-from tests.cluster_logs import ABORT, BEGIN, END, START, Entry, RandomLog, rows_of, rows_of_snapshot
+from tests.cluster_logs import ABORT, BEGIN, START, Entry, RandomLog, rows_of, rows_of_snapshot
 from tests.spark.test_cluster_records_java import RECORD_CLASSES, named, serialized
 from tests.spark.test_group_records_java import java_message
 from tests.support.examples import examples
@@ -27,35 +27,29 @@ class Replay:
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
-        self._image = named(jvm, "org.apache.kafka.image.MetadataImage").EMPTY
-        self._transaction: Any = None
+        self._image = self._inside = named(jvm, "org.apache.kafka.image.MetadataImage").EMPTY
+        self._is_inside = False
 
     def take(self, entries: Sequence[Entry]) -> None:
-        """Replay some records. Nothing of a transaction is applied before its end (``MetadataBatchLoader``)."""
-        delta = self._transaction or self._delta()
-        for entry in entries:
-            if entry.is_control:
-                continue
-            if entry.transaction == BEGIN:
-                self._apply(delta, entry.offset)
-                delta = self._transaction = self._delta()
-            elif entry.transaction == END:
-                self._apply(delta, entry.offset)
-                delta, self._transaction = self._delta(), None
+        """Replay some records. Nothing of a transaction is seen before its end (``MetadataBatchLoader``).
+
+        Each is a delta of its own, as a controller replays them: where a topic is made and removed in one delta, that
+        leaves its configurations.
+        """
+        for entry in (entry for entry in entries if not entry.is_control):
+            if entry.transaction is None:
+                self._inside = self._applied(entry)
             elif entry.transaction == ABORT:
-                delta, self._transaction = self._delta(), None
-            else:
-                message = RECORD_TYPES[entry.number]
-                delta.replay(java_message(self._jvm, RECORD_CLASSES, message, entry.version, entry.values))
-        if self._transaction is None:
-            self._apply(delta, entries[-1].offset if entries else 0)
+                self._inside = self._image
+            self._is_inside = entry.transaction == BEGIN or (self._is_inside and entry.transaction is None)
+            if not self._is_inside:
+                self._image = self._inside
 
-    def _delta(self) -> Any:
-        return named(self._jvm, "org.apache.kafka.image.MetadataDelta$Builder")().setImage(self._image).build()
-
-    def _apply(self, delta: Any, offset: int) -> None:
-        provenance = named(self._jvm, "org.apache.kafka.image.MetadataProvenance")(offset, 1, 1_700_000_000_000, True)
-        self._image = delta.apply(provenance)
+    def _applied(self, entry: Entry) -> Any:
+        delta = named(self._jvm, "org.apache.kafka.image.MetadataDelta$Builder")().setImage(self._inside).build()
+        message = RECORD_TYPES[entry.number]
+        delta.replay(java_message(self._jvm, RECORD_CLASSES, message, entry.version, entry.values))
+        return delta.apply(named(self._jvm, "org.apache.kafka.image.MetadataProvenance")(entry.offset, 1, 1, True))
 
     def snapshot(self) -> list[dict[str, Any]]:
         """The rows of Kafka's image, as it writes it into a snapshot, without header and footer."""

@@ -7,6 +7,7 @@ it has; the first states of a cluster have no begin.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
@@ -24,6 +25,7 @@ from schemas.table import Table
 
 _FIRST_OFFSETS = (0, 1)
 """Where a log begins that has lost nothing. A fetch at 0 is answered with a snapshot as soon as there is one."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for table, _ in tables}
 
 
@@ -123,15 +125,16 @@ class _Cluster:
         The log after a truncation has offsets again that were there. From there on ids are made after the last one.
         """
         state = self._state
-        if step.truncated_by is None:
+        at = step.truncated_at
+        if at is None:
             is_known = step.offset <= state.next_offset
         else:
-            is_known = step.offset >= state.next_offset or step.truncated_by <= state.truncated_by
+            is_known = step.offset >= state.next_offset or at <= (state.truncated_at or _LONG_AGO)
         if is_known or state.last is None:
             return
         state.is_whole, state.controller, state.controller_epoch = False, None, None
-        if step.truncated_by is not None:
-            state.next_offset, state.truncated_by, state.after = 0, step.truncated_by, state.last.id
+        if at is not None:
+            state.next_offset, state.truncated_at, state.after = 0, at, state.last.id
 
     def _tell(self, thing: Thing, place: Place) -> None:
         """Bring the rows of a thing up to the image."""

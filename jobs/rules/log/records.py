@@ -14,8 +14,9 @@ Record = Mapping[str, Any]
 TOPIC, BROKER = 2, 4
 """``ConfigResource.Type``."""
 UNREGISTER_BROKER, REMOVE_TOPIC = 1, 9
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _BEGIN, _END, _ABORT = 23, 24, 25
-_CONFIG_OR_FOOTER = 4
+_FOOTER = 4
 _SPAN, _SNAPSHOT = "span", "snapshot"
 _TRUNCATED = "truncated"
 _BREAKS = ("lost", _TRUNCATED)
@@ -23,7 +24,7 @@ _BREAKS = ("lost", _TRUNCATED)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A record of the log, in effect `at`."""
+    """A record of the log, in effect `at`. A time that no calendar has is that of the epoch."""
 
     record: Record
     at: datetime
@@ -43,12 +44,11 @@ class Snapshot:
 class Break:
     """The log is not as it was read, or cannot be read any more.
 
-    `truncated_by`: it was truncated at `offset`, and the leader epoch in which that was found. None: it was lost up to
-    there.
+    `truncated_at`: it was truncated at `offset`, and when that was found, by our clock. None: it was lost up to there.
     """
 
     offset: int
-    truncated_by: int | None
+    truncated_at: datetime | None
 
 
 Step = Change | Snapshot | Break
@@ -76,13 +76,13 @@ def steps(rows: Sequence[Record]) -> Iterator[Step]:
         elif row["type"] == _BEGIN:
             end = _end_of_transaction(rows, place)
             if end < len(rows) and rows[end]["type"] in (_END, _ABORT):
-                is_whole, at = rows[end]["type"] == _END, rows[end]["timestamp"]
+                is_whole, at = rows[end]["type"] == _END, rows[end]["timestamp"] or _EPOCH
                 inside = range(place + 1, end) if is_whole else ()
                 yield from (Change(rows[each], at) for each in (place, *inside, end) if _is_record(rows[each]))
                 end += 1
             place = end
         else:
-            yield Change(row, row["timestamp"])
+            yield Change(row, row["timestamp"] or _EPOCH)
             place += 1
 
 
@@ -111,18 +111,17 @@ def _end_of_snapshot(rows: Sequence[Record], begin: int) -> int:
 
 
 def _is_footer(row: Record) -> bool:
-    """Whether it is a SnapshotFooterRecord: numbers of control records are those of other records too."""
-    return row["type"] == _CONFIG_OR_FOOTER and row["config"] is None and row["error"] is None
+    """Whether it is a SnapshotFooterRecord."""
+    return bool(row["is_control"] and row["type"] == _FOOTER)
 
 
 def _snapshot(rows: Sequence[Record]) -> Snapshot:
     """Its header says when the last record was written that it has; bootstrap ones say nothing."""
     header = rows[0]
     written_ms = header["last_contained_log_timestamp_ms"] or 0
-    at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=written_ms) if written_ms > 0 else header["timestamp"]
+    at = _EPOCH + timedelta(milliseconds=written_ms) if written_ms > 0 else header["timestamp"] or _EPOCH
     return Snapshot(rows, header["snapshot_offset"], header["snapshot_epoch"], at)
 
 
 def _break(span: Record) -> Break:
-    offsets = span["start"], span["end"]
-    return Break(min(offsets), span["leader_epoch"]) if span["went"] == _TRUNCATED else Break(max(offsets), None)
+    return Break(span["next_offset"], span["read_at"] if span["went"] == _TRUNCATED else None)

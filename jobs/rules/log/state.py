@@ -19,8 +19,8 @@ class State:
     `next_offset`: the first record that has not been taken, or that of a BeginTransaction whose end is not there yet.
     `leader_epoch`: that of the last record. `last`: the last observation; its times never decrease.
     `is_whole`: all that there is in the cluster is known, so that records may be replayed. It is not before the first
-    snapshot, nor after a part of the log was lost. `truncated_by`: the leader epoch in which the log was last found to
-    be truncated; 0 never.
+    snapshot, nor after a part of the log was lost. `truncated_at`: when the log was last found to be truncated, by our
+    clock.
     `after`: begins the ids of observations. `run`, `run_at`: id and time of the first of the records up to the last
     one that have one time, offset by offset. A batch of the controllers is atomic, and has one time.
     `controller`: the active controller, None while unknown; `controller_epoch`: its epoch.
@@ -30,7 +30,7 @@ class State:
     leader_epoch: int = 0
     last: Poll | None = None
     is_whole: bool = False
-    truncated_by: int = 0
+    truncated_at: datetime | None = None
     after: str = ""
     run: str = ""
     run_at: datetime | None = None

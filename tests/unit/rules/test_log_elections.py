@@ -187,7 +187,7 @@ def test_what_a_lost_part_of_the_log_hides_is_inferred() -> None:
     offset = then.state.next_offset
     snapshot = rows_of_snapshot(snapshot_of(image_of(then.live)), offset, 1, START + timedelta(seconds=9))
     lake = LogLake()
-    lake.take([*rows[:-2], span("lost", len(rows) - 2, offset, 1), *snapshot])
+    lake.take([*rows[:-2], span("lost", len(rows) - 2, offset), *snapshot])
     evidence = [row for row in with_evidence(lake.rows) if EVIDENCE in row]
     assert [row["isr"] for row in evidence] == [[1, 2]]
     (row,) = changes_in(lake)

@@ -247,10 +247,10 @@ def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[Log
         down = min(offset - 1, before[-1].offset) - 1
         rows = rows_of_snapshot(snapshot_of(image), offset - down, 1, entries[second].at)
         rest = [Entry(**{**vars(e), "offset": e.offset - down, "leader_epoch": e.leader_epoch + 50}) for e in rest]
-        marks = [span(went, before[-1].offset + 1, 1, 51)]
+        marks = [span(went, before[-1].offset + 1, 1)]
         offset -= down
     else:
-        marks = [span(went, before[-1].offset + 1, offset, 1)]
+        marks = [span(went, before[-1].offset + 1, offset)]
     lake = whole(rows_of(before))
     known = whole(rows_of(before))
     rows = [*marks, *rows, *rows_of(rest)]
@@ -322,6 +322,36 @@ def test_states_of_a_first_snapshot_have_no_begin(seed: int) -> None:
         for row in lake.rows[table.full_name]:
             assert (row["first_poll"], row["valid_from"]) == (log_id("", offset - 1), at)
             assert (row["prev_poll"], row["prev_sent_at"], row["valid_to"]) == (None, None, None)
+
+
+def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
+    rows = a_log((change(isr=[1]), 2))
+    taken = whole(rows)
+    # Up to what was taken already; and what a snapshot has told, once more.
+    for marks in ([span("lost", 2, 4)], [span("truncated", 9, 4)]):
+        lake = whole(rows)
+        lake.take([*marks, *a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3))])
+        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
+    snapshot = rows_of_snapshot(snapshot_of(image_of(taken.live)), 9, 1, START + timedelta(seconds=9))
+    lost = [span("lost", 4, 9), *snapshot]
+    lake = whole([*rows, *lost])
+    before = lake.rows
+    lake.take([*lost, *rows_of([Entry(9, 1, START + timedelta(seconds=10), *record(20))])])
+    assert lake.rows == before
+    assert lake.state is not None
+    assert lake.state.is_whole
+
+
+def test_a_truncation_is_taken_once() -> None:
+    rows = a_log((change(isr=[1]), 2))
+    snapshot = rows_of_snapshot(snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3))
+    again = [Entry(3, 2, START + timedelta(seconds=4), *change(leader=2))]
+    marks = [span("truncated", 4, 3), *snapshot, *rows_of(again)]
+    lake = whole([*rows, *marks])
+    assert [(row["leader"], row["isr"]) for row in lake.live[PARTITIONS]] == [(2, [1, 2])]
+    before = lake.rows
+    lake.take(marks)
+    assert lake.rows == before
 
 
 def test_a_snapshot_without_its_end_says_nothing_yet() -> None:
@@ -415,7 +445,7 @@ def test_an_open_transaction_holds_up_nothing_before_it() -> None:
 def test_a_transaction_that_was_truncated_never_ends() -> None:
     rows = a_log((record(23), 3), (change(leader=2), 4))
     snapshot = rows_of_snapshot(snapshot_of(image_of(whole(rows[:3]).live)), 2, 2, START + timedelta(seconds=3))
-    lake = whole([*rows, span("truncated", 5, 2, 2), *snapshot])
+    lake = whole([*rows, span("truncated", 5, 2), *snapshot])
     assert [row["leader"] for row in lake.rows[PARTITIONS]] == [1]
     assert lake.state is not None
     assert lake.state.next_offset == 2
