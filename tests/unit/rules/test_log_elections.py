@@ -152,6 +152,18 @@ def test_a_reassignment_that_is_cancelled_may_end_in_an_unclean_election() -> No
 DIRECTORIES = [bytes([9] * 15 + [number]) for number in (1, 2, 3)]
 
 
+def test_a_reassignment_that_lasts_makes_no_election_clean() -> None:
+    adding = change(replicas=[1, 2], adding_replicas=[2], removing_replicas=[1], directories=DIRECTORIES[:2])
+    done = change(replicas=[2], adding_replicas=[], removing_replicas=[], directories=DIRECTORIES[1:2])
+    found = changes(*beginning([1]), [adding], [change(isr=[2], leader=2), FENCE], [done])
+    assert told(found) == [("failover", "proven")]
+
+
+def test_a_leader_that_its_own_record_makes_eligible_was_not() -> None:
+    found = changes(*beginning([1, 2]), [change(isr=[1])], [change(isr=[], leader=2, eligible_leader_replicas=[2])])
+    assert told(found) == [("unknown", "proven")]
+
+
 def test_a_leader_from_the_elr_is_clean_and_the_last_known_one_is_not() -> None:
     found = changes(
         *beginning([1, 2]),

@@ -213,16 +213,16 @@ def test_rows_are_exact(seed: int) -> None:
 
 def test_rows_satisfy_what_their_tables_demand() -> None:
     rows = whole(rows_of(random_log(4, 300))).rows
-    database = duckdb.connect()
-    for table in (*TABLES, gold.CONTROLLER_CHANGES):
-        columns = [column for column in table.columns if column.generated_as is None]
-        ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-        database.execute(in_duckdb(f"CREATE TABLE {table.name} ({ddl})"))
-        values = [[row.get(column.name) for column in columns] for row in rows[table.full_name]]
-        database.executemany(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(columns))})", values)
-        for check in (*table.constraints.values(), *(f"{c.name} IS NOT NULL" for c in columns if not c.nullable)):
-            broken = database.execute(f"SELECT * FROM {table.name} WHERE NOT ({in_duckdb(check)})").fetchall()
-            assert broken == [], (table.name, check)
+    with duckdb.connect() as database:
+        for table in (*TABLES, gold.CONTROLLER_CHANGES):
+            columns = [column for column in table.columns if column.generated_as is None]
+            ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+            database.execute(in_duckdb(f"CREATE TABLE {table.name} ({ddl})"))
+            values = [[row.get(column.name) for column in columns] for row in rows[table.full_name]]
+            database.executemany(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(columns))})", values)
+            for check in (*table.constraints.values(), *(f"{c.name} IS NOT NULL" for c in columns if not c.nullable)):
+                broken = database.execute(f"SELECT * FROM {table.name} WHERE NOT ({in_duckdb(check)})").fetchall()
+                assert broken == [], (table.name, check)
 
 
 # --- snapshots and breaks ---
