@@ -12,7 +12,7 @@ from jobs.rules.silver.state import Row
 Thing = tuple[str, Key]
 """A thing of the cluster, by its kind and its key; it may have changed, have come, or be gone."""
 
-A_BROKER, A_FEATURE, A_CONFIG, SETTINGS, A_TOPIC, A_PARTITION, LIVENESS = KINDS = (
+A_BROKER, A_FEATURE, A_CONFIG, SETTINGS, A_TOPIC, A_PARTITION, LIVENESS = (
     *("broker", "feature", "config", "settings", "topic", "partition", "liveness"),
 )
 """`settings`: what is in effect of a topic's. `liveness`: which replicas of a partition are offline."""
