@@ -49,10 +49,11 @@ try: .venv/.ready
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
 	@$(BIN)/kafka-metadata-history check --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--client "$(CONFIG)")
 
-# Two processes, each with a Spark session of its own, take the files by turns. They start Spark so seldom that they
-# need no archive of its classes, and brokers so often that they do of theirs.
+# Three processes, each with a Spark session of its own, take the files by turns: while one waits for brokers, the two
+# cores have work. They start Spark so seldom that they need no archive of its classes, and brokers so often that they do
+# of theirs.
 test: .venv/.ready .jars/delta .jars/kafka-classes
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
 
 unit: .venv/.ready
 	$(BIN)/python -m pytest --numprocesses 2 tests/unit

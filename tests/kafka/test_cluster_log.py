@@ -1,6 +1,7 @@
 """The source `kafka_cluster_log` against real controllers: their files, DumpLogSegments, and what is done to them."""
 
 import itertools
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from metadata_source.protocol.cluster_specs import COUNTED
 from schemas import bronze
 from tests.group_messages import without_nulls
 from tests.support.controllers import active_controller, controller_servers
+from tests.support.documents import blocks
 from tests.support.dumped import printed_record
 from tests.support.stored import rows_of
 from tests.support.streams import Stream
@@ -203,8 +205,10 @@ def test_a_stream_reads_each_offset_once_though_the_active_controller_is_killed(
 
 
 def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: Any) -> None:
-    reader = spark.read.format("kafka_cluster_log")  # not registered: found by the name of its module
-    frame = reader.options(**options_of(quorum)).load()
+    (example,) = (block for block in blocks("python") if "kafka_cluster_log" in block)
+    for given in (SERVERS, "clusterId"):  # of the cluster that there is
+        example = re.sub(rf'(?<="{given}", ")[^"]+', options_of(quorum)[given], example)
+    frame = eval(example, {"spark": spark})  # noqa: S307 - not registered: found by the name of its module
     assert frame.where("record = 'span' AND went = 'read'").count() == 1
     for wrong, said in (
         ({"clusterId": "other"}, "wrong_cluster: cluster default: .* is not of cluster other"),

@@ -153,7 +153,7 @@ def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:
 
 
 def test_the_source_reads_what_the_example_asks_for(spark, cluster: LocalCluster) -> None:
-    (example,) = (block for block in blocks("python") if "spark.read" in block)
+    (example,) = (block for block in blocks("python") if 'format("kafka_metadata")' in block)
     host = cluster.bootstrap_servers.split(",")[0]
     *lines, expression = example.replace("host:9092", host).split("\n(", 1)
     names: dict[str, object] = {"spark": spark}

@@ -219,6 +219,7 @@ def unreferenced(lake: Lake, table: Table) -> Path:
     return file
 
 
+@pytest.mark.soak
 def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: Path) -> None:
     lake = new_lake(spark, tmp_path, [silver.POLL_GAPS, silver.COORDINATORS, bronze.METADATA_POLLS, internal.STATE])
     for n in range(2):
