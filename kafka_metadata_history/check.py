@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from metadata_source.errors import PollError
+from metadata_source.cluster_log.watcher import LogWatcher
+from metadata_source.errors import ClusterLogError, PollError
 from metadata_source.look import TOPICS, look, report
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from metadata_source.look import State
-    from metadata_source.options import Cluster, Options
+    from metadata_source.options import Cluster, ClusterLogOptions, Options
     from metadata_source.probes import Permission
 
 FEATURES: Final = {
@@ -28,15 +30,34 @@ FEATURES: Final = {
 _SIDE_BY_SIDE: Final = 16
 
 
+CONTROLLERS_LOG: Final = "controllers' log"
+
+
+@dataclass(frozen=True)
+class CheckedLog:
+    """The controllers' log of a cluster, which is committed up to offset `end`, or `problem`: why it cannot be read.
+
+    `is_open`: the controllers ask nobody who he is.
+    """
+
+    end: int | None = None
+    problem: str | None = None
+    is_open: bool = False
+
+
 @dataclass(frozen=True)
 class Checked:
-    """A cluster that was polled, or `problem`: why it could not be. `wanted`: features of the configuration."""
+    """A cluster that was polled, or `problem`: why it could not be. `wanted`: features of the configuration.
+
+    `log`: of its controllers; None if it is not to be read.
+    """
 
     cluster: Cluster
     wanted: Collection[str]
     problem: str | None = None
     state: State | None = None
     permissions: list[Permission] = field(default_factory=list)
+    log: CheckedLog | None = None
 
     @property
     def missing(self) -> list[Permission]:
@@ -46,25 +67,41 @@ class Checked:
     @property
     def is_good(self) -> bool:
         """Whether everything that is configured will be recorded."""
-        return self.problem is None and not self.missing
+        return self.problem is None and not self.missing and (self.log is None or self.log.problem is None)
 
 
-def checked(options: Options, *, reads_log: bool) -> list[Checked]:
-    """Check all clusters of a configuration, side by side. `reads_log`: whether the group log is to be read."""
+def checked(options: Options, *, reads_log: bool, logs: ClusterLogOptions | None = None) -> list[Checked]:
+    """Check all clusters of a configuration, side by side. `reads_log`: whether the group log is to be read. `logs`:
+    the controllers' logs that are.
+    """
 
     def one(cluster: Cluster) -> Checked:
         asked = options.polling[cluster.alias].enrich if cluster.alias in options.polling else ()
         wanted = {TOPICS, *(FEATURES[kind] for kind in asked if kind in FEATURES)}
         if reads_log:
             wanted.add(FEATURES["groupLog"])
+        log = None if logs is None else checked_log(logs, cluster.alias)
         try:
             state, permissions = look(cluster, options.topic_filter, options.request_timeout_ms)
         except PollError as error:
-            return Checked(cluster, wanted, f"{error.kind}: {error.problem}")
-        return Checked(cluster, wanted, None, state, permissions)
+            return Checked(cluster, wanted, f"{error.kind}: {error.problem}", log=log)
+        return Checked(cluster, wanted, None, state, permissions, log)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE, "check") as side_by_side:
         return list(side_by_side.map(one, options.clusters))
+
+
+def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
+    """Look at the controllers' log of one cluster; None if it is not to be read."""
+    cluster = next((each for each in logs.clusters if each.alias == alias), None)
+    if cluster is None:
+        return None
+    watcher = LogWatcher(cluster, logs.starting, logs.request_timeout_ms, logs.brokers.get(alias))
+    with closing(watcher):
+        try:
+            return CheckedLog(watcher.look(None).end, is_open=cluster.security_protocol == "PLAINTEXT")
+        except ClusterLogError as error:
+            return CheckedLog(problem=f"{error.kind}: {error.problem}")
 
 
 def lines(each: Checked, *, whole: bool) -> Iterator[str]:
@@ -72,10 +109,11 @@ def lines(each: Checked, *, whole: bool) -> Iterator[str]:
     alias = each.cluster.alias
     if each.problem is not None or each.state is None:
         yield f"{alias}: failed: {each.problem}"
+        yield from _log_lines(each.log, whole=whole)
         return
     topics = each.state.metadata.topics.num_rows
     latency = each.state.poll.latency_ms
-    yield f"{alias}: polled in {latency:.1f} ms, {topics} topics{'' if each.is_good else '; permissions are missing'}"
+    yield f"{alias}: polled in {latency:.1f} ms, {topics} topics{'; permissions are missing' if each.missing else ''}"
     if whole:
         yield from (f"  {line}".rstrip() for line in report(each.state, each.permissions))
         yield ""
@@ -84,6 +122,22 @@ def lines(each: Checked, *, whole: bool) -> Iterator[str]:
             yield f"  {permission.feature}: {permission.answer}"
             if permission.acl is not None:
                 yield f"    {acl_line(each.cluster, permission.acl)}"
+    yield from _log_lines(each.log, whole=whole)
+
+
+def _log_lines(log: CheckedLog | None, *, whole: bool) -> Iterator[str]:
+    """Yield what was found of the controllers' log."""
+    if log is None:
+        return
+    if log.problem is not None:
+        yield f"  {CONTROLLERS_LOG}: {log.problem}"
+    elif whole:
+        yield f"  {CONTROLLERS_LOG}: can be read, up to offset {log.end} now"
+    if log.is_open:
+        yield (
+            f"  {CONTROLLERS_LOG}: warning: controllers ask for no password or certificate; whoever reaches them may "
+            "read this log, which holds credentials, and fetch every topic"
+        )
 
 
 def acl_line(cluster: Cluster, acl: str) -> str:

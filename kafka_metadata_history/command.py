@@ -29,7 +29,7 @@ from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.opened import MEMORY, facts_without_spark, has_folder, opened
 from metadata_source.errors import OptionsError
-from metadata_source.options import parse
+from metadata_source.options import parse, parse_cluster_log
 from metadata_source.text import printable
 from schemas.lake import LakeError
 
@@ -190,18 +190,21 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     from kafka_metadata_history.check import checked, lines  # noqa: PLC0415 - Kafka's client takes a second
     from metadata_source.look import read_options  # noqa: PLC0415
 
+    logs = None
     if bootstrap is not None:
         options, reads_log = read_options(bootstrap, client), False
         options = replace(options, clusters=(replace(options.clusters[0], alias=bootstrap),))
     else:
         read = load(config)
         options, reads_log = parse(read.source_options({}), "stream"), read.group_log is not None
+        if read.cluster_log is not None:
+            logs = parse_cluster_log(read.cluster_log_options({}), "stream")
     aliases = [each.alias for each in options.clusters]
     if cluster is not None and cluster not in aliases:
         raise QueryError(f"--cluster {cluster}: the configuration has {', '.join(aliases)}")
     chosen = tuple(each for each in options.clusters if cluster in {None, each.alias})
     say(f"cluster {each.alias}: warning: {each.exposed}" for each in chosen if each.exposed is not None)
-    found = checked(replace(options, clusters=chosen), reads_log=reads_log)
+    found = checked(replace(options, clusters=chosen), reads_log=reads_log, logs=logs)
     for each in found:
         click.echo("\n".join(map(printable, lines(each, whole=len(found) == 1))))
     return 0 if all(each.is_good for each in found) else CROSSED

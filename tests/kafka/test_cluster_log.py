@@ -26,10 +26,13 @@ from pyspark.errors import AnalysisException
 
 from jobs import read_cluster_log
 from jobs.common.config import load
+from kafka_metadata_history.check import checked_log
+from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 from metadata_source.cluster_log.datasource import KafkaClusterLogSource
 from metadata_source.cluster_log.rows import SCHEMA
 from metadata_source.errors import ClusterLogError
+from metadata_source.options import parse_cluster_log
 from metadata_source.protocol.cluster_specs import COUNTED
 from schemas import bronze
 from tests.group_messages import without_nulls
@@ -220,12 +223,16 @@ def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: An
 
 
 def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
-    quorum: LocalCluster, spark: Any, tmp_path: Path
+    quorum: LocalCluster, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody tells it the id of the cluster: its brokers do."""
+    """Nobody tells it the id of the cluster: its brokers do. A check says before that the log can be read."""
     file = tmp_path / "config.yaml"
     clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: controller_servers(quorum)}}
     file.write_text(yaml.safe_dump({"lake": "lake", "clusters": clusters, "clusterLog": {"requestTimeout": "20s"}}))
+    assert exit_status(["check", "--config", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^  controllers' log: can be read, up to offset \d+ now$", said, re.MULTILINE)
+    assert "controllers ask for no password or certificate" in said
     config = load(str(file))
     for name in ("by-a-job", "by-the-job-again"):
         make_topic(quorum, name)
@@ -320,6 +327,10 @@ def test_cluster_action_is_all_that_it_takes() -> None:
         }
         with pytest.raises(ClusterLogError, match=r"not_allowed: .* CLUSTER_ACTION on the cluster is missing \(kafka-"):
             read(**alice)
+        denied = checked_log(parse_cluster_log(alice), "default")
+        assert denied is not None
+        assert denied.problem is not None
+        assert denied.problem.startswith("not_allowed: ")
         with pytest.raises(ClusterLogError, match=r"authentication: cluster default: .*check user and password"):
             read(**alice | {"kafka.controller.sasl.username": "mallory"})
         with pytest.raises(ClusterLogError, match=r"unreachable|timeout"):
