@@ -40,7 +40,7 @@ class Seen(Protocol):
 
     @property
     def problem(self) -> LogError | None:
-        """What is wrong with the log though it could be looked at."""
+        """The error of a log that was looked at and cannot be read."""
 
 
 _Place = TypeVar("_Place", bound=Place)

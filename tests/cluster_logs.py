@@ -69,7 +69,7 @@ def record(number: int, version: int | None = None, **values: Any) -> tuple[int,
 
 @dataclass
 class World:
-    """What a controller has to know to write nothing that Kafka would refuse."""
+    """The knowledge of a controller that writes nothing which Kafka would refuse."""
 
     brokers: dict[int, int] = field(default_factory=dict)
     topics: dict[str, bytes] = field(default_factory=dict)

@@ -86,7 +86,7 @@ class _File(InputPartition):
 
 def _tasks(between: Iterable[Span], options: ClusterLogOptions) -> list[_Task]:
     clusters = {cluster.alias: cluster for cluster in options.clusters}
-    # By one clock for all executors: what is read after a truncation is told from what was before by it.
+    # One clock for all executors: it separates rows that are read after a truncation from those before.
     now = datetime.now(UTC)
     return [
         _Task(

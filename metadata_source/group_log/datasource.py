@@ -85,7 +85,7 @@ class _Task(InputPartition):
 
 def _tasks(between: Iterable[Span], options: GroupLogOptions, topic: str) -> list[_Task]:
     clusters = {cluster.alias: cluster for cluster in options.clusters}
-    # By one clock for all executors: what is read after a truncation is told from what was before by it.
+    # One clock for all executors: it separates rows that are read after a truncation from those before.
     now = datetime.now(UTC)
     return [
         _Task(
@@ -190,7 +190,7 @@ class _Seen:
 
     @property
     def problem(self) -> GroupLogError | None:
-        """What is wrong where some partition's offsets are not known."""
+        """The error if some partition's offsets are not known."""
         if self.log.whole:
             return None
         missing = sorted(self.log.partitions - (self.log.begins.keys() & self.log.ends.keys()))

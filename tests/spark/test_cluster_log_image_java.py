@@ -87,7 +87,7 @@ class Replay:
 
 
 def told(lake: LogLake) -> Iterator[tuple[Any, ...]]:
-    """Of each partition what silver says that clients are told."""
+    """The answer to clients about each partition, as silver has it."""
     topics = {row["topic"]: row for row in lake.live["silver.topic_snapshots"]}
     for row in lake.live["silver.partition_snapshots"]:
         names = ("partition", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")

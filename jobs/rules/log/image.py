@@ -18,14 +18,14 @@ A_BROKER, A_FEATURE, A_CONFIG, SETTINGS, A_TOPIC, A_PARTITION, LIVENESS = (
 """`settings`: what is in effect of a topic's. `liveness`: which replicas of a partition are offline."""
 
 MIN_ISR, UNCLEAN = IN_EFFECT = ("min.insync.replicas", "unclean.leader.election.enable")
-"""The configurations of topics that are told as they are in effect."""
+"""Configurations of topics whose values in effect silver keeps."""
 
 _OF_ALL_BROKERS = ""
 """The name of the resource whose configurations hold for each broker."""
 
 
 class Image:
-    """What is known of a cluster: all, or all that some records can change and depend on.
+    """The known state of a cluster: all of it, or all that some records can change and depend on.
 
     `brokers` by id. `topics` by name: the id and the number of partitions; `names` by topic id. `partitions` by topic
     and number. `configs`: values by resource (type and name) and name. `features`: levels by name.

@@ -43,7 +43,7 @@ class Intervals:
         self.open[key] = self.changed[key, place.poll.id] = began
 
     def amend(self, key: Key, said: Row) -> None:
-        """The open state is told otherwise, as of its begin."""
+        """Give the open state other values, from its begin on."""
         amended = {**self.open[key], **said}
         amended.pop("is_current", None)
         self.open[key] = self.changed[key, amended["first_poll"]] = amended

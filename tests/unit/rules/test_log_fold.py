@@ -258,7 +258,7 @@ def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[Log
     done = 0
     for end in ends:
         lake.take(rows[done:end])
-        # What a round could not take comes again.
+        # Records that a round could not take come again.
         assert lake.state is not None
         if lake.state.is_whole:
             held = [place for place, row in enumerate(rows[:end]) if row["record"] == "record"]
