@@ -554,7 +554,7 @@ def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monk
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     produce(guarded.bootstrap_servers, [COMMIT, *[COMMIT] * 998, GROUP] * (count // 1000), TOPIC, **as_broker)
-    config = lake.with_suffix(".yaml")
+    config = Path(f"{lake}.yaml")
     config.write_text(f"""
 lake: {lake}
 checkpoints: {lake}-dies
