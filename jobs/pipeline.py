@@ -93,9 +93,9 @@ def _watch(spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[
     """Until a stream ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
     seen: dict[str, int] = {}
     while not _ended(spark, streams):
-        found = {name: stream.query.lastProgress for name, stream in streams.items()}
+        found = {name: streams[name].query.lastProgress for name in streams.keys() & takers.keys()}
         batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
-        for name in {name for name, _ in batches.items() - seen.items()} & takers.keys():
+        for name, _ in batches.items() - seen.items():
             takers[name].wake.set()
         seen = batches
         for each in takers.values():
