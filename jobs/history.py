@@ -1,4 +1,4 @@
-"""Polls become history, round by round: bronze -> silver -> gold of ISRs and leaders.
+"""Polls, and the controllers' log, become history, round by round: bronze -> silver -> gold of ISRs and leaders.
 
 A round folds the news of each cluster (jobs/rules/round.py) in the one stage (jobs/common/stage.py), and commits tables
 side by side.
@@ -6,7 +6,9 @@ side by side.
 
 import gc
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from typing import Any
@@ -18,6 +20,7 @@ from pyspark.sql import functions as F
 
 from jobs.common import large
 from jobs.common.cli import Again, Job
+from jobs.common.cluster_log import NewRecords, has_news, has_snapshot, read, read_at
 from jobs.common.commit import Commit, delete_rows
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import kept_since
@@ -41,14 +44,18 @@ from jobs.rules.arrow import rows_of
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
-from jobs.rules.round import GOLD, SILVER, Plan, Taken
+from jobs.rules.log import State as LogState
+from jobs.rules.log import needed as needed_by_log
+from jobs.rules.log.records import in_order
+from jobs.rules.log.silver import TABLES as LOG_TABLES
+from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.acceptance import claims
-from jobs.rules.silver.cluster import WITNESSES
+from jobs.rules.silver.cluster import BROKERS, WITNESSES
 from jobs.rules.silver.compare import narrowed_rows
 from jobs.rules.silver.state import Row, State
-from jobs.rules.takes import Take, is_due, take
+from jobs.rules.takes import NOTED_AFTER, Take, is_due, take, turn
 from metadata_source.facts import OFFSETS_TOPIC
-from schemas import gold, silver
+from schemas import bronze, gold, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import ensure_lake
 from schemas.internal import STATE
@@ -56,7 +63,7 @@ from schemas.lake import LakeError
 from schemas.table import PART, Table
 
 HISTORIES = {
-    SILVER: (*silver.TABLES, gold.STALE_BROKERS),
+    SILVER: (*silver.TABLES, gold.STALE_BROKERS, gold.CONTROLLER_CHANGES),
     "isr_shrink": gold.ISR_TABLES,
     "leader_churn": gold.LEADER_TABLES,
 }
@@ -70,6 +77,16 @@ HEADER = (
 """The columns of a header that tell whether a poll has news, and why one failed."""
 
 _PARTITIONS = silver.PARTITION_SNAPSHOTS
+_OF_LOG = (*LOG_TABLES, silver.HISTORY_SOURCES)
+"""The tables that the controllers' log may change."""
+
+_REGISTRATIONS = (silver.BROKER_REGISTRATIONS, silver.PARTITION_REGISTRATIONS)
+_EVIDENCE = (silver.BROKER_REGISTRATIONS, silver.REASSIGNMENTS, silver.PARTITION_ELR)
+"""The tables of which rows that stood for long decide what a record of the log means."""
+
+_LOG = ""
+"""In place of an alias: the row of internal.states that says how far bronze.cluster_log was taken."""
+
 _TOPICS = (silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.BROKER_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS)
 """The tables that records of topics, and the header beside them, may change."""
 
@@ -92,7 +109,9 @@ class History(Maker):
         self._headers: dict[str, dict[str, Row]] = {}
         self._looked: dict[str, int] = {}
         self._parsed: dict[str, tuple[str, State]] = {}
+        self._log = NewRecords(spark, config.lake, -1)
         super().__init__(spark, config, self._histories)
+        self._log = NewRecords(spark, config.lake, self._noted_version())
 
     def _finish(self, step: Step, live: LiveRows) -> None:
         # Whoever takes over a part of the histories finishes the round of all of them.
@@ -104,6 +123,8 @@ class History(Maker):
                 done_at = datetime.fromisoformat(row["done_at"])
                 self._states[SILVER, cluster] = dict.fromkeys(STATE.column_names) | row | {"done_at": done_at}
             takes = [Take(cluster, **taken) for cluster, taken in step.takes["clusters"].items()]
+            if step.takes["log"] is not None:
+                self._log.rows = read(self._spark, self._lake, *step.takes["log"])
             self._make(takes, step.takes, lambda: step, live)
         self._histories = own
 
@@ -118,6 +139,8 @@ class History(Maker):
             "at": now.isoformat(),
             "thresholds": self._config.thresholds.to_json(),
             "migrating": sorted(self._config.migrating),
+            "log": [self._log.noted + 1, self._log.last] if any(each.log for each in takes) else None,
+            "is_rest": all(each in {of.cluster for of in takes if of.log} for each in self._log.rows),
             "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
             "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
@@ -127,6 +150,7 @@ class History(Maker):
         if any(each.is_large for each in takes):
             # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
             give_back_memory()
+        self._log.note({each.cluster: self._log_state(each.cluster).is_open for each in takes if each.log})
         for each in takes:
             waiting = self._silver_state(each.cluster).waiting
             for poll_id in each.polls.keys() - set(waiting):
@@ -141,6 +165,12 @@ class History(Maker):
         """
         if not any((history, cluster) in self._states for history in self._histories):
             raise LakeError(f"{self._lake} has no history of a cluster {cluster!r}; see the aliases in internal.state")
+        if SILVER in self._histories and (CLUSTER_LOG, cluster) in self._states:
+            raise LakeError(
+                f"the controllers' log of {cluster} is part of its history, and polls took turns with it as they came: "
+                "computed again, silver would not be the same; nothing was changed. Gold can be computed again: "
+                "isr_shrink, leader_churn"
+            )
         of_cluster = F.col("cluster") == cluster
         states = self._lake.read(self._spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
         first, since = states.agg(F.min("first_poll"), F.min("valid_from").cast("string")).collect()[0]
@@ -181,30 +211,76 @@ class History(Maker):
         """Takes of the clusters whose polls have to become history now."""
         for header in self._new_headers():
             self._headers.setdefault(header["cluster"], {})[header["poll_id"]] = header
-        claimed, cuts, most = self._claimed_ids(), self._cuts(), self._config.polls_per_round
+        if followed := self._config.followed:
+            self._log.look()
+        claimed, cuts = self._claimed_ids(), self._cuts()
         found = [
             Take(cluster, row["cluster_id"], {}, (), cuts[cluster])
             for cluster, row in self._of_silver().items()
             if self._lacks_gold(cluster)
         ]
-        for cluster, by_id in self._headers.items():
-            if not by_id or self._lacks_gold(cluster):
+        takes: list[tuple[Take, bool]] = []
+        for cluster in sorted(self._headers.keys() | self._log.rows.keys()):
+            headers = [header for _, header in sorted(self._headers.get(cluster, {}).items())]
+            records = self._log.rows.get(cluster)
+            if self._lacks_gold(cluster) or not (headers or records is not None):
                 continue
-            state, headers = self._silver_state(cluster), [by_id[poll_id] for poll_id in sorted(by_id)]
-            each = take(
-                cluster,
-                state,
-                cuts.get(cluster, 1),
-                headers,
-                claimed_id=claimed.get(cluster),
-                most_polls=most,
-                # A cluster that is configured no more stays what it was.
-                kind=self._config.kinds.get(cluster, state.kind),
-            )
-            deadlines = [told["deadline"] for (_, of), told in self._states.items() if of == cluster]
-            if is_due(each, state, headers, deadlines, now):
-                found.append(each)
-        return found
+            if self._waits_for_log(cluster, headers, now) and records is None:
+                continue
+            each = self._take(cluster, headers, claimed.get(cluster), cuts.get(cluster, 1), cluster in followed)
+            takes.append((each, self._is_due(each, headers, now)))
+        # What is read of the log is noted for all clusters together.
+        is_log_due = any(is_due and each.log for each, is_due in takes)
+        return found + [each for each, is_due in takes if is_due or (is_log_due and each.log)]
+
+    def _waits_for_log(self, cluster: str, headers: Sequence[Row], now: datetime) -> bool:
+        """Whether a cluster without history has a log that may be read yet: then that tells it from its begin on."""
+        is_new = (SILVER, cluster) not in self._states and cluster in self._config.followed
+        first = min((header["scheduled_at"] for header in headers), default=now)
+        return is_new and now - first <= self._config.hand_over
+
+    def _take(
+        self, cluster: str, headers: Sequence[Row], claimed_id: str | None, parts: int, is_followed: bool
+    ) -> Take:
+        """The part of a cluster's polls and of its log that the round takes."""
+        state, records = self._silver_state(cluster), self._log.rows.get(cluster)
+        log = self._log_state(cluster) if (CLUSTER_LOG, cluster) in self._states else None
+        by_log, told_from = turn(
+            state,
+            log,
+            headers,
+            claimed_id,
+            read_at=None if records is None else read_at(records),
+            has_snapshot=records is not None and has_snapshot(records),
+            hand_over=self._config.hand_over if is_followed else None,
+        )
+        taken = take(
+            cluster,
+            state,
+            parts,
+            headers,
+            claimed_id=claimed_id,
+            most_polls=self._config.polls_per_round,
+            # A cluster that is configured no more stays what it was.
+            kind=self._config.kinds.get(cluster, state.kind),
+            by_log=by_log,
+            told_from=told_from,
+        )
+        is_whole = log is None or not (by_log and log.is_whole) or taken.told_from is not None
+        return replace(taken, log=records is not None, whole=is_whole)
+
+    def _is_due(self, each: Take, headers: Sequence[Row], now: datetime) -> bool:
+        """Whether a cluster has to be in the next round."""
+        deadlines = [told["deadline"] for (_, of), told in self._states.items() if of == each.cluster]
+        state = self._silver_state(each.cluster)
+        if headers and is_due(each, state, headers, () if each.by_log else deadlines, now):
+            return True
+        if not each.log:
+            return False
+        records = self._log.rows[each.cluster]
+        at = read_at(records)
+        is_over = any(deadline is not None and deadline < at for deadline in deadlines)
+        return has_news(records) or is_over or now - pc.min(records["read_at"]).as_py() > NOTED_AFTER
 
     def _lacks_gold(self, cluster: str) -> bool:
         """Whether some history of gold has nothing of silver yet. It is made before more of silver is."""
@@ -259,13 +335,15 @@ class History(Maker):
     def _claimed_ids(self) -> dict[str, str]:
         """Alias -> the cluster id that it stands for."""
         known = [(cluster, row["cluster_id"], "") for cluster, row in self._of_silver().items()]
+        # After any poll.
+        read = [(cluster, rows["cluster_id"][0].as_py(), "~") for cluster, rows in self._log.rows.items()]
         answered = [
             (cluster, header["cluster_id"], poll_id)
             for cluster, headers in self._headers.items()
             for poll_id, header in headers.items()
             if header["outcome"] == "ok"
         ]
-        return claims(told for told in (*known, *answered) if told[1] is not None)
+        return claims(told for told in (*known, *answered, *read) if told[1] is not None)
 
     def _of_silver(self) -> dict[str, Row]:
         """The rows of internal.state of silver, by alias."""
@@ -277,6 +355,15 @@ class History(Maker):
         if self._parsed.get(cluster, ("",))[0] != row["memory"]:
             self._parsed[cluster] = row["memory"], State.from_json(json.loads(row["memory"]))
         return self._parsed[cluster][1]
+
+    def _log_state(self, cluster: str) -> LogState:
+        row = self._states.get((CLUSTER_LOG, cluster))
+        return LogState() if row is None else LogState.from_json(json.loads(row["memory"]))
+
+    def _noted_version(self) -> int:
+        """The version of bronze.cluster_log up to which all rows were taken; -1 before any."""
+        row = self._states.get((CLUSTER_LOG, _LOG))
+        return -1 if row is None else int(json.loads(row["memory"])["version"])
 
     def _done_silver(self, cluster: str) -> Row:
         """How far silver of a cluster was, fit for JSON."""
@@ -305,12 +392,23 @@ class History(Maker):
         made, others = self._folded(takes, plan, live)
         step = planned()
         states = [row | {"round": step.round} for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()]
+        states += self._noted(plan, states, step.round)
         now = self._states | {(row["history"], row["cluster"]): row for row in states}
         clusters = made.get(silver.CLUSTER_SNAPSHOTS)
         of = str(self._outages) if SILVER in self._histories else f"{len(takes)} cluster(s)"
         self._write(step, made, live, now, others, of=of)
         for line in () if clusters is None else contradicted(clusters):
             log.warning("%s", line)
+
+    def _noted(self, plan: Mapping[str, Any], states: Iterable[Row], number: int) -> list[Row]:
+        """The row of internal.state that says up to which version the log was taken: no further than all rows were."""
+        is_open = any(
+            json.loads(row["memory"]).get("is_open", False) for row in states if row["history"] == CLUSTER_LOG
+        )
+        if plan["log"] is None or is_open or not plan["is_rest"]:
+            return []
+        told = {"history": CLUSTER_LOG, "cluster": _LOG, "round": number}
+        return [dict.fromkeys(STATE.column_names) | told | {"memory": json.dumps({"version": plan["log"][1]})}]
 
     def _behind(self, takes: Sequence[Take], live: LiveRows) -> tuple[list[DataFrame], Mapping[str, large.Times]]:
         """Rows of silver that gold has not had yet, and partitions of topics whose settings it has not had, packed; for
@@ -321,9 +419,11 @@ class History(Maker):
             return [], {}
         since = F.broadcast(self._spark.createDataFrame(later, "cluster string, _done string"))
         is_later = F.expr("first_poll > _done OR superseded_poll > _done")
-        read = {table: live.read(table).join(since, "cluster") for table in silver.SNAPSHOTS}
+        read = {table: live.read(table).join(since, "cluster") for table in (*silver.SNAPSHOTS, *_REGISTRATIONS)}
         partitions = read.pop(silver.PARTITION_SNAPSHOTS)
-        behind = [packed(rows.where(is_later), table) for table, rows in read.items()]
+        # A record of the log changes partitions as the others stand then.
+        is_wanted = {table: is_later | F.col("is_current") if table in _EVIDENCE else is_later for table in read}
+        behind = [packed(rows.where(is_wanted[table]), table) for table, rows in read.items()]
         min_isr = F.max(F.greatest("min_insync_replicas", "prev_min_insync_replicas")).alias("_min_isr")
         settings = read[silver.TOPIC_CONFIGS].where(is_later).groupBy("cluster", "topic").agg(min_isr)
         partitions = partitions.join(F.broadcast(settings), ["cluster", "topic"], "left")
@@ -343,11 +443,13 @@ class History(Maker):
                 self._silver_state(each.cluster).missing or self._is_cut_anew(each) for each in takes
             )
             tables += _TOPICS if is_read else ()
+            tables += [silver.BROKER_SNAPSHOTS] if BROKERS in records else ()
+            if any(each.log or each.told_from or self._silver_state(each.cluster).is_heir for each in takes):
+                tables += _OF_LOG
             tables += [gold.STALE_BROKERS] if WITNESSES in records else ()
             tables += [silver.ENRICHMENTS[record] for record in sorted(records & silver.ENRICHMENTS.keys())]
-        return tables + [
-            table for history in self._histories if history in GOLD for table in HISTORIES[history] if table.live
-        ]
+        of_gold = [history for history in self._histories if history in GOLD]
+        return [*dict.fromkeys((*tables, *(table for each in of_gold for table in HISTORIES[each] if table.live)))]
 
     def _gold_behind(self, cluster: str) -> str | None:
         """Up to which poll gold is done, where silver has rows of later ones; None where it has none."""
@@ -374,6 +476,8 @@ class History(Maker):
         brought = {
             table: rows.filter(pc.is_in(rows["cluster"], aliases)) for table, rows in live.of(tables, parts).items()
         }
+        records = {each.cluster: self._log.rows[each.cluster] for each in takes if each.log}
+        self._leave_out(brought, [each for each in takes if each.log and not each.whole])
         states = [row for (_, cluster), row in sorted(self._states.items()) if cluster in clusters]
         brought[STATE] = pa.Table.from_pylist(states, arrow_schema(STATE))
         sides = [frame_of(self._spark, packed_in_arrow(brought, "cluster", lambda _, rows: rows["cluster"]))]
@@ -382,16 +486,26 @@ class History(Maker):
         if partitions is not None:
             of_silver = {each.cluster: self._silver_state(each.cluster) for each in takes}
             said, sides[0], seen, first, signs = large.narrowed(
-                said, sides[0], partitions, clusters=takes, states=of_silver, cuts=self._cuts()
+                said,
+                sides[0],
+                partitions,
+                clusters=[each for each in takes if not (each.is_large and each.log)],
+                states=of_silver,
+                cuts=self._cuts(),
             )
             sides.append(packed(seen, _PARTITIONS))
+            sides += self._partitions_of_log(partitions, takes, brought)
         behind, times = self._behind(takes, live)
         limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
         written = [*(table for history in self._histories for table in HISTORIES[history]), STATE]
         small = {each.cluster for each in takes if not each.is_large and self._gold_behind(each.cluster) is None}
         settings = Plan(frozenset(self._histories), limits, at, frozenset(plan["migrating"]))
         fold = partial(_fold, clusters, settings, times=times, narrowed=small, signs=signs)
-        made = folded(packed(said, METADATA_POLLS), side_by_side([*sides, *behind]), written, fold)
+        news = [packed(said, METADATA_POLLS)]
+        if records:
+            rows = {bronze.CLUSTER_LOG: pa.concat_tables(records.values())}
+            news.append(frame_of(self._spark, packed_in_arrow(rows, "cluster", lambda _, rows: rows["cluster"])))
+        made = folded(side_by_side(news), side_by_side([*sides, *behind]), written, fold)
         if partitions is None:
             return made, []
         if first is not None:
@@ -400,6 +514,39 @@ class History(Maker):
             if len(led):
                 made[silver.COORDINATORS] = pa.concat_tables([led, *filter(None, [made.get(silver.COORDINATORS)])])
         return made, self._commit_in_parts(made.pop(_PARTITIONS, None), first, partitions, takes)
+
+    def _leave_out(self, brought: dict[Table, pa.Table], takes: Sequence[Take]) -> None:
+        """Leave out live rows that the records of the log that are taken do not need."""
+        if not takes:
+            return
+        aliases = pa.array([each.cluster for each in takes])
+        parts: dict[Table, list[pa.Table]] = defaultdict(list)
+        tables = {table.full_name: table for table in _OF_LOG if table in brought}
+        for each in takes:
+            live = {
+                name: brought[table].filter(pc.equal(brought[table]["cluster"], each.cluster))
+                for name, table in tables.items()
+            }
+            for name, rows in needed_by_log(live, self._log.rows[each.cluster]).items():
+                parts[tables[name]].append(rows)
+        for table, of_table in parts.items():
+            others = brought[table].filter(pc.invert(pc.is_in(brought[table]["cluster"], aliases)))
+            brought[table] = pa.concat_tables([others, *of_table])
+
+    def _partitions_of_log(
+        self, partitions: DataFrame, takes: Sequence[Take], brought: Mapping[Table, pa.Table]
+    ) -> list[DataFrame]:
+        """Live rows of partitions of large clusters that records of the log need. `partitions`: all live rows."""
+        large_ones = [each for each in takes if each.log and each.is_large]
+        if not large_ones:
+            return []
+        registered = brought[silver.PARTITION_REGISTRATIONS]
+        keys = registered.filter(pc.is_in(registered["cluster"], pa.array([each.cluster for each in large_ones])))
+        rows = partitions.where(F.col("cluster").isin([each.cluster for each in large_ones]))
+        if not any(each.whole for each in large_ones):
+            wanted = frame_of(self._spark, keys.select(["cluster", "topic", "partition"]))
+            rows = rows.join(F.broadcast(wanted), ["cluster", "topic", "partition"], "left_semi")
+        return [packed(rows, _PARTITIONS)]
 
     def _said(self, spark: SparkSession, takes: Sequence[Take]) -> DataFrame:
         """The rows of bronze that the round reads."""
@@ -457,7 +604,8 @@ def _fold(
     gc.disable()  # It would look through all rows again and again, and there is nothing to find.
     try:
         each = takes[cluster]
-        live = dict(live)
+        news, live = dict(news), dict(live)
+        log = news.pop(bronze.CLUSTER_LOG.full_name, None)
         of_state = live.pop(STATE.full_name, None)
         states = {} if of_state is None else {row["history"]: row for row in of_state.to_pylist()}
         if cluster in narrowed and SILVER in plan.histories and SILVER in states:
@@ -470,7 +618,21 @@ def _fold(
                 row[TIMES] = counted.get((row["topic"], row["partition"], row["first_poll"]), 1)
         is_first = each.first_poll is not None
         seen = signs.get(cluster, ())
-        taken = Taken(cluster, each.claimed_id, each.parts, said, brought, states, is_first, each.kind, seen)
+        records = [] if log is None else rows_of(in_order(log))
+        taken = Taken(
+            cluster,
+            each.claimed_id,
+            each.parts,
+            said,
+            brought,
+            states,
+            is_first,
+            each.kind,
+            seen,
+            records,
+            each.by_log,
+            each.told_from,
+        )
         return rules.fold(taken, plan)
     finally:
         gc.enable()

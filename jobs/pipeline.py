@@ -71,7 +71,8 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     for thread in threads:
         thread.start()
     try:
-        _watch(spark, streams, {poll_metadata.QUERY: history, read_group_log.QUERY: groups})
+        makers = {poll_metadata.QUERY: history, read_cluster_log.QUERY: history, read_group_log.QUERY: groups}
+        _watch(spark, streams, {query: maker for query, maker in makers.items() if query in streams})
     finally:
         stop.set()
         for stream in streams.values():
@@ -179,14 +180,16 @@ def _run_once(spark: SparkSession, config: Config) -> int:
     with ThreadPoolExecutor(3, "once") as beside:
         # Polling mostly waits: meanwhile the logs are read, and what an earlier run has planned is finished.
         polled = beside.submit(poll_metadata.run, spark, config, True)
-        read = [beside.submit(follow, spark, config, each, once=True) for each in _logs(config)]
+        read = {each.query: beside.submit(follow, spark, config, each, once=True) for each in _logs(config)}
         history, groups = History(spark, config, outages=outages), RebalanceHistory(spark, config)
         polled.result()
+        # What the controllers say of a time comes before what polls do.
+        wait([each for query, each in read.items() if query == read_cluster_log.QUERY])
         history.catch_up(whole=True)
-        wait(read)
+        wait(read.values())
         groups.catch_up(whole=True)
     _keep_up_when_due(spark, config)
-    for each in read:
+    for each in read.values():
         each.result()
     return CROSSED if outages.failing else 0
 

@@ -24,11 +24,12 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.common.appended import VERSIONS_A_ROUND, appended
 from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import kept_since
-from jobs.common.group_log import PLACE, VERSIONS_A_ROUND, Places, appended, new_rows
+from jobs.common.group_log import PLACE, Places, new_rows
 from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
@@ -173,7 +174,9 @@ class RebalanceHistory(Maker):
         """
         assert news.versions is not None  # noqa: S101 - for the type checker
         known = self._spark.createDataFrame(list(ids.items()), "cluster string, _id string")
-        rows = appended(self._spark, self._lake, first, news.versions[1]).join(F.broadcast(known), "cluster", "left")
+        rows = appended(self._spark, self._lake, GROUP_LOG, first, news.versions[1]).join(
+            F.broadcast(known), "cluster", "left"
+        )
         rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
         clusters = {*ids, *(cluster for history, cluster in self._states if history == JOB)}
         rows = new_rows(rows, {cluster: self._places(cluster) for cluster in clusters})

@@ -8,7 +8,10 @@ from schemas.silver import CLUSTER_COLUMNS, PARTITION, TOPIC, TOPIC_ID
 from schemas.table import PART, Column, Table, View, part_column
 
 ID = Column("id", "string", "Hash of the row's key and its opening poll.", nullable=False)
-POLL = Column("poll", "string", "First accepted poll that showed it.", nullable=False)
+POLL = (
+    Column("poll", "string", "First accepted poll, or record of the controllers' log, that showed it.", nullable=False),
+    Column("source", "string", "What showed it: polls | log (the controllers' log).", nullable=False),
+)
 BEGAN = (
     Column("began_after", "timestamp", "It began after this; null where no poll came before the first that showed it."),
     Column("began_before", "timestamp", "It had begun by this.", nullable=False),
@@ -64,7 +67,7 @@ ISR_CHANGES = Table(
         Column("isr", "array<int>", "ISR afterwards, a sorted set."),
         Column("prev_isr", "array<int>", "ISR before, a sorted set."),
         Column("replicas", "array<int>", "Assigned brokers afterwards, in order."),
-        POLL,
+        *POLL,
         *BEGAN,
         Column(
             "cause",
@@ -130,7 +133,7 @@ ISR_EPISODES = Table(
             "offline (no leader).",
             nullable=False,
         ),
-        POLL,
+        *POLL,
         *BEGAN,
         *_ends("it was not at this level any more"),
         Column(
@@ -172,7 +175,7 @@ BROKER_INCIDENTS = Table(
         *CLUSTER_COLUMNS,
         Column("broker_id", "int", "The broker.", nullable=False),
         RACK,
-        POLL,
+        *POLL,
         *BEGAN,
         *_ends("no ISR lacked it any more"),
         Column("partitions", "bigint", "Partitions whose ISR lacked it.", nullable=False),
@@ -253,7 +256,7 @@ LEADER_CHANGES = Table(
         Column("replicas", "array<int>", "Assigned brokers afterwards, in order: the first is the preferred leader."),
         Column("prev_isr", "array<int>", "ISR before, a sorted set."),
         Column("isr", "array<int>", "ISR afterwards, a sorted set."),
-        POLL,
+        *POLL,
         *BEGAN,
         Column(
             "changes_min",
@@ -321,7 +324,7 @@ LEADER_BALANCE = Table(
     columns=(
         *CLUSTER_COLUMNS,
         Column("broker_id", "int", "The broker.", nullable=False),
-        POLL,
+        *POLL,
         Column("valid_from", "timestamp", "When that poll was answered: it is so from then on.", nullable=False),
         Column("leads", "bigint", "Partitions that it leads.", nullable=False),
         Column("preferred_for", "bigint", "Partitions whose preferred leader it is.", nullable=False),
@@ -341,7 +344,7 @@ LEADER_BALANCE = Table(
 CONTROLLER_CHANGES = Table(
     schema="gold",
     name="controller_changes",
-    comment="One row for each time that the controllers elected an active one, the same one too. No lake has it yet.",
+    comment="One row for each time that the controllers elected an active one, the same one too (controllers' log).",
     columns=(
         ID,
         *CLUSTER_COLUMNS,
@@ -349,7 +352,7 @@ CONTROLLER_CHANGES = Table(
         Column("controller_epoch", "int", "Its epoch, the leader epoch of the controllers' log.", nullable=False),
         Column("prev_controller_id", "int", "The active one before; null where that is not known."),
         Column("prev_controller_epoch", "int", "Its epoch; null where that is not known."),
-        Column("poll", "string", "Record of the controllers' log that says so.", nullable=False),
+        *POLL,
         *BEGAN,
     ),
     key=("id",),
@@ -359,7 +362,7 @@ CONTROLLER_CHANGES = Table(
 
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
-TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS)
+TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, CONTROLLER_CHANGES)
 
 _TIMELINE = (
     # The first one, without which there is no view, is of a gold table: where it is, there is a schema for the view.

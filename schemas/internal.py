@@ -45,7 +45,11 @@ STATE = Table(
     ),
     columns=(
         Column(
-            "history", "string", "silver | isr_shrink | leader_churn | rebalance_history | validate.", nullable=False
+            "history",
+            "string",
+            "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | leader_churn | "
+            "rebalance_history | validate.",
+            nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
         Column("cluster_id", "string", "Its id; null until a poll succeeded."),
@@ -59,7 +63,11 @@ STATE = Table(
             "Once a poll was answered after this, the history has something to say. Null: not by time.",
         ),
         Column("last_poll", "string", "Of silver: the last accepted poll."),
-        Column("last_seen_at", "timestamp", "Of silver: when it was answered."),
+        Column(
+            "last_seen_at",
+            "timestamp",
+            "Of silver: when it was answered. Of cluster_log: when the rows of bronze that it has taken were read.",
+        ),
         Column("interval_ms", "bigint", "Of silver: planned interval between polls then, ms."),
         Column("before_seen_at", "timestamp", "Of silver: when the accepted poll before it was answered."),
         Column(
@@ -67,6 +75,7 @@ STATE = Table(
             "array<string>",
             "Of silver: topics that the last accepted poll did not show, not yet believed to be gone.",
         ),
+        Column("told_by", "string", "Of silver: what tells topics and partitions: polls | log (the controllers' log)."),
         Column("parts", "int", "Of silver: into how many parts the topics of the cluster are cut, by their hash."),
         Column("last_due_at", "timestamp", "Of silver: when the last poll was due, good or not."),
         Column("refused_polls", "bigint", "Of silver: answers of another cluster since last_poll."),

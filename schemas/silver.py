@@ -19,12 +19,23 @@ INTERVAL_COLUMNS = (
         "Accepted poll before first_poll, the last without this state; null for the cluster's first.",
     ),
     Column("prev_sent_at", "timestamp", "When prev_poll was sent: the state began after this."),
-    Column("interval_ms", "bigint", "Planned interval of polls at first_poll, ms."),
+    Column("interval_ms", "bigint", "Planned interval of polls at first_poll, ms; 0 in the controllers' log."),
+    Column(
+        "from_offset",
+        "bigint",
+        "Offset in the controllers' log of the record that brought the state; null where a poll showed it.",
+    ),
     Column("last_poll", "string", "Last accepted poll that showed it; null while current."),
     Column("last_seen_at", "timestamp", "When last_poll was answered; null while current (see the views for now)."),
     Column("last_seen_sent_at", "timestamp", "When last_poll was sent: the state ended after this."),
     Column("superseded_poll", "string", "First accepted poll that disagreed; null while current."),
     Column("valid_to", "timestamp", "When that poll was answered: the state had ended by then. Null while current."),
+    Column(
+        "to_offset",
+        "bigint",
+        "Offset in the controllers' log of the record that ended the state; null while current, and where a poll "
+        "showed it.",
+    ),
     Column(
         "end_reason",
         "string",
@@ -35,7 +46,9 @@ INTERVAL_COLUMNS = (
     Column("is_current", "boolean", "valid_to IS NULL.", nullable=False, generated_as="valid_to IS NULL"),
 )
 
-INTERVAL_ENDS = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason")
+INTERVAL_ENDS = (
+    *("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "to_offset", "end_reason"),
+)
 """The columns that change once a row is written, when it ends; `is_current` follows them."""
 
 INTERVAL_CONSTRAINTS = {
@@ -302,7 +315,17 @@ PARTITION_REGISTRATIONS = _interval_table(
             "AAAAAAAAAAAAAAAAAAAAAQ: not assigned. AAAAAAAAAAAAAAAAAAAAAg: lost.",
         ),
     ),
-    memory=(Column("partition_epoch", "int", "Its epoch after the last record in this state: one more for each."),),
+    memory=(
+        Column("partition_epoch", "int", "Its epoch after the last record in this state: one more for each."),
+        Column("leader", "int", "Leading broker after that record; -1 none."),
+        Column("leader_epoch", "int", "Leader epoch after that record."),
+        Column("replicas", "array<int>", "Assigned brokers after that record, in order."),
+        Column("isr", "array<int>", "In-sync replicas after that record."),
+        Column("adding_replicas", "array<int>", "Replicas that a reassignment adds, after that record."),
+        Column("removing_replicas", "array<int>", "Replicas that a reassignment will remove, after that record."),
+        Column("elr", "array<int>", "Eligible leader replicas after that record."),
+        Column("last_known_elr", "array<int>", "Last known eligible leader replicas after that record."),
+    ),
 )
 
 CONFIGS = _interval_table(
@@ -324,7 +347,15 @@ FEATURES = _interval_table(
 )
 
 OF_LOG = (BROKER_REGISTRATIONS, PARTITION_REGISTRATIONS, CONFIGS, FEATURES)
-"""The tables of states over time that the controllers' log alone tells. No lake has them yet."""
+"""The tables of states over time that the controllers' log alone tells."""
+
+HISTORY_SOURCES = _interval_table(
+    "history_sources",
+    "What tells the history of topics, partitions and settings, over time: polls, or the controllers' log.",
+    key=(),
+    state=(Column("source", "string", "polls | log.", nullable=False),),
+    source_known="source IN ('polls', 'log')",
+)
 
 COORDINATORS = Table(
     schema="silver",
@@ -336,7 +367,8 @@ COORDINATORS = Table(
     columns=(
         *CLUSTER_COLUMNS,
         Column("log_partition", "int", "Partition of __consumer_offsets.", nullable=False),
-        Column("poll", "string", "First accepted poll that showed it.", nullable=False),
+        Column("poll", "string", "First accepted poll, or record of the controllers' log, that showed it.", False),
+        Column("source", "string", "What showed it: polls | log (the controllers' log).", nullable=False),
         Column("began_after", "timestamp", "When the accepted poll before it was sent; null for the cluster's first."),
         Column("began_before", "timestamp", "When that poll was answered.", nullable=False),
         Column("leader", "int", "Leading broker, -1 none; null once the topic is gone."),
@@ -399,7 +431,8 @@ def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> V
     columns = ",\n  ".join(
         f"coalesce(s.last_seen_at, {last_seen_at}) AS last_seen_at" if name == "last_seen_at" else f"s.{name}"
         for name in snapshots.column_names
-        if name not in {"last_poll", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason", PART}
+        if name
+        not in {"last_poll", "last_seen_sent_at", "superseded_poll", "valid_to", "to_offset", "end_reason", PART}
     )
     return View(
         schema="silver",
@@ -415,7 +448,10 @@ WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
     )
 
 
-_UNLESS_MISSING = "CASE WHEN array_contains(p.missing, s.topic) THEN p.before_seen_at ELSE p.last_seen_at END"
+_AS_TOLD = (
+    "CASE WHEN p.told_by = 'log' THEN p.done_at "
+    "WHEN array_contains(p.missing, s.topic) THEN p.before_seen_at ELSE p.last_seen_at END"
+)
 
 _REACH = """SELECT s.cluster_id, s.cluster,
   greatest(s.began, r.silver_since) AS silver_from,
@@ -447,11 +483,11 @@ REACH = View(
 VIEWS = (
     REACH,
     _now(BROKER_SNAPSHOTS, "Brokers"),
-    _now(TOPIC_SNAPSHOTS, "Topics", _UNLESS_MISSING),
-    _now(PARTITION_SNAPSHOTS, "Partitions", _UNLESS_MISSING),
+    _now(TOPIC_SNAPSHOTS, "Topics", _AS_TOLD),
+    _now(PARTITION_SNAPSHOTS, "Partitions", _AS_TOLD),
 )
 
 SNAPSHOTS = (BROKER_SNAPSHOTS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS, CLUSTER_SNAPSHOTS, *ENRICHMENTS.values())
 """The tables of states over time."""
 
-TABLES = (*SNAPSHOTS, POLL_GAPS, COORDINATORS)
+TABLES = (*SNAPSHOTS, *OF_LOG, HISTORY_SOURCES, POLL_GAPS, COORDINATORS)

@@ -292,7 +292,7 @@ def rows_of(entries: Sequence[Entry], **more: Any) -> list[Row]:
     for entry, row in zip((*of_controllers, *of_quorum), chain(*map(arrow_rows, decoded)), strict=True):
         assert row["error"] is None, row["error"]
         of_log = {"record": "record", "offset": entry.offset, "leader_epoch": entry.leader_epoch}
-        found[id(entry)] = {**row, **CLUSTER, **none, **of_log, "timestamp": entry.at, **more}
+        found[id(entry)] = {**row, **CLUSTER, **none, **of_log, "timestamp": entry.at, "read_at": entry.at, **more}
     return [found[id(entry)] for entry in entries]
 
 

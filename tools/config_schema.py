@@ -36,7 +36,10 @@ MEANINGS: dict[str, Any] = {
     "poll": "Options that hold for all clusters.",
     "groupLog": "Options of reading __consumer_offsets. Without this key nothing reads it.",
     "clusterLog": "Options of reading __cluster_metadata, of the clusters with kafka.controller.bootstrap.servers.",
-    "history": {"pollsPerRound": "A round of history takes at most so many polls of each cluster."},
+    "history": {
+        "pollsPerRound": "A round of history takes at most so many polls of each cluster.",
+        "handOver": "Polls tell the history that the controllers' log told once nobody has read that log for so long.",
+    },
     "retention": {
         "bronze": "Age at which days of bronze go, once they became history. Default: 7d.",
         "silver": "Age at which rows of silver go, by when they were over. Default: never.",

@@ -68,14 +68,15 @@ class Thresholds:
 class Config:
     """A checked configuration.
 
-    `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by
-    the names that the data source gives them. Secrets are still references. `silver_retention`, `gold_retention`: None
+    `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by the
+    names that the data source gives them. Secrets are still references. `silver_retention`, `gold_retention`: None
     keeps rows for ever. `docs`: the folder for data docs; None where nothing says it. `group_log`: options of the data
     source that reads the coordinators' log; None where it is not read. `cluster_log`: the same of the controllers' log,
-    for the clusters that have controllers. `polls_per_round`: how many polls of each
-    cluster a round of history takes at most. `migrating`: aliases of the clusters that are on their way from ZooKeeper
-    to KRaft, which no answer to a client tells. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
-    `limits`: when jobs/status.py says that something is wrong.
+    for the clusters that have controllers. `polls_per_round`: how many polls of each cluster a round of history takes
+    at most. `hand_over`: polls tell what the controllers' log told once nobody has read that for so long. `migrating`:
+    aliases of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`:
+    the kind of each cluster, by alias (metadata_source.kinds). `limits`: when jobs/status.py says that something is
+    wrong.
     """
 
     lake: Lake
@@ -90,6 +91,7 @@ class Config:
     group_log: Mapping[str, str] | None = None
     cluster_log: Mapping[str, str] | None = None
     polls_per_round: int = 60
+    hand_over: timedelta = timedelta(minutes=5)
     migrating: frozenset[str] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
@@ -122,6 +124,11 @@ class Config:
         if self.group_log is None:
             raise ValueError("groupLog is missing: an empty mapping reads the log of every cluster")
         return self._log_options(GROUP_LOG_BY_NAME, self.group_log, cluster_ids, self.clusters)
+
+    @property
+    def followed(self) -> frozenset[str]:
+        """The aliases of the clusters whose controllers' log is read."""
+        return frozenset() if self.cluster_log is None else frozenset(self.with_controllers)
 
     @property
     def with_controllers(self) -> list[str]:
@@ -341,6 +348,13 @@ def _duration(name: str, value: Any) -> timedelta:
         raise ValueError(f"{name}: {error}") from error
 
 
+def _hand_over(name: str, value: Any) -> timedelta:
+    found = _duration(name, value)
+    if found < _LEAST_HAND_OVER:
+        raise ValueError(f"{name}: {value!r} is less than 2m: of a log in which nothing happens a minute is one row")
+    return found
+
+
 def _percent(name: str, value: Any) -> int:
     percent = _count(0, name, value)
     if percent > 100:
@@ -355,6 +369,7 @@ def _count(least: int, name: str, value: Any) -> int:
 
 
 _OF_STATUS = "status_"
+_LEAST_HAND_OVER = timedelta(minutes=2)
 
 FILE: Mapping[str, Any] = {
     "lake": ("lake", _lake),
@@ -372,7 +387,7 @@ FILE: Mapping[str, Any] = {
         "stormWindow": ("storm_window", _duration),
         "crashLoopWindow": ("crash_loop_window", _duration),
     },
-    "history": {"pollsPerRound": ("polls_per_round", partial(_count, 1))},
+    "history": {"pollsPerRound": ("polls_per_round", partial(_count, 1)), "handOver": ("hand_over", _hand_over)},
     "validation": {"docs": ("docs", _docs)},
     "status": {
         "window": (f"{_OF_STATUS}window", _duration),

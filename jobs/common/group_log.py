@@ -5,20 +5,9 @@ before it was found, microseconds) and its offset; what was read twice has one p
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-
-from jobs.common.commit import newest_version
-from schemas import bronze
-from schemas.lake import Lake
-
-FILES_STAY = timedelta(days=6)
-"""VACUUM keeps for a week what compaction has replaced; from then on what a version appended may be gone."""
-
-VERSIONS_A_ROUND = 500
-"""How many commits of the log a round takes at most."""
 
 PARTITION = ("cluster", "log_partition")
 PLACE = ("era", "place", "is_record")
@@ -26,24 +15,6 @@ PLACE = ("era", "place", "is_record")
 
 Places = dict[int, tuple[int, int]]
 """Partition of the log -> era and offset up to which its rows were taken."""
-
-
-def appended(spark: SparkSession, lake: Lake, first: int, last: int) -> DataFrame:
-    """The rows that versions `first` to `last` appended; those of all versions where files between may be gone."""
-    oldest = _commits(spark, lake, first)[-1]
-    if oldest.version > first or oldest.timestamp.astimezone(UTC) < datetime.now(UTC) - FILES_STAY:
-        return lake.read_version(spark, bronze.GROUP_LOG, last)
-    return lake.read_appended(spark, bronze.GROUP_LOG, first, last)
-
-
-def _commits(spark: SparkSession, lake: Lake, first: int) -> list[Row]:
-    """The commits of bronze.group_log from version `first` on, newest first; fewer where Delta has forgotten them."""
-    number = newest_version(spark, lake, bronze.GROUP_LOG) - first + 1
-    while True:
-        commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(bronze.GROUP_LOG)} LIMIT {number}").collect()
-        if commits[-1].version <= first or len(commits) < number:
-            return commits
-        number = commits[0].version - first + 1  # others were added meanwhile
 
 
 def new_rows(rows: DataFrame, taken: Mapping[str, Places]) -> DataFrame:

@@ -153,8 +153,12 @@ _NEEDED = {
         ) USING (cluster)
         WHERE {NOT_TAKEN}
     """,
-    # No history is made of it.
-    bronze.CLUSTER_LOG: "SELECT CAST(NULL AS DATE)",
+    bronze.CLUSTER_LOG: """
+        SELECT min(day) FROM {rows} LEFT JOIN (
+          SELECT cluster, last_seen_at AS taken_at FROM {states} WHERE history = 'cluster_log'
+        ) USING (cluster)
+        WHERE NOT coalesce(read_at <= taken_at, false)
+    """,
 }
 """Table of bronze -> the day of the oldest of its rows that some history still needs, by what that remembers."""
 

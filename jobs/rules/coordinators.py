@@ -15,22 +15,24 @@ Row = dict[str, Any]
 
 
 def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) -> list[Row]:
-    """Rows of silver.coordinators: changes of leaders, first ones, and those that an answer may hide; and ends.
+    """Rows of silver.coordinators: changes of leaders, first ones, and those that an answer may hide; and ends, unless
+    the topic was made again.
 
     `partitions`: rows of silver.partition_snapshots that began or ended. `known`: partition and first poll of those
     that were there before.
     """
-    rows = []
+    began, ended = {}, {}
     for row in partitions:
         if row["topic"] != OFFSETS_TOPIC:
             continue
         is_change = row["prev_leader"] != row["leader"] or hides_leader(row)
         if (row["partition"], row["first_poll"]) not in known and is_change:
-            rows.append(_row(row, Bounds.of_begin(row), is_move=has_moved(row)))
+            began[row["partition"], row["first_poll"]] = _row(row, Bounds.of_begin(row), is_move=has_moved(row))
         if row["end_reason"] is not None:
             last = {"prev_leader": row["leader"], "prev_leader_epoch": row["leader_epoch"]}
-            rows.append(_row(row | last | {"leader": None, "leader_epoch": None}, Bounds.of_end(row), is_move=False))
-    return rows
+            gone = row | last | {"leader": None, "leader_epoch": None}
+            ended[row["partition"], row["superseded_poll"]] = _row(gone, Bounds.of_end(row), is_move=False)
+    return list((ended | began).values())
 
 
 def _row(row: Row, bounds: Bounds, *, is_move: bool) -> Row:

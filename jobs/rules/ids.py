@@ -2,6 +2,9 @@
 
 import hashlib
 
+POLLS, LOG = SOURCES = ("polls", "log")
+"""What tells history."""
+
 _LOG = "/log/"
 
 
@@ -17,6 +20,11 @@ def log_id(after: str, offset: int) -> str:
     It sorts as text after the accepted poll `after`, and before the next one.
     """
     return f"{after}{_LOG}{offset:020}"
+
+
+def source_of(poll_id: str) -> str:
+    """What the id of an observation names: polls | log."""
+    return POLLS if offset_of(poll_id) is None else LOG
 
 
 def offset_of(poll_id: str | None) -> int | None:

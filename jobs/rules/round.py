@@ -1,30 +1,48 @@
-"""A round of one cluster: its polls become silver, and what is settled of silver becomes gold.
+"""A round of one cluster: its polls and its controllers' log become silver, and what is settled of silver becomes gold.
 
 Each history is a fold of its own (jobs/rules/silver, jobs/rules/gold). Here rows are handed from one to the next.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import Folded, News, Row
+from jobs.rules.gold.news import BROKERS, Folded, News, Row
+from jobs.rules.ids import LOG, POLLS
+from jobs.rules.log import State as LogState
+from jobs.rules.log import fold as log_fold
+from jobs.rules.log.evidence import with_evidence
+from jobs.rules.log.registrations import listed
 from jobs.rules.silver import fold as silver_fold
 from jobs.rules.silver.state import State
 from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.kinds import KAFKA
 from schemas import gold, internal
-from schemas.silver import COORDINATORS, PARTITION_SNAPSHOTS, SNAPSHOTS
+from schemas.silver import (
+    BROKER_REGISTRATIONS,
+    COORDINATORS,
+    HISTORY_SOURCES,
+    OF_LOG,
+    PARTITION_SNAPSHOTS,
+    POLL_GAPS,
+    SNAPSHOTS,
+)
+from schemas.table import Table
 
-SILVER = "silver"
+SILVER, CLUSTER_LOG = "silver", "cluster_log"
 STATE = internal.STATE.full_name
 PARTITIONS = PARTITION_SNAPSHOTS.full_name
 
 Rows = Mapping[str, Sequence[Row]]
 """Rows by table."""
+
+_MADE = (*SNAPSHOTS, *OF_LOG, HISTORY_SOURCES, POLL_GAPS, gold.STALE_BROKERS, gold.CONTROLLER_CHANGES)
+"""The tables whose rows the folds of polls and of the log make."""
 
 GOLD: Mapping[str, Callable[[Row | None, Rows, News, Any], Folded]] = {
     "isr_shrink": isr_shrink.fold,
@@ -43,7 +61,8 @@ class Taken:
     not had yet. `states`: rows of internal.state by history. `claimed_id`: the cluster id that the alias stands for.
     `parts`: into how many the cluster's topics are cut. `is_first`: the partitions of a large cluster's first answer
     are not brought (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
-    `signs`: what contradicts it of the partitions that are not brought.
+    `signs`: what contradicts it of the partitions that are not brought. `log`: rows of bronze.cluster_log, in order.
+    `by_log`, `told_from`: see takes.Take.
     """
 
     cluster: str
@@ -55,6 +74,9 @@ class Taken:
     is_first: bool = False
     kind: str = KAFKA
     signs: Sequence[str] = ()
+    log: Sequence[Row] = ()
+    by_log: bool = False
+    told_from: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,15 +97,20 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     states: list[Row] = []
     silver = taken.states.get(SILVER)
     if SILVER in plan.histories:
-        rows, silver = _silver(taken)
-        states.append(silver)
+        rows, states = _silver(taken)
+        silver = states[0]
     if silver is None or silver["done_poll"] is None or taken.is_first:
         return rows | {STATE: states}
     of_silver = {}
-    for table in SNAPSHOTS:
-        # Those that were there, and in their place those that the round changed.
-        both = (*taken.live.get(table.full_name, ()), *rows.get(table.full_name, ()))
-        of_silver[table.full_name] = list({tuple(row[name] for name in table.key): row for row in both}.values())
+    for table in (*SNAPSHOTS, *OF_LOG):
+        of_silver[table.full_name] = _replaced(table, taken.live, rows)
+    since = min(
+        (taken.states.get(history, {}).get("done_poll") or "" for history in GOLD.keys() & plan.histories), default=""
+    )
+    of_silver[PARTITIONS] = with_evidence(of_silver, since)
+    of_silver[BROKERS] += listed(of_silver[BROKER_REGISTRATIONS.full_name])
+    for table in OF_LOG:
+        del of_silver[table.full_name]
     for history in GOLD.keys() & plan.histories:
         before = taken.states.get(history, {"done_poll": None, "memory": "null"})
         news = News.of(
@@ -102,42 +129,135 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     return rows | {STATE: states}
 
 
-def _silver(taken: Taken) -> tuple[dict[str, list[Row]], Row]:
-    """Rows of silver, and its row of internal.state."""
-    before = taken.states.get(SILVER)
-    headers = sorted((row for row in taken.said if row["record"] == "poll"), key=lambda row: row["poll_id"])
-    others = (row for row in taken.said if row["record"] != "poll")
-    live = {
-        table.full_name: [row for row in taken.live.get(table.full_name, ()) if row["valid_to"] is None]
-        for table in SNAPSHOTS
-    } | {gold.STALE_BROKERS.full_name: taken.live.get(gold.STALE_BROKERS.full_name, ())}
-    known = None if before is None else State.from_json(json.loads(before["memory"]))
-    folded = silver_fold(known, live, headers, others, taken.claimed_id, kind=taken.kind, signs=taken.signs)
-    of_log = {(row["partition"], row["first_poll"]) for row in live[PARTITIONS] if row["topic"] == OFFSETS_TOPIC}
-    led = coordinators(folded.rows.get(PARTITIONS, ()), of_log)
+def _silver(taken: Taken) -> tuple[dict[str, list[Row]], list[Row]]:
+    """Rows of silver, and its rows of internal.state, that of silver first.
 
-    changed = [row for of_table in folded.rows.values() for row in of_table if "first_poll" in row]
-    polls = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
-    state, last, settled = folded.state, folded.state.last, folded.state.settled
-    row = _state(
+    If the log tells when the round begins, its records come first, and then the polls from which on polls tell;
+    else the log may take over after the polls.
+    """
+    before, log_before = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
+    state = replace(State() if before is None else State.from_json(json.loads(before["memory"])))
+    log = None if log_before is None else LogState.from_json(json.loads(log_before["memory"]))
+    rows: dict[str, list[Row]] = {}
+
+    def keep(changed: Mapping[str, Sequence[Row]]) -> None:
+        for table in _MADE:
+            if of_table := changed.get(table.full_name):
+                rows[table.full_name] = _by_key(table, (*rows.get(table.full_name, ()), *of_table))
+
+    def polls(since: str, until: str | None, *, by_log: bool) -> None:
+        nonlocal state
+        headers = [
+            each for each in _headers(taken) if since <= each["poll_id"] and not (until and each["poll_id"] >= until)
+        ]
+        others = (row for row in taken.said if row["record"] != "poll")
+        folded = silver_fold(
+            state,
+            _open(taken.live, rows),
+            headers,
+            others,
+            taken.claimed_id,
+            kind=taken.kind,
+            signs=taken.signs,
+            by_log=by_log,
+        )
+        state = folded.state
+        keep(folded.rows)
+
+    def records() -> None:
+        nonlocal state, log
+        if not taken.log:
+            return
+        told_before = log is not None and log.tells
+        folded = log_fold(log, _open(taken.live, rows), taken.log, state.last)
+        log = folded.state
+        keep(folded.rows)
+        state = replace(state, cluster_id=state.cluster_id or taken.claimed_id)
+        if log.tells and not told_before:
+            state = state.told_by_log()
+
+    if taken.by_log:
+        records()
+        polls("", taken.told_from, by_log=True)
+        if taken.told_from is not None and log is not None:
+            log = replace(log, tells=False)
+            state = state.after_log(log.last) if log.last else state
+            polls(taken.told_from, None, by_log=False)
+    else:
+        polls("", None, by_log=False)
+        records()
+    partitions = rows.get(PARTITIONS, ())
+    known = _open(taken.live, {})[PARTITIONS]
+    of_log = {(row["partition"], row["first_poll"]) for row in known if row["topic"] == OFFSETS_TOPIC}
+    rows[COORDINATORS.full_name] = coordinators(partitions, of_log)
+    return rows, _states(taken, state, log, rows)
+
+
+def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> list[Row]:
+    """The rows of internal.state of silver, and of the log where there is one."""
+    before, last, settled = taken.states.get(SILVER), state.last, state.settled
+    changed = [row for of_table in rows.values() for row in of_table if "first_poll" in row]
+    observed = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
+    done_poll, done_at = (settled.id, settled.at) if settled else (None, None)
+    by_log = log is not None and log.tells
+    if log is not None and log.tells and log.last is not None:
+        done_poll, done_at = max(filter(None, (done_poll, log.last.id))), log.told_at
+    of_silver = _state(
         SILVER,
         taken,
         state.cluster_id,
         state.to_json(),
-        done_poll=settled and settled.id,
-        done_at=settled and settled.at,
-        changed_poll=max(filter(None, [*polls, before and before["changed_poll"]]), default=None),
+        done_poll=done_poll,
+        done_at=done_at,
+        changed_poll=max(filter(None, [*observed, before and before["changed_poll"]]), default=None),
         last_poll=last and last.id,
         last_seen_at=last and last.at,
         interval_ms=last and last.interval_ms,
         before_seen_at=state.before and state.before.at,
         missing=sorted(state.missing),
+        told_by=LOG if by_log else POLLS,
         parts=taken.parts,
         last_due_at=state.last_poll_at,
         refused_polls=state.refused_polls,
         stale_polls=len(state.waiting),
     )
-    return folded.rows | {COORDINATORS.full_name: led}, row
+    if log is None:
+        return [of_silver]
+    read_at = max((row["read_at"] for row in taken.log), default=None)
+    known = taken.states.get(CLUSTER_LOG)
+    of_log = _state(
+        CLUSTER_LOG,
+        taken,
+        state.cluster_id,
+        log.to_json(),
+        done_poll=log.last and log.last.id,
+        done_at=log.told_at,
+        last_seen_at=read_at or (known and known["last_seen_at"]),
+    )
+    return [of_silver, of_log]
+
+
+def _headers(taken: Taken) -> list[Row]:
+    return sorted((row for row in taken.said if row["record"] == "poll"), key=itemgetter("poll_id"))
+
+
+def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:
+    """The rows of silver that are open, and live ones of gold.stale_brokers, once some have changed."""
+    rows = {table.full_name: _replaced(table, live, changed) for table in _MADE if table.live}
+    return {
+        name: [row for row in of_table if row.get("valid_to") is None and row.get("is_live", True)]
+        for name, of_table in rows.items()
+    }
+
+
+def _replaced(table: Table, live: Rows, changed: Rows) -> list[Row]:
+    """The rows of a table that were there, and in their place those that changed."""
+    return _by_key(table, (*live.get(table.full_name, ()), *changed.get(table.full_name, ())))
+
+
+def _by_key(table: Table, rows: Iterable[Row]) -> list[Row]:
+    """The last of the rows of each key."""
+    return list({tuple(row[name] for name in table.key): row for row in rows}.values())
 
 
 def _state(history: str, taken: Taken, cluster_id: str | None, memory: Row, **told: Any) -> Row:

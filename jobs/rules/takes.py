@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from jobs.rules.log.state import State as LogState
 from jobs.rules.silver.acceptance import ANSWERED, outcome
 from jobs.rules.silver.cluster import records_to_read
 from jobs.rules.silver.state import Header, State
@@ -26,6 +27,9 @@ class Take:
 
     `parts`: into how many its topics are cut. `first_poll`: the first answer of a large cluster, the last of the polls.
     `kind`: of the cluster, as declared.
+
+    `by_log`: the controllers' log tells topics and partitions when the round begins. `told_from`: the poll from which
+    on polls tell them then. `log`: the round takes records of the log, too; `whole`: and needs all live rows for that.
     """
 
     cluster: str
@@ -35,6 +39,10 @@ class Take:
     parts: int
     first_poll: str | None = None
     kind: str = KAFKA
+    by_log: bool = False
+    told_from: str | None = None
+    log: bool = False
+    whole: bool = False
 
     @property
     def is_large(self) -> bool:
@@ -56,10 +64,13 @@ def take(
     claimed_id: str | None,
     most_polls: int,
     kind: str = KAFKA,
+    by_log: bool = False,
+    told_from: str | None = None,
 ) -> Take:
     """Take the first of the polls. `headers`: in order, those that no round has taken or that wait in `state`."""
-    wanted = records_to_read(state, headers, claimed_id, kind)
-    largest = max((header["partition_count"] or 0 for header in headers), default=0)
+    wanted = records_to_read(state, headers, claimed_id, kind, told_from if by_log else "")
+    told = headers if not by_log or told_from is not None else ()
+    largest = max((header["partition_count"] or 0 for header in told), default=0)
     while largest > parts * PARTITIONS_A_PART:
         parts *= 2  # so that it changes seldom
     polls: dict[str, list[str]] = {}
@@ -76,10 +87,44 @@ def take(
             fresh += 1
         polls[poll_id] = records
         days.add(str(header["day"]))
-        if parts > 1 and state.last is None and outcome(header, state.cluster_id or claimed_id) == ANSWERED:
+        is_first = state.last is None and not by_log
+        if parts > 1 and is_first and outcome(header, state.cluster_id or claimed_id) == ANSWERED:
             first_poll = poll_id
             break
-    return Take(cluster, claimed_id, polls, sorted(days), parts, first_poll, kind)
+    told_from = told_from if told_from in polls else None
+    return Take(cluster, claimed_id, polls, sorted(days), parts, first_poll, kind, by_log, told_from)
+
+
+def turn(
+    state: State,
+    log: LogState | None,
+    headers: Iterable[Header],
+    claimed_id: str | None,
+    *,
+    read_at: datetime | None,
+    has_snapshot: bool,
+    hand_over: timedelta | None,
+) -> tuple[bool, str | None]:
+    """Whether the controllers' log tells topics and partitions when a round begins, and the poll from which on polls
+    tell them then: the first good one that shows all topics, and was answered when the log had been silent for
+    `hand_over`. None: the log tells on.
+
+    `log`: None before any of it was taken; if no poll was either, the log tells. `read_at`: when records that the round
+    takes were read, None where it takes none; `has_snapshot`: there is one among them. `hand_over`: None where nobody
+    reads the log any more.
+    """
+    is_new = log is None and state.last is None and read_at is not None
+    if not (is_new or (log is not None and log.tells)):
+        return False, None
+    heard_at = None if log is None else log.heard_at
+    if read_at is not None and (has_snapshot or log is None or log.is_whole):
+        heard_at = max(read_at, heard_at or read_at)
+    for header in headers:
+        if not header["is_key_frame"] or outcome(header, state.cluster_id or claimed_id) != ANSWERED:
+            continue
+        if heard_at is None or hand_over is None or header["received_at"] - heard_at > hand_over:
+            return True, str(header["poll_id"])
+    return True, None
 
 
 def is_due(

@@ -138,6 +138,7 @@ class IsrOfPartition:
             "change": what,
             **{name: row[name] for name in ("leader", "prev_leader", "isr", "prev_isr", "replicas")},
             "poll": row["first_poll"],
+            "source": "polls",
             "began_after": row["prev_sent_at"],
             "began_before": row["valid_from"],
             **dict.fromkeys(("ended_poll", "ended_after", "ended_before", "end_reason", "cause", "is_flapping")),
@@ -230,6 +231,7 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                         "topic_id": state["topic_id"],
                         "level": level,
                         "poll": poll,
+                        "source": "polls",
                         "began_after": after,
                         "began_before": by,
                         **dict.fromkeys(("ended_poll", "ended_after", "ended_before", "end_reason")),
@@ -324,6 +326,7 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
                 {
                     "broker_id": broker,
                     "poll": first["poll"],
+                    "source": "polls",
                     "began_before": first["began_before"],
                     **{name: last and last[name] for name in ("ended_poll", "ended_after", "ended_before")},
                     "partitions": sum(
@@ -395,6 +398,7 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                         )
                     },
                     "poll": row["first_poll"],
+                    "source": "polls",
                     "began_after": row["prev_sent_at"],
                     "began_before": row["valid_from"],
                     "changes_min": bounds[0],
@@ -572,7 +576,14 @@ def leader_balance(silver: dict[str, list[Row]]) -> list[Row]:
             if before:
                 before.update(superseded_poll=poll, valid_to=at)
             imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
-            current[broker] = {"broker_id": broker, "poll": poll, "valid_from": at, **counts, "imbalance": imbalance}
+            current[broker] = {
+                "broker_id": broker,
+                "poll": poll,
+                "source": "polls",
+                "valid_from": at,
+                **counts,
+                "imbalance": imbalance,
+            }
             current[broker].update(superseded_poll=None, valid_to=None)
             balance.append(current[broker])
     return balance

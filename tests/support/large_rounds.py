@@ -36,7 +36,7 @@ _ARROW = {
     **{f.name: f.type for f in LIVE_PARTITIONS},
     **{f"prev_{f.name}": f.type for f in LIVE_PARTITIONS},
     **dict.fromkeys(("valid_from", "prev_sent_at", "last_seen_at", "last_seen_sent_at", "valid_to"), _TIME),
-    "interval_ms": pa.int64(),
+    **dict.fromkeys(("interval_ms", "from_offset", "to_offset"), pa.int64()),
     "end_reason": pa.string(),
 }
 OF_A_RUN = frozenset({PART, "updated_at"})

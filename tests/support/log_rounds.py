@@ -3,17 +3,43 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from jobs.rules.log import State, fold, needed
-from jobs.rules.log.needed import Needed
 from jobs.rules.log.silver import TABLES
 from jobs.rules.silver.state import Poll
-from schemas import gold
+from schemas import gold, silver
 
 Row = dict[str, Any]
 
-KEYS = {table.full_name: table.key for table in (*TABLES, gold.CONTROLLER_CHANGES)}
+_ALL = (*TABLES, silver.HISTORY_SOURCES, gold.CONTROLLER_CHANGES)
+KEYS = {table.full_name: table.key for table in _ALL}
+COLUMNS = {table.full_name: set(table.column_names) for table in _ALL}
 NEVER_CHANGE = {gold.CONTROLLER_CHANGES.full_name}
-SMALL = {"silver.cluster_snapshots", "silver.features", "silver.broker_registrations"}
+
+_TEXT, _NUMBER = pa.string(), pa.int32()
+LOOKED_AT = {
+    **dict.fromkeys(("topic", "topic_id", "resource_name"), _TEXT),
+    **dict.fromkeys(("partition", "resource_type"), _NUMBER),
+    "replicas": pa.list_(_NUMBER),
+}
+"""The columns of live rows by which `needed` tells them apart."""
+
+_OF_PARTITION = pa.struct({"topic_id": _TEXT, "partition": _NUMBER})
+_OF_BROKER = pa.struct({"broker_id": _NUMBER})
+TOLD = pa.schema(
+    {
+        "record": _TEXT,
+        "type": _NUMBER,
+        "topic": pa.struct({"topic": _TEXT, "topic_id": _TEXT}),
+        "partition": _OF_PARTITION,
+        "partition_change": _OF_PARTITION,
+        "broker": _OF_BROKER,
+        "broker_change": _OF_BROKER,
+        "config": pa.struct({"resource_type": _NUMBER, "resource_name": _TEXT, "name": _TEXT}),
+    }
+)
+"""The columns of records by which `needed` tells what they name."""
 
 
 class LogLake:
@@ -27,8 +53,8 @@ class LogLake:
     def take(self, records: Sequence[Row], polled: Poll | None = None) -> None:
         """One round, folded twice, as if it had been killed."""
         live = {table: [row for row in rows.values() if is_open(row)] for table, rows in self.tables.items()}
-        if self.narrowed:
-            live = narrow(live, needed(records))
+        if self.narrowed and self.state is not None and self.state.is_whole and self.state.tells:
+            live = narrow(live, records)
         before = None if self.state is None else State.from_json(self.state.to_json())
         folded = fold(before, live, records, polled)
         assert fold(self.state, live, records, polled) == folded
@@ -54,32 +80,19 @@ def is_open(row: Mapping[str, Any]) -> bool:
     return "valid_to" in row and row["valid_to"] is None
 
 
-def narrow(live: Mapping[str, Sequence[Row]], wanted: Needed) -> dict[str, list[Row]]:
-    """The live rows that are wanted, as `Needed` says."""
-    of_topic = {row["topic"]: row["topic_id"] for row in live["silver.topic_snapshots"]}
-    whole = {topic for topic, id_ in of_topic.items() if wanted.is_all or id_ in wanted.topics or topic in wanted.names}
-    partitions = {
-        (row["topic"], row["partition"])
-        for row in live["silver.partition_snapshots"]
-        if row["topic"] in whole
-        or (row["topic_id"], row["partition"]) in wanted.partitions
-        or not wanted.brokers.isdisjoint(row["replicas"])
-    }
-    topics = whole | {topic for topic, _ in partitions}
-    topics |= {topic for topic, id_ in of_topic.items() if id_ in {id_ for id_, _ in wanted.partitions}}
-    if wanted.is_each_topic:
-        topics |= of_topic.keys()
-
-    def is_wanted(table: str, row: Row) -> bool:
-        if table in SMALL or wanted.is_all:
-            return True
-        if table == "silver.configs":
-            return row["resource_type"] != 2 or row["resource_name"] in topics
-        if "partition" in row:
-            return (row["topic"], row["partition"]) in partitions
-        return row["topic"] in topics
-
-    return {
-        table: [row for row in rows if table not in NEVER_CHANGE and is_wanted(table, row)]
+def narrow(live: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> dict[str, list[Row]]:
+    """The live rows that `needed` leaves."""
+    tables = {
+        table: pa.Table.from_pylist(
+            [{"row": number} | row for number, row in enumerate(rows)],
+            pa.schema([("row", pa.int64()), *((name, LOOKED_AT[name]) for name in COLUMNS[table] & LOOKED_AT.keys())]),
+        )
         for table, rows in live.items()
+        if table not in NEVER_CHANGE
     }
+    left = needed(tables, as_table(records))
+    return {table: [live[table][number] for number in rows["row"].to_pylist()] for table, rows in left.items()}
+
+
+def as_table(records: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(records), TOLD)

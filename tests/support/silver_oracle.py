@@ -256,6 +256,7 @@ STATES = {
     "partition_elr": ("elr", "last_known_elr"),
     "fenced_brokers": ("host", "port", "rack"),
     "group_snapshots": tuple(GROUP_STATE),
+    "history_sources": ("source",),
 }
 KEYS = {
     "topic_snapshots": ("topic",),
@@ -268,6 +269,7 @@ KEYS = {
     "partition_elr": ("topic", "partition"),
     "fenced_brokers": ("broker_id",),
     "group_snapshots": ("group_id",),
+    "history_sources": (),
 }
 KINDS = {
     "configs": "topic_configs",
@@ -313,6 +315,7 @@ def expected_rows(answers: list[Answer], alias: str, kind: str = "kafka") -> dic
         ),
         "broker_snapshots": (seen(lambda v: {((b,), 0): s for b, s in v.brokers.items()}), gone),
         "cluster_snapshots": (seen(lambda v: {((), 0): v.levels}), gone),
+        "history_sources": (seen(lambda _: {((), 0): ("polls",)}), gone),
     }
     accepted = accepted_answers(answers, cluster_id, kind)
     for asked, table in KINDS.items():
@@ -384,7 +387,7 @@ def rows_of(table: str, line: Sequence[Seen], reason: Callable[[tuple, int, Seen
                     "prev_sent_at": before and before.sent_at,
                     "interval_ms": seen.interval_ms,
                     **dict.fromkeys(("last_poll", "last_seen_at", "last_seen_sent_at")),
-                    **dict.fromkeys(("superseded_poll", "valid_to", "end_reason")),
+                    **dict.fromkeys(("superseded_poll", "valid_to", "end_reason", "from_offset", "to_offset")),
                 }
         if row is not None:
             rows.append(row)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.rules.gold.news import Row
-from jobs.rules.ids import row_id
+from jobs.rules.ids import row_id, source_of
 
 NOT_ENDED = dict.fromkeys(("ended_poll", "ended_after", "ended_before", "duration_ms_min", "duration_ms_max"))
 
@@ -31,7 +31,12 @@ class Bounds:
     @property
     def began(self) -> Row:
         """The columns of when of what began so."""
-        return {"poll": self.poll, "began_after": self.after, "began_before": self.before}
+        return {
+            "poll": self.poll,
+            "source": source_of(self.poll),
+            "began_after": self.after,
+            "began_before": self.before,
+        }
 
     def merged(self, other: "Bounds | None") -> "Bounds":
         """The bounds of two changes that one poll showed: where one has no lower bound, both have none."""

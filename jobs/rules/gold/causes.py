@@ -150,6 +150,6 @@ def _may_continue(incident: Row, at: datetime) -> bool:
 
 def _incident(first: Row) -> Row:
     """The incident that begins with an absence, before that is counted."""
-    names = ("cluster_id", "cluster", "broker_id", "rack", "poll", "began_after", "began_before")
+    names = ("cluster_id", "cluster", "broker_id", "rack", "poll", "source", "began_after", "began_before")
     id_ = row_id(first["cluster_id"], first["broker_id"], first["poll"])
     return {"id": id_, **{name: first[name] for name in names}, **_INCIDENT, "first_out_before": first["began_before"]}

@@ -24,7 +24,7 @@ from jobs.rules.gold.news import (
     Row,
     place,
 )
-from jobs.rules.ids import offset_of
+from jobs.rules.ids import offset_of, source_of
 from jobs.rules.memory import from_json, to_json
 from metadata_source.facts import LISTENER_NOT_FOUND
 from schemas.gold import LEADER_TABLES
@@ -201,7 +201,8 @@ def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:
             if before is not None:
                 changed[broker, before["poll"]] = before | {"superseded_poll": poll.poll_id, "valid_to": poll.at}
             of_broker = {"cluster_id": some_row["cluster_id"], "cluster": some_row["cluster"], "broker_id": broker}
-            begun = {"poll": poll.poll_id, "valid_from": poll.at, "superseded_poll": None, "valid_to": None}
+            begun = {"poll": poll.poll_id, "source": source_of(poll.poll_id), "valid_from": poll.at}
+            begun |= {"superseded_poll": None, "valid_to": None}
             current[broker] = changed[broker, poll.poll_id] = {**of_broker, **begun, **told}
     return list(changed.values())
 

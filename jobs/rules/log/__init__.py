@@ -1,7 +1,7 @@
 """The controllers' own log: its records -> state over time, exact. Pure functions, one cluster at a time."""
 
 from jobs.rules.log.fold import Folded, fold
-from jobs.rules.log.needed import Needed, needed
+from jobs.rules.log.needed import needed
 from jobs.rules.log.state import State
 
-__all__ = ["Folded", "Needed", "State", "fold", "needed"]
+__all__ = ["Folded", "State", "fold", "needed"]

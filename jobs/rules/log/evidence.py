@@ -36,9 +36,9 @@ class Evidence:
     began_recovery: bool
 
 
-def with_evidence(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
-    """The rows of silver.partition_snapshots among `rows`, by table, those that began with one record with its
-    `Evidence` under EVIDENCE.
+def with_evidence(rows: Mapping[str, Sequence[Row]], since: str = "") -> list[Row]:
+    """The rows of silver.partition_snapshots among `rows`, by table, those that began with one record after `since`
+    with its `Evidence` under EVIDENCE.
 
     `rows`: of partitions, and the rows of the other tables that the log tells that held when these began, or began or
     ended with them.
@@ -58,7 +58,10 @@ def with_evidence(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
         )
 
     partitions = rows.get(PARTITIONS, ())
-    return [{**row, EVIDENCE: evidence(row)} if _is_of_one_record(row) else row for row in partitions]
+    return [
+        {**row, EVIDENCE: evidence(row)} if row["first_poll"] > since and _is_of_one_record(row) else row
+        for row in partitions
+    ]
 
 
 _NO_ELR: Row = {"elr": (), "last_known_elr": ()}

@@ -3,6 +3,10 @@
 Pure: the same records give the same rows however they are cut into rounds. A record is one observation, so states are
 exact: they end and begin at one moment. States of no length are states, too. A snapshot is one observation of all that
 it has; the first states of a cluster have no begin.
+
+Where polls tell the history of topics, records are replayed all the same, and make rows in those tables alone that
+nobody else tells. The log takes over with the first batch that was read after the last accepted poll: the state at its
+end is one observation, by our clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,16 +15,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
-from jobs.rules.ids import log_id, row_id
+from jobs.rules.ids import LOG, log_id, row_id
 from jobs.rules.log.image import A_FEATURE, A_PARTITION, LIVENESS, Image, Thing
-from jobs.rules.log.records import Break, Change, Record, Snapshot, steps
-from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels
+from jobs.rules.log.records import Break, Change, Open, Record, Snapshot, steps
+from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels, registered
 from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Place, Poll, Row
 from jobs.rules.silver.topic_lives import GONE, RECREATED, is_another
 from schemas import gold
-from schemas.silver import CLUSTER_SNAPSHOTS, PARTITION_REGISTRATIONS
+from schemas.silver import CLUSTER_SNAPSHOTS, HISTORY_SOURCES, OF_LOG, PARTITION_REGISTRATIONS
 from schemas.table import Table
 
 _FIRST_OFFSETS = (0, 1)
@@ -49,14 +53,14 @@ def fold(
 
     `records`: rows of bronze.cluster_log in the order in which they were read, from `state.next_offset` on at the
     latest, that of an open transaction among them; those of a snapshot are whole, or come again. `live`: the open rows
-    by table, at least those that `needed` names. `polled`: the last poll that was accepted before these records were
-    read; ids of observations sort after it. Where polls told the history before, `state` is None, and the differences
-    from the `live` rows that they made came after `polled` was sent.
+    by table, at least those that `needed` leaves. `polled`: the last accepted poll; ids of observations sort after it.
+    If there is one and `state` is None, polls have told the history so far.
     """
-    state = replace(state or State())
+    state = replace(state or State(tells=polled is None))
     if not records:
         return Folded(state, {})
     state.after = max(state.after, polled.id if polled else "")
+    state.is_open = False
     cluster = _Cluster(state, {name: records[0][name] for name in ("cluster_id", "cluster")}, live, polled)
     for step in steps(records):
         match step:
@@ -66,6 +70,9 @@ def fold(
                 cluster.observe(step)
             case Break():
                 cluster.break_off(step)
+            case Open():
+                state.is_open = True
+    cluster.hear(max(record["read_at"] for record in records))
     return cluster.folded()
 
 
@@ -76,8 +83,10 @@ class _Cluster:
         self, state: State, columns: Row, live: Mapping[str, Sequence[Mapping[str, Any]]], polled: Poll | None
     ) -> None:
         self._state, self._columns, self._polled = state, columns, polled
-        self._tables = {table: Intervals(table, columns, live.get(table.full_name, ())) for table in TABLES}
-        self._image = image_of(live) if state.is_whole else Image()
+        self._tables = {
+            table: Intervals(table, columns, live.get(table.full_name, ())) for table in (*TABLES, HISTORY_SOURCES)
+        }
+        self._image = image_of(live, tells=state.tells) if state.is_whole else Image()
         self._controllers: list[Row] = []
 
     def folded(self) -> Folded:
@@ -107,17 +116,14 @@ class _Cluster:
         state = self._state
         if state.last and snapshot.offset <= state.next_offset:
             return
-        before = state.last or self._polled
-        at = max(snapshot.at, before.at) if before else snapshot.at
-        place = Place(observed(state.after, snapshot.offset - 1, at), before)
+        at = max(snapshot.at, state.last.at) if state.last else snapshot.at
+        place = Place(observed(state.after, snapshot.offset - 1, at), state.last)
         self._image = Image()
         for record in snapshot.records:
             self._image.replay(record)
         state.last, state.run, state.run_at = place.poll, place.poll.id, None
         state.next_offset, state.leader_epoch, state.is_whole = snapshot.offset, snapshot.leader_epoch, True
-        known = [(kind, key) for table, kind in _KIND_OF.items() for key in self._tables[table].open]
-        for thing in dict.fromkeys((*known, *self._image.things())):
-            self._tell(thing, place)
+        self._tell_all(place)
 
     def break_off(self, step: Break) -> None:
         """Know nothing more before the next snapshot, unless the log was read beyond the break already.
@@ -136,17 +142,41 @@ class _Cluster:
         if at is not None:
             state.next_offset, state.truncated_at, state.after = 0, at, state.last.id
 
+    def hear(self, read_at: datetime) -> None:
+        """Note that all is known up to the end of what was read then; take over from polls if none came later."""
+        state, polled = self._state, self._polled
+        if not state.is_whole or state.last is None:
+            return
+        state.heard_at = max(read_at, state.heard_at or read_at)
+        if not state.tells and (polled is None or polled.at <= state.heard_at):
+            state.tells = True
+            # Neither what was read nor what polls showed came later.
+            at = max(state.heard_at, state.last.at)
+            place = Place(observed(state.after, state.next_offset - 1, at), polled)
+            state.last, state.run, state.run_at = place.poll, place.poll.id, None
+            self._tell_all(place)
+
+    def _tell_all(self, place: Place) -> None:
+        """Bring all rows up to the image."""
+        known = [(kind, key) for table, kind in _KIND_OF.items() for key in self._tables[table].open]
+        for thing in dict.fromkeys((*known, *self._image.things())):
+            self._tell(thing, place)
+
     def _tell(self, thing: Thing, place: Place) -> None:
         """Bring the rows of a thing up to the image."""
         kind, key = thing
+        if self._state.tells:
+            self._tables[HISTORY_SOURCES].show((), {"source": LOG}, place)
         for table, state_of in TOLD[kind]:
-            self._show(table, key, state_of(self._image, key), place)
+            if self._state.tells or table in OF_LOG:
+                self._show(table, key, state_of(self._image, key), place)
         if kind == A_PARTITION and key in self._image.partitions:
             # A record of a partition may change nothing but this.
-            registrations, epoch = self._tables[PARTITION_REGISTRATIONS], self._image.partitions[key]["partition_epoch"]
-            if registrations.open[key].get("partition_epoch") != epoch:
-                registrations.amend(key, {"partition_epoch": epoch})
-        elif kind == A_FEATURE:
+            registrations, told = self._tables[PARTITION_REGISTRATIONS], registered(self._image, key)
+            row = registrations.open[key]
+            if any(row.get(name) != value for name, value in told.items()):
+                registrations.amend(key, told)
+        elif kind == A_FEATURE and self._state.tells:
             known = self._tables[CLUSTER_SNAPSHOTS].open.get(())
             self._show(CLUSTER_SNAPSHOTS, (), levels(self._image, known), place)
 

@@ -1,46 +1,100 @@
 """Which live rows the replay of some records needs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobs.rules.log.image import IN_EFFECT
-from jobs.rules.log.records import BROKER, REMOVE_TOPIC, TOPIC, Record
+from jobs.rules.log.records import BROKER, REMOVE_TOPIC, TOPIC
+from schemas import silver
 
-
-@dataclass(frozen=True)
-class Needed:
-    """Keys of the live rows that may matter to a fold.
-
-    Needed always: the rows of silver.cluster_snapshots, features and broker_registrations, and those of configs that
-    are not a topic's. `is_all`: all others too. Else: `partitions`, by topic id and number, each with its topic.
-    `topics`, by topic id, with all their partitions. `names`: topics by name, with all their partitions. `brokers`:
-    partitions with a replica on one of them. `is_each_topic`: silver.topic_snapshots, topic_configs and configs whole.
-    A topic's rows are those of its name in configs (resource type 2) too.
-    """
-
-    partitions: set[tuple[str, int]]
-    topics: set[str]
-    names: set[str]
-    brokers: set[int]
-    is_each_topic: bool
-    is_all: bool
-
-
-def needed(records: Sequence[Record]) -> Needed:
-    """What `fold` needs for these records, and perhaps more: whether they change anything is not known here."""
-
-    def told(*names: str) -> list[Any]:
-        return [record[name] for name in names for record in records if record[name] is not None]
-
-    configs, topics = told("config"), [(record["type"], record["topic"]) for record in records if record["topic"]]
-    named = {topic["topic"] for _, topic in topics} - {None}
-    return Needed(
-        {(of["topic_id"], of["partition"]) for of in told("partition_change", "partition")},
-        {topic["topic_id"] for record_type, topic in topics if record_type == REMOVE_TOPIC},
-        named | {config["resource_name"] for config in configs if config["resource_type"] == TOPIC},
-        {of["broker_id"] for of in told("broker", "broker_change")},
-        any(config["resource_type"] == BROKER and config["name"] in IN_EFFECT for config in configs),
-        # A ClearElrRecord without a topic is about all.
-        "" in named or any(record["record"] == "snapshot" for record in records),
+_PARTITIONS = silver.PARTITION_REGISTRATIONS.full_name
+_BY_PARTITION = {
+    table.full_name
+    for table in (
+        *(silver.PARTITION_REGISTRATIONS, silver.PARTITION_SNAPSHOTS, silver.REASSIGNMENTS, silver.PARTITION_ELR),
     )
+}
+_BY_TOPIC = {silver.TOPIC_SNAPSHOTS.full_name, silver.TOPIC_CONFIGS.full_name}
+_CONFIGS = silver.CONFIGS.full_name
+
+
+def needed(live: Mapping[str, pa.Table], records: pa.Table) -> dict[str, pa.Table]:
+    """Of live rows, by table, those that may matter to a fold of `records`, in which the log tells and knows all.
+
+    Partitions that records name, or that have a replica on a broker that they name; topics, with all that is theirs,
+    that they name or of whose partitions one is needed. A topic that is removed is needed whole, and all topics where
+    a setting of brokers changes. Of a snapshot, and of a ClearElrRecord about all topics, all rows are needed.
+    """
+    topics = _told(records, "topic")
+    if pc.any(pc.equal(records["record"], "snapshot")).as_py() or pc.any(pc.equal(topics["topic"], "")).as_py():
+        return dict(live)
+    partitions = live[_PARTITIONS]
+    configs = _told(records, "config")
+    is_of_topic = pc.equal(configs["resource_type"], TOPIC)
+    removed = topics.filter(pc.equal(topics["type"], REMOVE_TOPIC))["topic_id"]
+    whole = pc.or_(
+        pc.is_in(partitions["topic_id"], _set(removed)),
+        pc.is_in(partitions["topic"], _set(topics["topic"], configs["resource_name"].filter(is_of_topic))),
+    )
+    told = [_told(records, name) for name in ("partition", "partition_change")]
+    named = pc.is_in(_keys(partitions), _set(*map(_keys, told)))
+    brokers = _set(*(_told(records, name)["broker_id"] for name in ("broker", "broker_change")))
+    needed = partitions.filter(pc.or_(pc.or_(whole, named), _have_one_of(partitions["replicas"], brokers)))
+
+    ids = _set(needed["topic_id"], removed, *(each["topic_id"] for each in told))
+    names = _set(needed["topic"], topics["topic"], configs["resource_name"].filter(is_of_topic), _named(live, ids))
+    of_brokers = pc.and_(pc.equal(configs["resource_type"], BROKER), pc.is_in(configs["name"], pa.array(IN_EFFECT)))
+    is_each_topic = bool(pc.any(of_brokers).as_py())
+    keys = _set(_places(needed))
+
+    def of(table: str, rows: pa.Table) -> pa.Table:
+        if table in _BY_PARTITION:
+            return rows.filter(pc.is_in(_places(rows), keys))
+        if table in _BY_TOPIC and not is_each_topic:
+            return rows.filter(pc.is_in(rows["topic"], names))
+        if table == _CONFIGS and not is_each_topic:
+            is_other = pc.not_equal(rows["resource_type"], TOPIC)
+            return rows.filter(pc.or_(is_other, pc.is_in(rows["resource_name"], names)))
+        return rows
+
+    return {table: of(table, rows) for table, rows in live.items()}
+
+
+def _told(records: pa.Table, name: str) -> pa.Table:
+    """The things that records tell in a column, beside the type of the record."""
+    rows = records.filter(pc.is_valid(records[name]))
+    things = pa.Table.from_struct_array(rows[name].combine_chunks())
+    return things.append_column("type", rows["type"])
+
+
+def _named(live: Mapping[str, pa.Table], ids: pa.Array) -> pa.ChunkedArray:
+    """The names of topics with these ids."""
+    topics = live[silver.TOPIC_SNAPSHOTS.full_name]
+    return topics["topic"].filter(pc.is_in(topics["topic_id"], ids))
+
+
+def _keys(partitions: pa.Table) -> pa.ChunkedArray:
+    return _joined(partitions["topic_id"], partitions["partition"])
+
+
+def _places(rows: pa.Table) -> pa.ChunkedArray:
+    return _joined(rows["topic"], rows["partition"])
+
+
+def _joined(names: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(names, numbers.cast(pa.string()), "/")
+
+
+def _set(*columns: pa.ChunkedArray) -> pa.Array:
+    """The values of columns of one type, once each."""
+    chunks: Iterable[pa.Array] = (chunk for column in columns for chunk in column.chunks)
+    return pc.unique(pa.chunked_array(list(chunks), columns[0].type)).drop_null()
+
+
+def _have_one_of(lists: pa.ChunkedArray, values: pa.Array) -> pa.Array:
+    """Whether each list has one of some values."""
+    column = lists.combine_chunks()
+    parents = pc.list_parent_indices(column).filter(pc.is_in(column.flatten(), values))
+    return pc.is_in(pa.array(range(len(column)), parents.type), pc.unique(parents))

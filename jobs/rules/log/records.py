@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 Record = Mapping[str, Any]
 
 TOPIC, BROKER = 2, 4
@@ -51,15 +54,20 @@ class Break:
     truncated_at: datetime | None
 
 
-Step = Change | Snapshot | Break
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The end of a transaction, or of a snapshot, is not among the rows. All its rows have to come again."""
+
+
+Step = Change | Snapshot | Break | Open
 
 
 def steps(rows: Sequence[Record]) -> Iterator[Step]:
     """The steps that rows of one cluster make, in their order.
 
     The records of a transaction (KIP-866, ``MetadataBatchLoader``) are in effect at its end, those of an aborted one
-    never. A transaction, or a snapshot, whose end is not among the rows makes no step, nor does anything after it; but
-    where a break or a snapshot follows, its end will never come, and the steps are those from there on.
+    never. A transaction, or a snapshot, whose end is not among the rows is the last step, `Open`; but where a break or
+    a snapshot follows, its end will never come, and the steps are those from there on.
     """
     place = 0
     while place < len(rows):
@@ -72,6 +80,8 @@ def steps(rows: Sequence[Record]) -> Iterator[Step]:
             until = _end_of_snapshot(rows, place)
             if _is_footer(rows[until - 1]):
                 yield _snapshot(rows[place:until])
+            elif until == len(rows):
+                yield Open()
             place = until
         elif row["type"] == _BEGIN:
             end = _end_of_transaction(rows, place)
@@ -80,10 +90,31 @@ def steps(rows: Sequence[Record]) -> Iterator[Step]:
                 inside = range(place + 1, end) if is_whole else ()
                 yield from (Change(rows[each], at) for each in (place, *inside, end) if _is_record(rows[each]))
                 end += 1
+            elif end == len(rows):
+                yield Open()
             place = end
         else:
             yield Change(row, row["timestamp"] or _EPOCH)
             place += 1
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """Rows of bronze.cluster_log of one cluster in the order in which they were read.
+
+    In a batch a snapshot comes before the record at its offset, and what was lost up to there before the snapshot.
+    """
+    is_span, is_snapshot = pc.equal(rows["record"], _SPAN), pc.is_valid(rows["snapshot_offset"])
+    is_break = pc.is_in(rows["went"], pa.array(_BREAKS))
+    place = pc.if_else(is_span, rows["next_offset"], rows["offset"])
+    order = {
+        "read_at": rows["read_at"],
+        "place": pc.if_else(is_snapshot, rows["snapshot_offset"], place),
+        # What was read up to there; what was lost; the snapshot, its span last; the record.
+        "rank": pc.if_else(is_snapshot, pc.if_else(is_span, 3, 2), pc.if_else(is_span, pc.if_else(is_break, 1, 0), 4)),
+        "offset": rows["offset"],
+    }
+    keys = [(name, "ascending") for name in order]
+    return rows.take(pc.sort_indices(pa.table(order), sort_keys=keys))
 
 
 def _is_record(row: Record) -> bool:

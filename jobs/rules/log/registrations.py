@@ -4,10 +4,11 @@ A partition is a row with the fields of a PartitionRecord, a broker one with tho
 (metadata_source/protocol/cluster_records.py). Rows are never changed, they are replaced.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobs.rules.silver.state import Row
+from jobs.rules.silver.topic_lives import GONE
 
 _CHANGED = ("replicas", "isr", "removing_replicas", "adding_replicas", "leader_recovery_state", "elr", "last_known_elr")
 """Fields of a PartitionChangeRecord that take the place of those before; null leaves them."""
@@ -93,6 +94,16 @@ def _is_offline(broker: Row, directory: str | None) -> bool:
     if directory in known or directory is None or directory == _UNASSIGNED:
         return False
     return directory == _LOST or bool(known)
+
+
+def listed(registrations: Sequence[Row]) -> list[Row]:
+    """Rows of silver.broker_registrations as those of silver.broker_snapshots: a broker that is fenced is gone."""
+    fenced = {(row["broker_id"], row["first_poll"]) for row in registrations if row["is_fenced"]}
+    return [
+        row | {"end_reason": GONE if (row["broker_id"], row["superseded_poll"]) in fenced else row["end_reason"]}
+        for row in registrations
+        if not row["is_fenced"]
+    ]
 
 
 def liveness(broker: Row | None) -> tuple[bool, list[str]]:

@@ -1,6 +1,7 @@
 """Things of an image as rows of silver, and an image of rows of silver."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from jobs.rules.log.image import (
@@ -31,6 +32,10 @@ _NO_LEADER: Final = -1
 _RECOVERING: Final = 1
 """``LeaderRecoveryState``."""
 _LEVELS = ("metadata_version_level", "elr_version_level")
+_REGISTERED = (
+    *("partition_epoch", "leader", "leader_epoch", "replicas", "isr", "adding_replicas", "removing_replicas"),
+    *("elr", "last_known_elr"),
+)
 
 
 def _broker(image: Image, key: Key) -> Row | None:
@@ -68,6 +73,11 @@ def _partition(image: Image, key: Key) -> Row | None:
         "isr": sorted(of["isr"]),
         "offline_replicas": offline_replicas(of, image.brokers),
     }
+
+
+def registered(image: Image, key: Key) -> Row:
+    """All of a partition that may change within a state of silver.partition_registrations."""
+    return {name: image.partitions[key][name] for name in _REGISTERED}
 
 
 def _registration(image: Image, key: Key) -> Row | None:
@@ -124,7 +134,9 @@ TABLES: Final = (
     *(silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.PARTITION_REGISTRATIONS),
     *(silver.REASSIGNMENTS, silver.PARTITION_ELR),
 )
-"""The tables of states over time that the log tells."""
+"""The tables of states over time that the log tells. Those of silver.OF_LOG it tells at all times, the others while
+polls do not.
+"""
 
 
 def levels(image: Image, known: Mapping[str, Any] | None) -> Row:
@@ -141,8 +153,10 @@ def levels(image: Image, known: Mapping[str, Any] | None) -> Row:
     }
 
 
-def image_of(live: Mapping[str, Sequence[Mapping[str, Any]]]) -> Image:
-    """The image that open rows of silver show, by table: all of it, or a part."""
+def image_of(live: Mapping[str, Sequence[Mapping[str, Any]]], *, tells: bool = True) -> Image:
+    """The image that open rows of silver show, by table: all of it, or a part. Polls may have told the rows of topics:
+    if the log does not tell them, all rows are needed.
+    """
     image = Image()
 
     def rows(table: Table) -> Iterable[Mapping[str, Any]]:
@@ -155,41 +169,16 @@ def image_of(live: Mapping[str, Sequence[Mapping[str, Any]]]) -> Image:
         image.features[row["name"]] = row["level"]
     for row in rows(silver.CONFIGS):
         image.configs[row["resource_type"], row["resource_name"]][row["name"]] = row["value"]
-    for row in rows(silver.TOPIC_SNAPSHOTS):
-        image.names[row["topic_id"]] = row["topic"]
-        image.topics[row["topic"]] = {name: row[name] for name in ("topic_id", "partition_count")}
-    image.partitions = dict(_partitions(*map(rows, TABLES[-4:])))
+    for row in rows(silver.PARTITION_REGISTRATIONS):
+        partition = {name: row[name] for name in ("topic_id", "directories", *_REGISTERED)}
+        partition["leader_recovery_state"] = int(row["is_recovering"])
+        image.partitions[row["topic"], row["partition"]] = partition
+    counts: Mapping[tuple[str, str], int]
+    if tells:
+        counts = {(row["topic"], row["topic_id"]): row["partition_count"] for row in rows(silver.TOPIC_SNAPSHOTS)}
+    else:
+        counts = Counter((topic, of["topic_id"]) for (topic, _), of in image.partitions.items())
+    for (topic, topic_id), count in counts.items():
+        image.names[topic_id] = topic
+        image.topics[topic] = {"topic_id": topic_id, "partition_count": count}
     return image
-
-
-def _partitions(
-    snapshots: Iterable[Mapping[str, Any]],
-    registrations: Iterable[Mapping[str, Any]],
-    reassignments: Iterable[Mapping[str, Any]],
-    elr: Iterable[Mapping[str, Any]],
-) -> Iterator[tuple[Key, Row]]:
-    """Partitions by topic and number, of their open rows."""
-    registered, reassigned, eligible = (
-        {(row["topic"], row["partition"]): row for row in of_table} for of_table in (registrations, reassignments, elr)
-    )
-    nothing: Row = {}
-    for row in snapshots:
-        key = (row["topic"], row["partition"])
-        registration, moved, leaders = registered[key], reassigned.get(key, nothing), eligible.get(key, nothing)
-        yield (
-            key,
-            {
-                "topic_id": row["topic_id"],
-                "replicas": row["replicas"],
-                "isr": row["isr"],
-                "leader": row["leader"],
-                "leader_epoch": row["leader_epoch"],
-                "directories": registration["directories"],
-                "leader_recovery_state": int(registration["is_recovering"]),
-                "partition_epoch": registration["partition_epoch"],
-                "adding_replicas": moved.get("adding_replicas", []),
-                "removing_replicas": moved.get("removing_replicas", []),
-                "elr": leaders.get("elr", []),
-                "last_known_elr": leaders.get("last_known_elr", []),
-            },
-        )

@@ -24,6 +24,9 @@ class State:
     `after`: begins the ids of observations. `run`, `run_at`: id and time of the first of the records up to the last
     one that have one time, offset by offset. A batch of the controllers is atomic, and has one time.
     `controller`: the active controller, None while unknown; `controller_epoch`: its epoch.
+    `is_open`: rows from `next_offset` on have to come again, as the end of a transaction was not there.
+    `tells`: the log tells the history of topics and partitions, rather than polls. `heard_at`: when what was taken of
+    it was read, by our clock, and all was known up to there.
     """
 
     next_offset: int = 0
@@ -36,6 +39,15 @@ class State:
     run_at: datetime | None = None
     controller: int | None = None
     controller_epoch: int | None = None
+    is_open: bool = False
+    tells: bool = False
+    heard_at: datetime | None = None
+
+    @property
+    def told_at(self) -> datetime | None:
+        """Nothing up to then will change any more."""
+        times = (self.last.at if self.last else None, self.heard_at)
+        return max((at for at in times if at is not None), default=None)
 
     def place(self, offset: int, at: datetime) -> Place:
         """The record at `offset`, and the record before it: a change that it brings came at that moment."""

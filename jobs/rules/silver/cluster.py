@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from jobs.rules.ids import POLLS
 from jobs.rules.silver import enrichments
 from jobs.rules.silver.acceptance import (
     ANSWERED,
@@ -25,13 +26,13 @@ from jobs.rules.silver.acceptance import (
 from jobs.rules.silver.evidence import evidence
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
-from jobs.rules.silver.state import Answered, Header, Place, Poll, Row, State
+from jobs.rules.silver.state import TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
 from metadata_source.contradictions import FLAT_EPOCHS, contradictions
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
-TOPIC, WITNESSES = "topic", "witnesses"
+TOPIC, BROKERS, WITNESSES = "topic", "brokers", "witnesses"
 Records = Mapping[str, list[Mapping[str, Any]]]
 """The rows of one poll beside its header, by kind of record."""
 
@@ -54,6 +55,7 @@ def fold(
     *,
     kind: str = KAFKA,
     signs: Collection[str] = (),
+    by_log: bool = False,
 ) -> Folded:
     """Bring the history of one cluster up to some polls.
 
@@ -62,7 +64,8 @@ def fold(
     left out of `live` and `said` if every answer says of it what the last accepted one said, and so may a partition of
     a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it. `kind`: of the cluster,
     as declared. Another one than before holds from the first accepted answer on that tells all topics. `signs`: what
-    contradicts it of partitions of the cluster's first answer, where these are not in `said`.
+    contradicts it of partitions of the cluster's first answer, where these are not in `said`. `by_log`: the
+    controllers' log tells topics, partitions and their settings; polls tell the rest.
     """
     state = replace(state or State())
     if not headers:
@@ -72,24 +75,30 @@ def fold(
         records[row["poll_id"]][row["record"]].append(row)
     to_judge = _take(state, headers)
     state.cluster_id, state.topic_digests = state.cluster_id or claimed_id, dict(state.topic_digests)
-    cluster = _Cluster(state, kind, signs, headers[0]["cluster"], live)
+    cluster = _Cluster(state, kind, signs, headers[0]["cluster"], live, by_log=by_log)
     for header in to_judge:
         cluster.judge(header, records[header["poll_id"]])
     return cluster.folded()
 
 
 def records_to_read(
-    state: State | None, headers: Sequence[Header], claimed_id: str | None = None, kind: str = KAFKA
+    state: State | None,
+    headers: Sequence[Header],
+    claimed_id: str | None = None,
+    kind: str = KAFKA,
+    told_from: str | None = "",
 ) -> dict[str, set[str]]:
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments as for `fold`.
 
-    What a header says of other brokers counts as a kind, `WITNESSES`.
+    What a header says of other brokers counts as a kind, `WITNESSES`; its list of them too, `BROKERS`, before the poll
+    `told_from`, from which on polls tell what the controllers' log told before (None: it tells still).
 
     The rows of a digest that is still what was accepted last need not be read. After the first digest that differs all
     are: what is the same as before then depends on what is accepted.
     """
     state = state or State()
-    accepted = {TOPIC: state.digest, **{kind: answered.digest for kind, answered in state.enriched.items()}}
+    accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
+    accepted |= {TOPIC: state.digest, BROKERS: state.heard}
     behind = state.behind
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
@@ -98,13 +107,20 @@ def records_to_read(
             if is_told(header, behind):
                 wanted[header["poll_id"]] = {WITNESSES}
             behind = behind_after(header, behind)
-            told = {TOPIC: header["digest"], **enrichments.answered_kinds(header)}
+            by_log = told_from is None or header["poll_id"] < told_from
+            told = {BROKERS if by_log else TOPIC: header["digest"], **_kinds(header, by_log=by_log)}
             if kind != state.kind and header["is_key_frame"]:
                 differing.add(TOPIC)
             differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
             if records := differing & told.keys():
                 wanted.setdefault(header["poll_id"], set()).update(records)
     return wanted
+
+
+def _kinds(header: Header, *, by_log: bool) -> dict[str, bytes | None]:
+    """The kinds of enrichments that a poll tells, each with the digest of its answer."""
+    answered = enrichments.answered_kinds(header)
+    return {kind: digest for kind, digest in answered.items() if not (by_log and kind in TOLD_BY_LOG)}
 
 
 def poll_of(header: Header, last: Poll | None) -> Poll:
@@ -143,11 +159,14 @@ class _Cluster:
         signs: Collection[str],
         alias: str,
         live: Mapping[str, Sequence[Mapping[str, Any]]],
+        *,
+        by_log: bool,
     ) -> None:
-        self._state, self._kind, self._signs = state, kind, signs
+        self._state, self._kind, self._signs, self._by_log = state, kind, signs, by_log
         self._columns: Row = {"cluster_id": state.cluster_id, "cluster": alias}
         self._tables = {
-            table: Intervals(table, self._columns, live.get(table.full_name, ())) for table in silver.SNAPSHOTS
+            table: Intervals(table, self._columns, live.get(table.full_name, ()))
+            for table in (*silver.SNAPSHOTS, silver.HISTORY_SOURCES)
         }
         topics, partitions = self._tables[silver.TOPIC_SNAPSHOTS], self._tables[silver.PARTITION_SNAPSHOTS]
         self._lives = TopicLives(topics, partitions, state)
@@ -163,7 +182,7 @@ class _Cluster:
         answer, last = None, self._state.last
         if outcome(header, self._state.cluster_id) == ANSWERED:
             answer = shown = Answer()
-            if not self._says_the_same(header):
+            if not (self._by_log or self._says_the_same(header)):
                 answer = answer_of(header, records.get(TOPIC, ()))
                 shown = self._shown.then(answer)
             is_old = is_stale(shown, self._lives, shows_again=shows_again(header, self._state.answered_by))
@@ -194,12 +213,13 @@ class _Cluster:
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again, and means the same."""
-        digest = self._state.digest
+        digest = self._state.heard if self._by_log else self._state.digest
         return digest is not None and header["digest"] == digest and not self._is_of_another_kind(header)
 
     def _is_of_another_kind(self, header: Header) -> bool:
         """Whether the answer is to be read as of another kind of cluster than the last accepted one."""
-        return self._kind != self._state.kind and bool(header["is_key_frame"] or self._state.last is None)
+        is_whole = header["is_key_frame"] or self._state.last is None
+        return self._kind != self._state.kind and not self._by_log and bool(is_whole)
 
     def _wait_no_more(self, *, are_believed: bool) -> None:
         waited, self._waiting, self._shown = self._waiting, [], Answer()
@@ -220,7 +240,7 @@ class _Cluster:
             state.error_kinds = tuple(sorted({*state.error_kinds, str(header["error_kind"])}))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
-        """Make an answer part of history: levels, brokers, topics, then enrichments."""
+        """Make an answer part of history: brokers, levels, topics, then enrichments."""
         state, last = self._state, self._state.last
         poll, topic_filter = poll_of(header, last), header["topic_filter"]
         now = Place(poll, self._witness(header, answer))
@@ -228,12 +248,17 @@ class _Cluster:
         self._stale.take(header, poll)
         has_news, is_of_another_kind = not self._says_the_same(header), self._is_of_another_kind(header)
         if has_news:
-            self._show_cluster(header, answer, now)
-            enrichments.take("brokers", [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
-        self._lives.take(answer, topic_filter, now, Place(last, state.witness) if last else now)
+            enrichments.take(BROKERS, [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
+        if not self._by_log:
+            if last is None or state.is_heir:
+                self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, now)
+                state.is_heir = False
+            if has_news:
+                self._show_cluster(header, answer, now)
+            self._lives.take(answer, topic_filter, now, Place(last, state.witness) if last else now)
         if is_of_another_kind:
             self._lives.forget(now)
-        for kind, digest in enrichments.answered_kinds(header).items():
+        for kind, digest in _kinds(header, by_log=self._by_log).items():
             earlier = state.enriched.get(kind)
             if earlier is None or digest is None or digest != earlier.digest:
                 known = self._tables[silver.ENRICHMENTS[kind]]
@@ -244,7 +269,8 @@ class _Cluster:
         elif header["broker_id"] != state.answered_by:
             state.sure = last
         state.answered_by = header["broker_id"]
-        state.last, state.before, state.witness, state.digest = poll, last, now.before, header["digest"]
+        state.last, state.before, state.witness = poll, last, now.before
+        state.digest, state.heard = (None, header["digest"]) if self._by_log else (header["digest"], None)
         state.failed_polls = state.refused_polls = self._stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)

@@ -1,17 +1,21 @@
 """The memory of silver of one cluster from round to round, beside its live rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, cast
 
 from jobs.rules import memory
+from jobs.rules.ids import offset_of
 from metadata_source.kinds import KAFKA
 from schemas.silver import INTERVAL_ENDS
 
 Row = dict[str, Any]
 """One row of a table, by column names: lists for arrays, aware datetimes, None for null."""
+
+TOLD_BY_LOG = ("configs", "reassignments", "elr")
+"""The kinds of enrichments that polls do not tell while the controllers' log does."""
 
 Header = Mapping[str, Any]
 """A row of bronze with record 'poll'."""
@@ -63,6 +67,7 @@ class Place:
             "prev_poll": self.before and self.before.id,
             "prev_sent_at": self.before and self.before.sent_at,
             "interval_ms": self.poll.interval_ms,
+            "from_offset": offset_of(self.poll.id),
             **dict.fromkeys(INTERVAL_ENDS),
         }
 
@@ -77,6 +82,7 @@ class Place:
             "last_seen_sent_at": self.before.sent_at,
             "superseded_poll": self.poll.id,
             "valid_to": self.poll.at,
+            "to_offset": offset_of(self.poll.id),
         }
 
 
@@ -94,6 +100,9 @@ class State:
     broker turn out to have been behind; `witness` the one that shows the state before `last`: `before`, or what stands
     in for that. `behind` are the brokers that are, `current` when others were last known not to be. `kind`: of the
     cluster, as of `last`.
+
+    While the controllers' log tells the history of topics, nothing is known of what answers said of them, and `heard`
+    is the header's digest at `last`. `is_heir`: the log told it before, and no poll has been accepted since.
     """
 
     cluster_id: str | None = None
@@ -116,11 +125,24 @@ class State:
     witness: Poll | None = None
     behind: Mapping[int, Behind] = field(default_factory=dict)
     current: Mapping[int, datetime] = field(default_factory=dict)
+    heard: bytes | None = None
+    is_heir: bool = False
 
     @property
     def settled(self) -> Poll | None:
         """Nothing up to this poll will change any more."""
         return self.before if self.missing else self.last
+
+    def told_by_log(self) -> "State":
+        """The state once the controllers' log tells what it can tell."""
+        enriched = {kind: answered for kind, answered in self.enriched.items() if kind not in TOLD_BY_LOG}
+        return replace(self, missing={}, digest=None, topic_digests={}, enriched=enriched, is_heir=False)
+
+    def after_log(self, told: Poll) -> "State":
+        """The state once polls tell again. `told`: the last observation of the controllers' log."""
+        last = max(filter(None, (self.last, told)), key=lambda poll: poll.id)
+        enriched = {**self.enriched, **dict.fromkeys(TOLD_BY_LOG, Answered(**vars(last)))}
+        return replace(self, last=last, sure=last, witness=last, enriched=enriched, heard=None, is_heir=True)
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""

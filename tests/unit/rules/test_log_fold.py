@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.ids import log_id, offset_of
-from jobs.rules.log import fold, needed
+from jobs.rules.log import fold
 from jobs.rules.log.silver import TABLES, image_of
 from jobs.rules.silver.state import Poll
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
@@ -38,7 +38,7 @@ from tests.cluster_logs import (
 )
 from tests.spark.test_group_records_java import as_json
 from tests.support.examples import examples
-from tests.support.log_rounds import LogLake
+from tests.support.log_rounds import LogLake, narrow
 from truth.log import Record, truth_of
 
 BATCHES = 40
@@ -364,25 +364,33 @@ def test_a_snapshot_without_its_end_says_nothing_yet() -> None:
     assert [row["level"] for row in lake.rows["silver.features"]] == [25]
 
 
-def test_where_polls_told_before_the_differences_came_after_the_last_poll() -> None:
-    topic_id = b"\1" * 16
-    told = [
-        record(2, name="t", topic_id=topic_id),
-        record(3, **PARTITION, topic_id=topic_id, replicas=[1, 2], isr=[1], leader=1),
-    ]
-    rows = rows_of_snapshot(told, 10, 1, START)
+def test_where_polls_told_before_the_log_takes_over_once_it_was_read_later() -> None:
+    rows = a_log((change(isr=[1]), 2), (change(isr=[1, 2], leader=2), 3))
     polled = Poll("S/000000000012", START + timedelta(seconds=5), START + timedelta(seconds=4), 2_000)
-    known = whole(rows).live
-    known = {table: [row | {"first_poll": "S/000000000003"} for row in each] for table, each in known.items()}
-    known[PARTITIONS] = [row | {"isr": [1, 2]} for row in known[PARTITIONS]]
-    known |= {REGISTRATIONS: [], BROKERS: []}
-    folded = fold(None, known, rows, polled)
+    as_polled = {"first_poll": "S/000000000003", "prev_poll": None, "from_offset": None}
+    known = {
+        table: [row | as_polled for row in of_table]
+        for table, of_table in whole(rows[:4]).live.items()
+        if table in (PARTITIONS, TOPICS, TOPIC_CONFIGS, "silver.cluster_snapshots")
+    }
+    early = fold(None, known, rows, polled)
+    assert not early.state.tells
+    # What polls cannot tell is told from the begin of the log on, exactly.
+    assert early.rows.keys() == {REGISTRATIONS, "silver.features"}
+    assert [row["leader_epoch"] for row in early.rows[REGISTRATIONS]] == [1]
+    known |= {table: list(of_table) for table, of_table in early.rows.items()}
+    quiet = span("read", 5, 6, START + timedelta(seconds=9))
+    folded = fold(early.state, known, [quiet], polled)
+    assert folded.state.tells
     ended, began = sorted(folded.rows[PARTITIONS], key=lambda row: row["first_poll"])
-    assert (ended["last_poll"], ended["last_seen_sent_at"], ended["isr"]) == (polled.id, polled.sent_at, [1, 2])
-    assert (began["prev_poll"], began["prev_sent_at"], began["isr"]) == (polled.id, polled.sent_at, [1])
-    assert began["valid_from"] == polled.at
+    assert (ended["last_poll"], ended["last_seen_sent_at"], ended["isr"]) == (polled.id, polled.sent_at, [1])
+    assert (began["prev_poll"], began["prev_sent_at"]) == (polled.id, polled.sent_at)
+    assert (began["isr"], began["leader"], began["leader_epoch"]) == ([1, 2], 2, 1)
+    assert began["valid_from"] == START + timedelta(seconds=9)
     assert polled.id < began["first_poll"] < "S/000000000013"
     assert TOPICS not in folded.rows
+    [source] = folded.rows["silver.history_sources"]
+    assert (source["source"], source["first_poll"]) == ("log", began["first_poll"])
 
 
 # --- one thing at a time ---
@@ -507,19 +515,26 @@ def test_a_log_that_begins_in_the_middle_says_nothing_before_a_snapshot() -> Non
 
 
 def test_needed_are_the_things_that_records_may_change() -> None:
-    rows = a_log(
-        (change(isr=[1]), 2),
-        (record(9, topic_id=b"\3" * 16), 3),
-        (record(7, id=3, epoch=1), 4),
-        (record(4, resource_type=2, resource_name="u", name="retention.ms", value="1"), 5),
+    other, config = b"\2" * 16, {"resource_type": 2, "name": "retention.ms", "value": "1"}
+    lake = whole(
+        a_log(
+            (record(2, name="u", topic_id=other), 2),
+            (record(3, **PARTITION, topic_id=other, replicas=[3], isr=[3], leader=3), 2),
+            (record(4, **config, resource_name="u"), 2),
+        )
     )
-    wanted = needed(rows[3:])
-    topic_id = rows[1]["topic"]["topic_id"]
-    assert (wanted.partitions, wanted.brokers, wanted.names) == ({(topic_id, 0)}, {3}, {"u"})
-    assert wanted.topics == {rows[4]["topic"]["topic_id"]}
-    assert not wanted.is_all
-    assert not wanted.is_each_topic
+
+    def left(*more: tuple[int, int, Row]) -> dict[str, list[str]]:
+        rows = narrow(lake.live, a_log(*((each, 3) for each in more))[3:])
+        return {table: sorted(row["topic"] for row in rows[table]) for table in (PARTITIONS, TOPICS, TOPIC_CONFIGS)}
+
+    assert left(change(isr=[1])) == {PARTITIONS: ["t"], TOPICS: ["t"], TOPIC_CONFIGS: ["t"]}
+    assert left(record(9, topic_id=other))[PARTITIONS] == ["u"]
+    assert left(record(7, id=3, epoch=1))[PARTITIONS] == ["u"]
+    assert left(record(4, **config, resource_name="u"))[PARTITIONS] == ["u"]
     default = record(4, resource_type=4, resource_name="", name="min.insync.replicas", value="2")
-    assert needed(a_log((default, 2))).is_each_topic
-    assert needed(a_log((record(28, topic_name=""), 2))).is_all
-    assert needed(rows_of_snapshot([], 5, 1, START)).is_all
+    assert left(default) == {PARTITIONS: [], TOPICS: ["t", "u"], TOPIC_CONFIGS: ["t", "u"]}
+    more = record(3, **{**PARTITION, "partition_id": 1}, topic_id=other, replicas=[3], isr=[3], leader=3)
+    assert left(more) == {PARTITIONS: [], TOPICS: ["u"], TOPIC_CONFIGS: ["u"]}
+    for all_of_it in (a_log((record(28, topic_name=""), 2)), rows_of_snapshot([], 5, 1, START)):
+        assert narrow(lake.live, all_of_it)[PARTITIONS] == lake.live[PARTITIONS]

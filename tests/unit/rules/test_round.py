@@ -130,7 +130,7 @@ def assert_as_the_plain_rules_say(lake: Lake, answers: list[Answer]) -> None:
     if done is None:
         assert lake.states.keys() == {SILVER}
         return
-    ends = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason")
+    ends = silver.INTERVAL_ENDS
     rows = {
         table: [
             row if (row["superseded_poll"] or "~") <= done else row | dict.fromkeys(ends)
