@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metadata_source.text import text_table
+from truth.compare_log import compare_log
 from truth.report import HEADINGS, Verdict, judge
 from truth.run import NEWEST, SETUPS, run
 from truth.session import local_session
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
 
     verdicts: list[Verdict] = []
+    of_logs: list[str] = []
     # Outside of all else: Spark may be gone already when it is to be stopped.
     with tempfile.TemporaryDirectory(prefix="truth-", ignore_cleanup_errors=True) as folder:
         spark = local_session(len(intervals) + 2)
@@ -42,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for setup in setups:
                 home = Path(folder) / setup.name.replace(" ", "-")
                 done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=intervals, say=say)
+                exact = compare_log(spark, done.log.lake, done.truth)
+                say(f"{setup.name}, by its controllers' log: {exact}")
+                of_logs += [f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults]
                 new = [judge(spark, done, interval) for interval in intervals]
                 for verdict in new:
                     say(f"{verdict.name}\n{verdict}")
@@ -51,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             spark.stop()
     if len(setups) > 1:
         print(f"\n{_table(verdicts)}")
-    faults = [f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults]
+    faults = [*of_logs, *(f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults)]
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0
 

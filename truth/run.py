@@ -12,8 +12,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from jobs import poll_metadata
 from jobs.common.config import Config, load
+from jobs.common.reading import Reading, follow
 from jobs.history import History
+from jobs.read_cluster_log import CLUSTER_LOG
 from local_cluster import LocalCluster
+from local_cluster.nodes import CONTROLLER
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES
 from truth.administration import Administration
@@ -58,6 +61,8 @@ class Run:
     """By poll interval in seconds."""
     journal: Sequence[Entry]
     truth: Truth
+    log: Config
+    """With a lake of its own, in which the controllers' log alone is."""
 
 
 def run(
@@ -100,7 +105,8 @@ def run(
         }
         with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]) as traffic:
             administration.await_settled(brokers)
-            with polling(spark, configs.values()) as queries:
+            log = _log_config(folder, cluster)
+            with polling(spark, configs.values()) as queries, following(spark, log):
                 await_batches(queries, 1)
                 journal = play(cluster, administration, plan(seed, brokers, seconds), say)
                 time.sleep(_QUIET_SECONDS)
@@ -108,10 +114,10 @@ def run(
                 await_batches(queries, 1)
         say(f"settled; {traffic.delivered} records were delivered, {traffic.refused} not")
         truth = read_truth(cluster)
-    for config in configs.values():
+    for config in (*configs.values(), log):
         ensure_tables(spark, config.lake, TABLES)
         History(spark, config).catch_up(whole=True)
-    return Run(setup, configs, journal, truth)
+    return Run(setup, configs, journal, truth, log)
 
 
 @contextlib.contextmanager
@@ -126,6 +132,17 @@ def polling(spark: SparkSession, configs: Iterable[Config]) -> Iterator[list[Str
     finally:
         for query in queries:
             query.stop()
+
+
+@contextlib.contextmanager
+def following(spark: SparkSession, config: Config) -> Iterator[None]:
+    """Follow the controllers' log for a while, and read it to where it ends then."""
+    reading = Reading(spark.newSession(), config, CLUSTER_LOG)
+    try:
+        yield
+    finally:
+        reading.query.stop()
+    follow(spark, config, CLUSTER_LOG, once=True)
 
 
 def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:
@@ -144,6 +161,26 @@ def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:
 def _batches(query: StreamingQuery) -> int:
     progress = query.lastProgress
     return 0 if progress is None else progress.batchId + 1
+
+
+def _log_config(folder: Path, cluster: LocalCluster) -> Config:
+    home = folder / "log"
+    home.mkdir(parents=True, exist_ok=True)
+    ports = [node.ports[CONTROLLER] for node in cluster.nodes.values() if node.is_controller]
+    servers = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "kafka.controller.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports),
+        "clusterId": cluster.cluster_id,
+    }
+    config = {
+        "lake": str(home / "lake"),
+        "clusters": {ALIAS: servers},
+        "clusterLog": {},
+        "poll": {"pollInterval": "2s"},
+    }
+    file = home / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return load(str(file))
 
 
 def _config(folder: Path, bootstrap_servers: str, interval: int, polls_per_batch: int) -> Config:

@@ -133,7 +133,7 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], list[Row]]:
     """Rows of silver, and its rows of internal.state, that of silver first.
 
     If the log tells when the round begins, its records come first, and then the polls from which on polls tell;
-    else the log may take over after the polls.
+    else the log may take over after the polls that were answered before it was read.
     """
     before, log_before = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
     state = replace(State() if before is None else State.from_json(json.loads(before["memory"])))
@@ -145,11 +145,8 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], list[Row]]:
             if of_table := changed.get(table.full_name):
                 rows[table.full_name] = _by_key(table, (*rows.get(table.full_name, ()), *of_table))
 
-    def polls(since: str, until: str | None, *, by_log: bool) -> None:
+    def polls(headers: Sequence[Row], *, by_log: bool) -> None:
         nonlocal state
-        headers = [
-            each for each in _headers(taken) if since <= each["poll_id"] and not (until and each["poll_id"] >= until)
-        ]
         others = (row for row in taken.said if row["record"] != "poll")
         folded = silver_fold(
             state,
@@ -176,16 +173,21 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], list[Row]]:
         if log.tells and not told_before:
             state = state.told_by_log()
 
+    headers = sorted((row for row in taken.said if row["record"] == "poll"), key=itemgetter("poll_id"))
     if taken.by_log:
+        turn = _count_before(headers, lambda header: header["poll_id"] == taken.told_from)
         records()
-        polls("", taken.told_from, by_log=True)
+        polls(headers[:turn], by_log=True)
         if taken.told_from is not None and log is not None:
             log = replace(log, tells=False)
             state = state.after_log(log.last) if log.last else state
-            polls(taken.told_from, None, by_log=False)
+        polls(headers[turn:], by_log=False)
     else:
-        polls("", None, by_log=False)
+        read_at = max((row["read_at"] for row in taken.log), default=None)
+        turn = _count_before(headers, lambda header: read_at is not None and _at(header) > read_at)
+        polls(headers[:turn], by_log=False)
         records()
+        polls(headers[turn:], by_log=log is not None and log.tells)
     partitions = rows.get(PARTITIONS, ())
     known = _open(taken.live, {})[PARTITIONS]
     of_log = {(row["partition"], row["first_poll"]) for row in known if row["topic"] == OFFSETS_TOPIC}
@@ -237,8 +239,15 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
     return [of_silver, of_log]
 
 
-def _headers(taken: Taken) -> list[Row]:
-    return sorted((row for row in taken.said if row["record"] == "poll"), key=itemgetter("poll_id"))
+def _count_before(headers: Sequence[Row], is_turn: Callable[[Row], bool]) -> int:
+    """How many polls there are before the first at which others tell; all where there is none."""
+    return next((number for number, header in enumerate(headers) if is_turn(header)), len(headers))
+
+
+def _at(header: Row) -> datetime:
+    """When a poll was answered, or was due."""
+    at: datetime = header["received_at"] or header["scheduled_at"]
+    return at
 
 
 def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:

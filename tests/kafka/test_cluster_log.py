@@ -5,7 +5,8 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from confluent_kafka.admin import (
 )
 from pyspark.errors import AnalysisException
 
-from jobs import read_cluster_log
+from jobs import poll_metadata, read_cluster_log
 from jobs.common.config import load
+from jobs.history import History
 from kafka_metadata_history.check import checked_log
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
@@ -34,8 +36,9 @@ from metadata_source.cluster_log.rows import SCHEMA
 from metadata_source.errors import ClusterLogError
 from metadata_source.options import parse_cluster_log
 from metadata_source.protocol.cluster_specs import COUNTED
-from schemas import bronze
+from schemas import bronze, gold, silver
 from tests.group_messages import without_nulls
+from tests.lakes import new_lake
 from tests.support.controllers import active_controller, controller_servers
 from tests.support.documents import blocks
 from tests.support.dumped import printed_record
@@ -245,6 +248,55 @@ def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
     offsets = [row["offset"] for row in records(rows)]
     assert len(offsets) == len(set(offsets))
     assert {"by-a-job", "by-the-job-again"} <= {row.get("topic", {}).get("topic") for row in records(rows)}
+
+
+def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path: Path) -> None:
+    """The log tells to the millisecond; once nobody has read it for long, polls tell; and then the log again."""
+    file = tmp_path / "config.yaml"
+    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: controller_servers(quorum)}}
+    file.write_text(yaml.safe_dump({"lake": str(tmp_path / "lake"), "clusters": clusters, "clusterLog": {}}))
+    config = load(str(file))
+    new_lake(spark, tmp_path / "lake")
+    history, heirs = History(spark, config), replace(config, hand_over=timedelta(0))
+
+    def told(history: History, name: str, *, by_log: bool) -> dict[str, Any]:
+        """The first state of a partition of a new topic."""
+        make_topic(quorum, name)
+        if by_log:
+            read_cluster_log.run(spark, config, once=True)
+        poll_metadata.run(spark, config, once=True)
+        history.catch_up(whole=True)
+        rows = [row for row in rows_of(config.lake, silver.PARTITION_SNAPSHOTS) if row["topic"] == name]
+        (row,) = (row for row in rows if row["partition"] == 0)
+        return row
+
+    def records_of(name: str) -> list[dict[str, Any]]:
+        """The records of its partition."""
+        rows = rows_of(config.lake, bronze.CLUSTER_LOG)
+        (topic_id,) = {row["topic"]["topic_id"] for row in rows if (row["topic"] or {}).get("topic") == name}
+        partitions = [row for row in rows if (row["partition"] or {}).get("topic_id") == topic_id]
+        return [row for row in partitions if row["partition"]["partition"] == 0]
+
+    row = told(history, "by-the-log", by_log=True)
+    (record,) = records_of("by-the-log")
+    assert (row["from_offset"], row["valid_from"]) == (record["offset"], record["timestamp"])
+    assert row["prev_sent_at"] == row["valid_from"]
+    history = History(spark, heirs)
+    row = told(history, "by-polls", by_log=False)
+    assert (row["from_offset"], row["interval_ms"] > 0) == (None, True)
+    history = History(spark, config)
+    assert told(history, "by-polls-still", by_log=False)["from_offset"] is None
+    told(history, "seen-late", by_log=True)
+    row = told(history, "by-the-log-again", by_log=True)
+    (record,) = records_of("by-the-log-again")
+    assert (row["from_offset"], row["valid_from"]) == (record["offset"], record["timestamp"])
+    sources = sorted(rows_of(config.lake, silver.HISTORY_SOURCES), key=lambda row: row["first_poll"])
+    assert [each["source"] for each in sources] == ["log", "polls", "log"]
+    lives = [(row["topic"], row["first_poll"]) for row in rows_of(config.lake, silver.TOPIC_SNAPSHOTS)]
+    assert len({topic for topic, _ in lives}) == len(lives)
+    (broker,) = {row["broker_id"] for row in rows_of(config.lake, silver.BROKER_REGISTRATIONS)}
+    assert broker == 1
+    assert rows_of(config.lake, gold.CONTROLLER_CHANGES)
 
 
 @pytest.mark.soak

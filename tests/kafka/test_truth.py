@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tests.lakes import new_lake
 from tests.support.group_scores import check_scores
 from tests.support.verdicts import check_verdict
+from truth.compare_log import compare_log
 from truth.groups.run import run as run_groups
 from truth.groups.script import CONSUMER, COOPERATIVE
 from truth.report import judge
@@ -21,9 +22,16 @@ SEED, SECONDS = 19993, 40.0
 
 
 def test_history_agrees_with_the_log(spark: SparkSession, tmp_path: Path) -> None:
-    new_lake(spark, tmp_path / "every-1s" / "lake")
+    for lake in ("every-1s", "log"):
+        new_lake(spark, tmp_path / lake / "lake")
     done = run(spark, NEWEST, tmp_path, seed=SEED, seconds=SECONDS, intervals=[1], say=print)
     check_verdict(judge(spark, done, 1), claims=500, transitions=30, decided=10)
+    exact = compare_log(spark, done.log.lake, done.truth)
+    print(exact)
+    assert exact.faults == []
+    assert exact.compared["leader changes"] > 30
+    assert exact.compared["ISR changes"] > 30
+    assert exact.compared["broker states"] > 10
 
 
 @pytest.mark.soak

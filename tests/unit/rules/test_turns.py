@@ -4,199 +4,22 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.common.config import Thresholds
 from jobs.rules.ids import offset_of, source_of
 from jobs.rules.log.image import Image
 from jobs.rules.log.records import Change, steps
-from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.log.state import State as LogState
-from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, STATE, Plan, Row, Taken, fold
-from jobs.rules.silver.state import State
-from jobs.rules.takes import take, turn
-from schemas import gold, silver
-from tests.cluster_logs import CLUSTER, START, RandomLog, in_effect, rows_of, span
-from tests.support.bronze_rows import bronze_rows
+from jobs.rules.round import CLUSTER_LOG, SILVER, Row
+from schemas import silver
 from tests.support.examples import examples
-from tests.support.histories import Answer
+from tests.support.turns import TABLES, Lake, kept_up, lived
 
-ALIAS, CLUSTER_ID = CLUSTER["cluster"], CLUSTER["cluster_id"]
-HAND_OVER = timedelta(seconds=30)
-PLAN = Plan(frozenset({SILVER, *GOLD}), Thresholds(), START)
-TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.TABLES)}
 PARTITIONS = "silver.partition_snapshots"
-STREAM = "20261101T000000Z-00000000"
-
-
-class Batches(RandomLog):
-    """A random log, cut where a look of a reader may end: between batches, and never within a transaction."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.ends: list[int] = []
-        super().__init__(chance)
-
-    def _write(self, records: Any, *, is_control: bool = False) -> None:
-        super()._write(records, is_control=is_control)
-        self.ends.append(len(self.entries))
-
-
-@dataclass
-class Life:
-    """A log and the polls of its cluster, in the order of our clock: rows of bronze, each batch with its time."""
-
-    log: list[tuple[datetime, list[Row]]] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    images: list[tuple[datetime, Image]] = field(default_factory=list)
-
-
-def lived(seed: int, batches: int = 60, silences: int = 2, *, log_begins: int = 0) -> Life:
-    """A life in which nobody reads the log at times, for long, and polls fail at times."""
-    chance = random.Random(seed)
-    log = Batches(chance)
-    log.grow(batches)
-    rows, counted = rows_of(log.entries), {entry.offset for entry in in_effect(log.entries)}
-    silent = [(0, log_begins), *(sorted(chance.sample(range(len(log.ends)), 2)) for _ in range(silences))]
-    life, image, waiting, done = Life(), Image(), [], 0
-    now, n = START, 0
-    for number, end in enumerate(log.ends):
-        now += timedelta(seconds=chance.choice((1, 2, 5, 20)))
-        for row in rows[done:end]:
-            if row["offset"] in counted:
-                image.replay(row)
-        waiting += rows[done:end]
-        done = end
-        is_open = any(e.transaction == 23 for e in log.entries[:end]) and not _is_closed(log.entries[:end])
-        if waiting and not any(since <= number < until for since, until in silent):
-            next_offset = waiting[-1]["offset"] + 1
-            quiet = span("read", waiting[0]["offset"], next_offset, now)
-            life.log.append((now, [row | {"read_at": now} for row in waiting] + [quiet]))
-            waiting = []
-        if not is_open and chance.random() < 0.7:
-            at = now + timedelta(milliseconds=chance.randint(1, 900))
-            life.answers.append(answer_of(image, n, at, ok=chance.random() < 0.9))
-            n += 1
-    return life
-
-
-def _is_closed(entries: Sequence[Any]) -> bool:
-    return next((e.transaction for e in reversed(entries) if e.transaction is not None), None) in (24, 25)
-
-
-def answer_of(image: Image, n: int, at: datetime, *, ok: bool) -> Answer:
-    """What a client is told of an image."""
-    brokers = {id_: (f"host{id_}", 9092, of["rack"]) for id_, of in image.brokers.items() if not of["is_fenced"]}
-    topics = {}
-    for topic, of in image.topics.items():
-        partitions = [
-            {
-                "partition": number,
-                "error_code": 5 if told["leader"] == -1 else 0,
-                **{name: told[name] for name in ("leader", "leader_epoch", "replicas", "isr")},
-                "offline_replicas": offline_replicas(told, image.brokers),
-            }
-            for (name, number), told in sorted(image.partitions.items())
-            if name == topic
-        ]
-        told_of = {"topic_id": of["topic_id"], "error_code": 0, "is_internal": topic.startswith("__")}
-        topics[topic] = told_of | {"partitions": partitions}
-    made = Answer(f"{STREAM}/{n:012d}", STREAM, n, n, at, 2_000, ok)
-    if not ok:
-        return replace(made, error_kind="timeout")
-    levels = (image.features.get("metadata.version"), image.features.get("eligible.leader.replicas.version", 0))
-    return replace(
-        made, sent_at=at, received_at=at, api_version=12, cluster_id=CLUSTER_ID, levels=levels, brokers=brokers,
-        topics=topics, broker_id=None,
-    )  # fmt: skip
-
-
-class Lake:
-    """Tables, and rounds that take what was there at a time."""
-
-    def __init__(self, life: Life) -> None:
-        self.life = life
-        self.bronze = bronze_rows(ALIAS, life.answers)
-        self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
-        self.states: dict[str, Row] = {}
-        self.taken, self.open = 0, list[Row]()
-        self.turns: list[str] = []
-
-    def round(self, now: datetime) -> None:
-        state = State() if SILVER not in self.states else State.from_json(json.loads(self.states[SILVER]["memory"]))
-        kept = self.states.get(CLUSTER_LOG)
-        log = None if kept is None else LogState.from_json(json.loads(kept["memory"]))
-        batches = [rows for at, rows in self.life.log[self.taken :] if at <= now]
-        records = [*self.open, *(row for rows in batches for row in rows)]
-        self.taken += len(batches)
-        headers = [
-            row
-            for row in self.bronze
-            if row["record"] == "poll"
-            and row["scheduled_at"] <= now
-            and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
-        ]
-        by_log, told_from = turn(
-            state, log, headers, CLUSTER_ID, read_at=max((row["read_at"] for row in records), default=None),
-            has_snapshot=False, hand_over=HAND_OVER,
-        )  # fmt: skip
-        taken = take(
-            ALIAS, state, 1, headers, claimed_id=CLUSTER_ID, most_polls=1_000, by_log=by_log, told_from=told_from
-        )
-        said = [
-            row
-            for row in self.bronze
-            if row["poll_id"] in taken.polls and row["record"] in {"poll", *taken.polls[row["poll_id"]]}
-        ]
-        done = min((self.states[each]["done_poll"] if each in self.states else "" for each in GOLD), default="")
-        live = {
-            table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
-            for table, rows in self.tables.items()
-        }
-        brought = Taken(
-            ALIAS, CLUSTER_ID, 1, said, live, self.states, log=records, by_log=by_log, told_from=taken.told_from
-        )
-        made = fold(brought, PLAN)
-        assert fold(brought, PLAN) == made
-        for row in made.pop(STATE):
-            self.states[row["history"]] = row
-        for table, rows in made.items():
-            keyed = {tuple(row[name] for name in TABLES[table].key): row for row in rows}
-            assert len(keyed) == len(rows), table
-            for key in keyed.keys() & self.tables[table].keys():
-                assert is_live(self.tables[table][key]), f"{table}: a row that was over changes"
-
-            self.tables[table] |= keyed
-        kept = self.states.get(CLUSTER_LOG)
-        is_open = kept is not None and json.loads(kept["memory"]).get("is_open", False)
-        self.open = records if is_open else []
-        self.turns.append(self.states[SILVER]["told_by"])
-
-    def rows(self, table: str) -> list[Row]:
-        return list(self.tables[table].values())
-
-
-def is_live(row: Row) -> bool:
-    return bool(row["is_live"]) if "is_live" in row else row.get("valid_to", "") is None
-
-
-def is_since(row: Row, done: str) -> bool:
-    """Whether gold, which is done up to there, has not had a row of silver."""
-    return "first_poll" in row and (row["first_poll"] > done or (row["superseded_poll"] or "") > done)
-
-
-def kept_up(life: Life, chance: random.Random) -> Lake:
-    lake = Lake(life)
-    times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
-    for at in times:
-        if chance.random() < 0.5 or at == times[-1]:
-            lake.round(at)
-    return lake
 
 
 def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:

@@ -1,0 +1,108 @@
+"""Rounds of polls and of the controllers' log in Spark make the rows that the rules make of them in one process."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.common.config import Config
+from jobs.history import HISTORIES, History
+from schemas import bronze
+from schemas.lake import Lake, LakeError
+from tests.lakes import new_lake
+from tests.support import turns
+from tests.support.histories import START
+from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.stored import Row, append, as_text, newest_states, rows_of
+from tests.support.turns import ALIAS, HAND_OVER, Life, lived
+
+LATER = START + timedelta(days=1)
+TABLES = [table for tables in HISTORIES.values() for table in tables]
+SEED = 8
+"""Of a life in which the log, polls, the log, polls and the log tell."""
+
+
+def history_of(spark: SparkSession, lake: Lake) -> History:
+    servers = {"kafka.controller.bootstrap.servers": "127.0.0.1:1"}
+    return History(spark, Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER))
+
+
+class Bronze:
+    """Rows of a life that nobody has put into the lake yet."""
+
+    def __init__(self, life: Life, lake: Lake) -> None:
+        self._lake = lake
+        self._polls = turns.Lake(life).bronze
+        self._log = life.log
+        self._since = START - timedelta(days=1)
+
+    def keep(self, until: datetime) -> None:
+        """Put into the lake what was there by then."""
+        polls = [row for row in self._polls if self._since < self._due(row) <= until]
+        log = [row | {"day": at.date()} for at, rows in self._log if self._since < at <= until for row in rows]
+        for table, rows in ((bronze.METADATA_POLLS, polls), (bronze.CLUSTER_LOG, log)):
+            if rows:
+                append(self._lake, table, rows)
+        self._since = until
+
+    def _due(self, row: Row) -> datetime:
+        due = {each["poll_id"]: each["scheduled_at"] for each in self._polls if each["record"] == "poll"}
+        at: datetime = due[row["poll_id"]]
+        return at
+
+
+def told(rows: list[Row]) -> list[str]:
+    return as_text([{name: value for name, value in row.items() if name != "updated_at"} for row in rows])
+
+
+def check_same(lake: Lake, expected: turns.Lake) -> None:
+    for table in TABLES:
+        rows = [dict.fromkeys(table.column_names) | row for row in expected.rows(table.full_name)]
+        assert told(rows_of(lake, table)) == told(rows), table.full_name
+
+
+def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> None:
+    """Killed between the commits of a round at each turn, too."""
+    life, lake = lived(SEED), new_lake(spark, tmp_path)
+    rows, expected = Bronze(life, lake), turns.Lake(life)
+    times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
+    history = history_of(spark, lake)
+    for at in (*times[4::9], times[-1]):
+        rows.keep(at)
+        expected.round(at)
+        is_turn = expected.turns[-2:] in (["log", "polls"], ["polls", "log"])
+        if is_turn:
+            with killed_after(3), pytest.raises(KilledError):
+                history.round(LATER)
+            with killed_at("done", before=True), pytest.raises(KilledError):
+                history_of(spark, lake)
+            history = history_of(spark, lake)
+        else:
+            assert history.round(LATER)
+    check_same(lake, expected)
+    changes = [one for one, other in pairwise([*expected.turns, ""]) if one != other]
+    assert changes[:3] == ["log", "polls", "log"]
+    states = {(row["history"], row["cluster"]): row for row in newest_states(lake)}
+    assert states["silver", ALIAS]["told_by"] == expected.turns[-1]
+
+    with pytest.raises(LakeError, match="the controllers' log of prod is part of its history"):
+        history.again(ALIAS)
+    assert not history.round(LATER)
+
+
+def test_gold_that_is_made_apart_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """By a job of its own, of silver that is there."""
+    life, lake = lived(SEED, batches=30, silences=1), new_lake(spark, tmp_path)
+    rows, expected = Bronze(life, lake), turns.Lake(life)
+    times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
+    servers = {"kafka.controller.bootstrap.servers": "127.0.0.1:1"}
+    config = Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER)
+    made, gold = History(spark, config, ["silver"]), History(spark, config, ["isr_shrink", "leader_churn"])
+    for at in (*times[4::9], times[-1]):
+        rows.keep(at)
+        expected.round(at)
+        assert made.round(LATER)
+        gold.round(LATER)
+    check_same(lake, expected)
