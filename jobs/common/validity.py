@@ -11,6 +11,7 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.rules.ids import LOG_ID
 from schemas import bronze, gold, groups, silver
 from schemas.lake import Lake
 from schemas.table import Table
@@ -68,6 +69,8 @@ SUBJECTS: Mapping[str, tuple[str, list[Rule]]] = {
 """Rows, as SQL over the frames of a run, and the rules that hold of them. NOW holds at any time, the others of news."""
 NOW = "silver progress"
 
+_OVER_TIME = (*silver.SNAPSHOTS, *silver.OF_LOG, silver.HISTORY_SOURCES)
+
 _WINDOW = """
 SELECT s.cluster, coalesce(v.done_poll, '') AS done_poll, v.done_at,
   s.done_poll AS settled_poll, s.done_at AS settled_at
@@ -117,7 +120,9 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
     bounds = spark.createDataFrame([tuple(row.values()) for row in window], _BOUNDS)
     times = [row["done_at"] for row in window]
     # Of streams and numbers files have statistics, of the ids that are made of both they have none.
-    stream, _, n = min(row["done_poll"] for row in window).partition("/")
+    # That of a record of the controllers' log begins with the poll before it.
+    poll, _, _ = min(row["done_poll"] for row in window).partition(LOG_ID)
+    stream, _, n = poll.partition("/")
     is_later = f"stream > '{stream}' OR (stream = '{stream}' AND n >= {int(n or 0)})"
     polls = lake.read(spark, bronze.METADATA_POLLS).where(is_later).join(F.broadcast(bounds), "cluster")
 
@@ -140,7 +145,7 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
         "log": since(bronze.GROUP_LOG, "read_at"),
         "topics": snapshots(silver.TOPIC_SNAPSHOTS),
         "partitions": snapshots(silver.PARTITION_SNAPSHOTS),
-        "intervals": reduce(DataFrame.union, map(intervals, silver.SNAPSHOTS)),
+        "intervals": reduce(DataFrame.union, map(intervals, _OVER_TIME)),
         "gaps": since(silver.POLL_GAPS, "gap_end"),
         "stale_brokers": since(gold.STALE_BROKERS, "ended_before"),
         "rebalances": since(groups.REBALANCES_TOLD, "updated_at"),

@@ -5,7 +5,8 @@ import hashlib
 POLLS, LOG = SOURCES = ("polls", "log")
 """What tells history."""
 
-_LOG = "/log/"
+LOG_ID = "/log/"
+"""Between the poll and the offset in the id of an observation in the controllers' log."""
 
 
 def row_id(*values: str | int | None) -> str:
@@ -19,7 +20,7 @@ def log_id(after: str, offset: int) -> str:
 
     It sorts as text after the accepted poll `after`, and before the next one.
     """
-    return f"{after}{_LOG}{offset:020}"
+    return f"{after}{LOG_ID}{offset:020}"
 
 
 def source_of(poll_id: str) -> str:
@@ -29,5 +30,5 @@ def source_of(poll_id: str) -> str:
 
 def offset_of(poll_id: str | None) -> int | None:
     """The offset in the controllers' log that the id of an observation names; None of a poll."""
-    _, log, offset = (poll_id or "").rpartition(_LOG)
+    _, log, offset = (poll_id or "").rpartition(LOG_ID)
     return int(offset) if log else None

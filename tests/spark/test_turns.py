@@ -8,9 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.common.config import Config
+from jobs.common.upkeep import expire_bronze
 from jobs.history import HISTORIES, History
 from schemas import bronze
 from schemas.lake import Lake, LakeError
+from tests.cluster_logs import span
 from tests.lakes import new_lake
 from tests.support import turns
 from tests.support.histories import START
@@ -87,9 +89,16 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> 
     states = {(row["history"], row["cluster"]): row for row in newest_states(lake)}
     assert states["silver", ALIAS]["told_by"] == expected.turns[-1]
 
+    quiet = span("read", 10_000, 10_001, LATER)
+    append(lake, bronze.CLUSTER_LOG, [quiet | {"day": LATER.date()}])
+    expire_bronze(spark, lake, timedelta(days=1), LATER + timedelta(days=30))
+    assert {row["day"] for row in rows_of(lake, bronze.CLUSTER_LOG)} == {LATER.date()}, "it is not history yet"
+
     with pytest.raises(LakeError, match="the controllers' log of prod is part of its history"):
         history.again(ALIAS)
-    assert not history.round(LATER)
+    history.round(LATER + timedelta(minutes=2))
+    expire_bronze(spark, lake, timedelta(days=1), LATER + timedelta(days=30))
+    assert not rows_of(lake, bronze.CLUSTER_LOG)
 
 
 def test_gold_that_is_made_apart_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
