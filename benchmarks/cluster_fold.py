@@ -40,6 +40,7 @@ _NONE: Final = {
     "cluster": "c",
     "record": "record",
     "leader_epoch": 1,
+    "read_at": _START,
 }
 _CHANGE: Final = {field.name: None for field in RECORDS.field("partition_change").type}
 _FENCE: Final = {"broker_epoch": 0, "fenced": 1, "in_controlled_shutdown": None, "log_dirs": None}

@@ -143,6 +143,7 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
     return {
         "polls": polls.where("poll_id BETWEEN done_poll AND settled_poll"),
         "log": since(bronze.GROUP_LOG, "read_at"),
+        "cluster_log": since(bronze.CLUSTER_LOG, "read_at"),
         "topics": snapshots(silver.TOPIC_SNAPSHOTS),
         "partitions": snapshots(silver.PARTITION_SNAPSHOTS),
         "intervals": reduce(DataFrame.union, map(intervals, _OVER_TIME)),

@@ -146,6 +146,14 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         ('prod', 1, 10, 'lost', '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 20, NULL, NULL),
         ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', '{NOON.date()}', 25, NULL, NULL)"""
     )
+    log = config.lake.identifier(bronze.CLUSTER_LOG)
+    spark.sql(
+        f"""INSERT INTO {log} (cluster, record, offset, read_at, day, went, next_offset, error) VALUES
+        ('prod', 'span', 1, '{NOON + timedelta(seconds=41)}', '{NOON.date()}', 'read', 10, NULL),
+        ('prod', 'record', 7, '{NOON + timedelta(seconds=41)}', '{NOON.date()}', NULL, NULL, 'no such record'),
+        ('prod', 'span', 10, '{NOON + timedelta(seconds=42)}', '{NOON.date()}', 'lost', 20, NULL),
+        ('prod', 'span', 15, '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 'read', 25, NULL)"""
+    )
     told = [
         rebalance("twice", "consumer", at_s=41),
         rebalance("once", "classic", at_s=42, shared=False),
@@ -185,12 +193,13 @@ def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
         **dict.fromkeys(("key_frame_complete", "polls_sent_in_order", "clocks_in_order", "clock_steady"), 3),
         "answered_partitions_complete": 3,
         **dict.fromkeys(("log_read_on", "log_read_in_time", "log_decoded"), 0),
+        **dict.fromkeys(("cluster_log_read_on", "cluster_log_read_in_time", "cluster_log_decoded"), 0),
         **dict.fromkeys(
             ("leader_is_replica", "isr_within_replicas", "offline_within_replicas", "replicas_distinct", "epochs_rise"),
             5,
         ),
         "known_partitions_complete": 3,
-        **dict.fromkeys(("one_current_row", "intervals_apart"), 3 + 3 + 5 + 1),
+        **dict.fromkeys(("one_current_row", "intervals_apart"), 3 + 3 + 5 + 1 + 1),
         "partition_of_one_member": 0,
         "polled_without_gaps": 0,
         "brokers_are_current": 0,
@@ -222,6 +231,9 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert [(row["offset"], row["prev_next_offset"]) for row in found["log_read_on"]] == [(15, 20)]
     assert [(row["offset"], row["next_offset"]) for row in found["log_read_in_time"]] == [(10, 20)]
     assert [(row["offset"], row["error"]) for row in found["log_decoded"]] == [(10, "no such type")]
+    assert [(row["offset"], row["prev_next_offset"]) for row in found["cluster_log_read_on"]] == [(15, 20)]
+    assert [(row["offset"], row["next_offset"]) for row in found["cluster_log_read_in_time"]] == [(10, 20)]
+    assert [(row["offset"], row["error"]) for row in found["cluster_log_decoded"]] == [(7, "no such record")]
     assert [row["poll_id"] for row in found["polls_sent_in_order"]] == [poll(5)]
     assert [row["poll_id"] for row in found["clocks_in_order"]] == [poll(6)]
     assert [row["poll_id"] for row in found["clock_steady"]] == [poll(7)]

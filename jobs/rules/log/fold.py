@@ -88,6 +88,7 @@ class _Cluster:
         }
         self._image = image_of(live, tells=state.tells) if state.is_whole else Image()
         self._controllers: list[Row] = []
+        self._is_source = False  # silver.history_sources says that the log tells.
 
     def folded(self) -> Folded:
         rows = {table.full_name: list(of_table.changed.values()) for table, of_table in self._tables.items()}
@@ -165,8 +166,9 @@ class _Cluster:
     def _tell(self, thing: Thing, place: Place) -> None:
         """Bring the rows of a thing up to the image."""
         kind, key = thing
-        if self._state.tells:
+        if self._state.tells and not self._is_source:
             self._tables[HISTORY_SOURCES].show((), {"source": LOG}, place)
+            self._is_source = True
         for table, state_of in TOLD[kind]:
             if self._state.tells or table in OF_LOG:
                 self._show(table, key, state_of(self._image, key), place)
