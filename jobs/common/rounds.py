@@ -37,6 +37,10 @@ rows before, of which an append would leave ever more.
 """
 
 
+BESIDE: Mapping[str, Collection[str]] = {"silver": ("cluster_log",)}
+"""History -> other rows of internal.states that its rounds write."""
+
+
 class OvertakenError(LakeError):
     """Raised when another run has taken over a history that this one was making. One line."""
 
@@ -110,14 +114,15 @@ class Rounds:
 
     def done(self, step: Step, states: Iterable[State]) -> None:
         """Say that a planned round is in the tables. `states`: the rows of the histories after it."""
-        rows = [row for row in states if row["history"] in step.histories]
+        written = step.histories.union(*(BESIDE.get(history, ()) for history in step.histories))
+        rows = [row for row in states if row["history"] in written]
         # Histories share the numbers, and one may never have a round with a certain remainder.
         is_whole = step.round // ALL_STATES_EVERY > self._done // ALL_STATES_EVERY
         self._done = step.round
         if not is_whole:
             append_rows(self._spark, self._lake, STATE, [row for row in rows if row["round"] == step.round])
         else:
-            names = ", ".join(f"'{history}'" for history in sorted(step.histories))
+            names = ", ".join(f"'{history}'" for history in sorted(written))
             replace_rows(self._spark, self._lake, STATE, rows, f"history IN ({names})", number=step.round)
 
     def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
