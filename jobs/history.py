@@ -498,7 +498,12 @@ class History(Maker):
         behind, times = self._behind(takes, live)
         limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
         written = [*(table for history in self._histories for table in HISTORIES[history]), STATE]
-        small = {each.cluster for each in takes if not each.is_large and self._gold_behind(each.cluster) is None}
+        # The log may say something of what is as before in each answer.
+        small = {
+            each.cluster
+            for each in takes
+            if not (each.is_large or each.log) and self._gold_behind(each.cluster) is None
+        }
         settings = Plan(frozenset(self._histories), limits, at, frozenset(plan["migrating"]))
         fold = partial(_fold, clusters, settings, times=times, narrowed=small, signs=signs)
         news = [packed(said, METADATA_POLLS)]

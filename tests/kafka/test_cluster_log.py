@@ -292,8 +292,9 @@ def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path
     assert (row["from_offset"], row["valid_from"]) == (record["offset"], record["timestamp"])
     sources = sorted(rows_of(config.lake, silver.HISTORY_SOURCES), key=lambda row: row["first_poll"])
     assert [each["source"] for each in sources] == ["log", "polls", "log"]
-    lives = [(row["topic"], row["first_poll"]) for row in rows_of(config.lake, silver.TOPIC_SNAPSHOTS)]
-    assert len({topic for topic, _ in lives}) == len(lives)
+    for table, names in ((silver.TOPIC_SNAPSHOTS, ["topic"]), (silver.PARTITION_SNAPSHOTS, ["topic", "partition"])):
+        things = [tuple(row[name] for name in names) for row in rows_of(config.lake, table) if row["valid_to"] is None]
+        assert len(things) == len(set(things)), table.full_name
     (broker,) = {row["broker_id"] for row in rows_of(config.lake, silver.BROKER_REGISTRATIONS)}
     assert broker == 1
     assert rows_of(config.lake, gold.CONTROLLER_CHANGES)
