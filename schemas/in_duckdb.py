@@ -61,6 +61,10 @@ def _functions(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Anonymous) and node.name.lower() == "get":
         array, place = node.expressions
         return exp.func("list_extract", array, place + 1)
+    if isinstance(node, exp.ArgMax | exp.ArgMin):
+        # DuckDB's of that name pass over rows whose value is null.
+        name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
+        return exp.func(name, node.this, node.expression)
     if isinstance(node, exp.Anonymous) and node.name.lower() == "timestamp_micros":
         return exp.func("make_timestamptz", *node.expressions)
     if isinstance(node, exp.FromJson) and isinstance(node.expression, exp.Literal):

@@ -15,6 +15,8 @@ MEMORY = """'0f3a 1'), ('{"seen":{"a":1}}'"""
         ("from_json(x, 'seen map<string, bigint>').seen", MEMORY, [None, {"a": 1}]),
         ("exists(x, e -> e > 2)", "array(1, 2)), (array(3)", [False, True]),
         ("get(x, 0)", "array(7, 8)", [7]),
+        ("max_by(x.a, x.b)", "struct(1 AS a, 1 AS b)), (struct(NULL AS a, 2 AS b)", [None]),
+        ("min_by(x.a, x.b)", "struct(NULL AS a, 1 AS b)), (struct(1 AS a, 2 AS b)", [None]),
         ("unix_micros(timestamp_micros(x))", "1700000000000001", [1_700_000_000_000_001]),
     ],
 )
