@@ -109,7 +109,7 @@ def _value(name: str) -> dict[str, Any]:
     if name == "docs":
         return {"type": "string"}
     is_time = name.endswith("Window") or name in {
-        *("window", "lastGoodPoll", "behind", "upkeep", "bronze", "silver", "gold"),
+        *("window", "lastGoodPoll", "behind", "upkeep", "bronze", "silver", "gold", "handOver"),
     }
     return DURATION if is_time else COUNT
 

@@ -19,7 +19,7 @@ clusters:
   payments: {kafka.bootstrap.servers: ['b1:9092', 'b2:9092'], kafka.client.id: monitor, kind: redpanda}
 poll: {pollInterval: 30s, pollsPerBatch: 6, topics: [orders, payments], enrich: {configs: 5m, elr: }}
 groupLog: {startingOffsets: latest}
-history: {pollsPerRound: 10}
+history: {pollsPerRound: 10, handOver: 5m}
 retention: {bronze: 3d, silver: 400d, gold: 400 days}
 thresholds: {flaps: 4, flapWindow: 1h, storm: 7, crashLoop: 3}
 validation: {docs: docs}
@@ -63,6 +63,7 @@ def test_an_editor_and_the_parser_take_the_same(validator: Draft202012Validator,
         ("configs: 5m", "config: 5m"),
         ("startingOffsets", "startingOffset"),
         ("pollsPerRound: 10", "pollsPerRound: many"),
+        ("handOver: 5m", "handOver: late"),
         ("bronze: 3d", "bronze: soon"),
         ("flaps: 4", "flap: 4"),
         ("flapWindow: 1h", "flapWindow: long"),
