@@ -92,8 +92,8 @@ WITH chosen AS (
   SELECT what, broker_id, began_before,
     -- Of groups, what has no bound is drawn from where it is known,
     CASE WHEN group_id IS NULL THEN began_after ELSE coalesce(began_after, began_before) END AS began_after,
-    -- and, as the log's times are their own, what falls on the same place of a picture is one dot.
-    CASE WHEN group_id IS NOT NULL
+    -- and, as each time that a log has is its own, what falls on the same place of a picture is one dot.
+    CASE WHEN group_id IS NOT NULL OR began_after = began_before
       THEN unix_micros(began_before) * 1000
         DIV (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(CAST(:since AS TIMESTAMP)))
     END AS place
@@ -110,9 +110,10 @@ SELECT what, broker_id, min(began_after) AS began_after, max(began_before) AS be
 FROM chosen
 GROUP BY what, broker_id, place, CASE WHEN place IS NULL THEN struct(began_after, began_before) END
 ORDER BY coalesce(nullif(array_position(
-  array('broker_gone', 'isr_left', 'leader_changed', 'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_initially_out',
-    'coordinator_moved', 'rebalance_began', 'rebalance_ended', 'storm', 'crash_loop',
-    'group_static_restart'), what), 0), 99),
+  array('broker_controlled_shutdown', 'broker_fenced', 'broker_gone', 'isr_left', 'leader_changed',
+    'broker_registered', 'broker_unfenced', 'broker_listed', 'isr_rejoined', 'isr_joined', 'isr_initially_out',
+    'controller_elected', 'config_set', 'config_changed', 'config_removed', 'coordinator_moved', 'rebalance_began',
+    'rebalance_ended', 'storm', 'crash_loop', 'group_static_restart'), what), 0), 99),
   what, began_before
 """
 """For pictures.events: the timeline, counted. Takes :with_groups."""

@@ -1,7 +1,7 @@
 """Gold: what happened. Events and episodes, by the rules of jobs/rules/; what is inferred is called so.
 
 Times are bounds: `*_after` is when the last poll without it was sent, `*_before` when the first poll with it was
-answered.
+answered. Of what the controllers' log tells both are the time of the record.
 """
 
 from schemas.silver import CLUSTER_COLUMNS, PARTITION, TOPIC, TOPIC_ID
@@ -10,7 +10,7 @@ from schemas.table import PART, Column, Table, View, part_column
 ID = Column("id", "string", "Hash of the row's key and its opening poll.", nullable=False)
 POLL = (
     Column("poll", "string", "First accepted poll, or record of the controllers' log, that showed it.", nullable=False),
-    Column("source", "string", "What showed it: polls | log (the controllers' log).", nullable=False),
+    Column("source", "string", "Source that showed it: polls | log (the controllers' log).", nullable=False),
 )
 BEGAN = (
     Column("began_after", "timestamp", "It began after this; null where no poll came before the first that showed it."),
@@ -276,10 +276,10 @@ LEADER_CHANGES = Table(
         Column(
             "reason",
             "string",
-            "Inferred: preferred | failover | reassignment | recovery (from none) | offline (to none) | isr_shrink "
-            "(the same leader, but brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or "
-            "not known, and in a migration from ZooKeeper) | unknown. offline, recovery or unknown alone where the ISR "
-            "means nothing.",
+            "Inferred, but where the controllers' log tells, which says so: preferred | failover | reassignment | "
+            "recovery (from none) | offline (to none) | isr_shrink (the same leader, but "
+            "brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or not known, and in a "
+            "migration from ZooKeeper) | unknown. offline, recovery or unknown alone where the ISR means nothing.",
             nullable=False,
         ),
         Column(
@@ -364,6 +364,17 @@ ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
 TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, CONTROLLER_CHANGES)
 
+_OF_CONFIG = "cluster_id, cluster, topic, NULL, group_id, broker_id"
+_CONFIGS = """(
+  SELECT *, IF(resource_type = 2, resource_name, NULL) AS topic,
+    IF(resource_type = 32, resource_name, NULL) AS group_id,
+    -- Of all brokers the name is empty.
+    IF(resource_type = 4, try_cast(resource_name AS INT), NULL) AS broker_id,
+    concat(CASE WHEN resource_type = 4 AND resource_name = '' THEN 'all brokers: '
+      WHEN resource_type = 16 THEN concat('client metrics ', resource_name, ': ') ELSE '' END, name) AS setting
+  FROM {silver.configs}
+)"""
+
 _TIMELINE = (
     # The first one, without which there is no view, is of a gold table: where it is, there is a schema for the view.
     """
@@ -388,6 +399,46 @@ FROM {gold.stale_brokers}""",
 SELECT 'broker_stale_no_more', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, end_reason, NULL,
   ended_after, ended_before
 FROM {gold.stale_brokers} WHERE ended_before IS NOT NULL""",
+    """
+SELECT 'broker_registered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
+  concat('broker epoch ', prev_broker_epoch),
+  concat_ws(', ', concat('broker epoch ', broker_epoch), IF(is_fenced, 'fenced', NULL),
+    IF(in_controlled_shutdown, 'in controlled shutdown', NULL)),
+  NULL, prev_sent_at, valid_from
+FROM {silver.broker_registrations} WHERE prev_broker_epoch IS NULL OR prev_broker_epoch <> broker_epoch""",
+    """
+SELECT IF(is_fenced, 'broker_fenced', 'broker_unfenced'), cluster_id, cluster, NULL, NULL, NULL, broker_id,
+  IF(prev_in_controlled_shutdown, 'in controlled shutdown', NULL), NULL, NULL, prev_sent_at, valid_from
+FROM {silver.broker_registrations} WHERE prev_is_fenced <> is_fenced""",
+    """
+SELECT 'broker_controlled_shutdown', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, NULL, NULL,
+  prev_sent_at, valid_from
+FROM {silver.broker_registrations} WHERE in_controlled_shutdown AND NOT prev_in_controlled_shutdown""",
+    """
+SELECT 'broker_unregistered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
+  concat('broker epoch ', broker_epoch), NULL, NULL, last_seen_sent_at, valid_to
+FROM {silver.broker_registrations} WHERE end_reason IS NOT NULL""",
+    """
+SELECT 'controller_elected', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat(prev_controller_id, ', epoch ', prev_controller_epoch), concat(controller_id, ', epoch ', controller_epoch),
+  NULL, began_after, began_before
+FROM {gold.controller_changes}""",
+    f"""
+SELECT IF(prev_value IS NULL, 'config_set', 'config_changed'), {_OF_CONFIG}, concat(setting, '=', prev_value),
+  coalesce(concat(setting, '=', value), setting), NULL, prev_sent_at, valid_from
+FROM {_CONFIGS}""",  # noqa: S608 - names of our own
+    f"""
+SELECT 'config_removed', {_OF_CONFIG}, coalesce(concat(setting, '=', value), setting), NULL, NULL,
+  last_seen_sent_at, valid_to
+FROM {_CONFIGS} WHERE end_reason IS NOT NULL""",  # noqa: S608
+    """
+SELECT 'feature_level_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat(name, '=', prev_level), concat(name, '=', level), NULL, prev_sent_at, valid_from
+FROM {silver.features}""",
+    """
+SELECT 'feature_level_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat(name, '=', level), NULL, NULL, last_seen_sent_at, valid_to
+FROM {silver.features} WHERE end_reason IS NOT NULL""",
     """
 SELECT 'leader_changed', cluster_id, cluster, topic, partition, NULL, leader, CAST(prev_leader AS STRING),
   CAST(leader AS STRING),
@@ -442,18 +493,48 @@ FROM {gold.rebalance_storms}""",
 INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
-    comment="Brokers, ISRs, leaders, reassignments, topics, coordinators and groups: what happened, in one order. "
-    "Each began between began_after and began_before; what is inferred has a column of its own.",
+    comment="Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, coordinators and "
+    "groups: what happened, in one order. Each began between began_after and began_before; what is inferred has a "
+    "column of its own.",
     parts=_TIMELINE,
     meanings=(
-        ("what", "Kind of event: isr_left, leader_changed, broker_gone, rebalance_began, coordinator_moved, ..."),
-        ("topic", "Its topic; null of brokers, and of groups but for a move of their coordinator."),
-        ("partition", "Its partition; null of brokers, topics and groups."),
+        (
+            "what",
+            (
+                "Kind of event: isr_left, leader_changed, broker_gone, rebalance_began, coordinator_moved, ... The "
+                "controllers' log alone tells broker_registered, broker_fenced, broker_unfenced, "
+                "broker_controlled_shutdown, broker_unregistered, controller_elected, config_set, config_changed, "
+                "config_removed, feature_level_changed."
+            ),
+        ),
+        (
+            "topic",
+            "Its topic; null of brokers, controllers and features, and of groups but for a move of their coordinator.",
+        ),
+        ("partition", "Its partition; null of all that is no event of a partition."),
         ("group_id", "Its group; null of all that is no event of a group."),
-        ("broker_id", "The broker, the leader afterwards, or the coordinator; null of topics and reassignments."),
-        ("before", "State before, as text: the ISR, the leader, the address, ...; null where there was none."),
+        (
+            "broker_id",
+            (
+                "The broker, the leader afterwards, or the coordinator; null of topics, reassignments, controllers and "
+                "features."
+            ),
+        ),
+        (
+            "before",
+            (
+                "State before, as text: the ISR, the leader, the address, name and value of a configuration, ...; null "
+                "where there was none. A configuration's value that is not kept is left out."
+            ),
+        ),
         ("after", "State afterwards, as text; null where there is none."),
-        ("inferred", "Cause, reason or end that is inferred; null where nothing is."),
+        (
+            "inferred",
+            (
+                "Cause, reason or end that is inferred; null where nothing is. Of a leader's change that "
+                "the controllers' log tells, the reason follows from the record."
+            ),
+        ),
         ("began_after", "It began after this; null where nothing is known from before."),
         ("began_before", "It had begun by this."),
     ),

@@ -351,7 +351,7 @@ OF_LOG = (BROKER_REGISTRATIONS, PARTITION_REGISTRATIONS, CONFIGS, FEATURES)
 
 HISTORY_SOURCES = _interval_table(
     "history_sources",
-    "What tells the history of topics, partitions and settings, over time: polls, or the controllers' log.",
+    "The source of the history of topics, partitions and settings, over time: polls, or the controllers' log.",
     key=(),
     state=(Column("source", "string", "polls | log.", nullable=False),),
     source_known="source IN ('polls', 'log')",
@@ -368,7 +368,7 @@ COORDINATORS = Table(
         *CLUSTER_COLUMNS,
         Column("log_partition", "int", "Partition of __consumer_offsets.", nullable=False),
         Column("poll", "string", "First accepted poll, or record of the controllers' log, that showed it.", False),
-        Column("source", "string", "What showed it: polls | log (the controllers' log).", nullable=False),
+        Column("source", "string", "Source that showed it: polls | log (the controllers' log).", nullable=False),
         Column("began_after", "timestamp", "When the accepted poll before it was sent; null for the cluster's first."),
         Column("began_before", "timestamp", "When that poll was answered.", nullable=False),
         Column("leader", "int", "Leading broker, -1 none; null once the topic is gone."),
@@ -393,7 +393,8 @@ POLL_GAPS = Table(
     schema="silver",
     name="poll_gaps",
     comment=(
-        "Stretches between accepted polls longer than two planned intervals: nothing is known of what happened in them."
+        "Stretches between accepted polls longer than two planned intervals: nothing is known of what happened in "
+        "them, but by the controllers' log where that was read."
     ),
     columns=(
         *CLUSTER_COLUMNS,

@@ -113,8 +113,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "Lake":  # noqa: F821
     """A lake whose history is known, made once: the questions are asked of it, and the notebooks draw it."""
     from tests.support.incident import write_lake
-    from tests.support.incident_groups import write_groups
+    from tests.support.incident_groups import write_rows
 
     lake = write_lake(spark, str(tmp_path_factory.mktemp("incident")))
-    write_groups(lake)
+    write_rows(lake)
     return lake

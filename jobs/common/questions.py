@@ -20,9 +20,9 @@ from schemas import table
 QUERIES = Path(table.__file__).parent / "queries"
 FILTERS = {
     "cluster": "this cluster alone, by its alias",
-    "topic": "this topic alone; timelines keep events of brokers",
+    "topic": "this topic alone; timelines keep events of brokers and controllers",
     "broker": "this broker alone, by its id",
-    "group": "this consumer, share or streams group alone; timelines keep events of brokers",
+    "group": "this consumer, share or streams group alone; timelines keep events of brokers and controllers",
     "at_least": "what has lasted for so long, such as '5 minutes'",
 }
 """Parameters of questions that may be null: what each narrows the answer to."""
@@ -133,13 +133,18 @@ _KNOWN = {
         UNION SELECT topic FROM gold.isr_episodes WHERE {_OF_CLUSTER}
         UNION SELECT topic FROM gold.leader_changes WHERE {_OF_CLUSTER}""",
     "broker": f"""SELECT broker_id AS known FROM silver.broker_snapshots WHERE {_OF_CLUSTER}
+        UNION SELECT broker_id FROM silver.broker_registrations WHERE {_OF_CLUSTER}
         UNION SELECT broker_id FROM gold.broker_incidents WHERE {_OF_CLUSTER}""",
     "group": f"""SELECT group_id AS known FROM silver.group_snapshots WHERE {_OF_CLUSTER}
         UNION SELECT group_id FROM gold.rebalances WHERE {_OF_CLUSTER}""",
 }
 """Filter -> the values that history knows."""
 _REACH = f"SELECT cluster, greatest(silver_from, gold_from) AS since, until FROM silver.reach WHERE {_OF_CLUSTER}"
-_GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds FROM silver.poll_gaps
+_GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS NOT NULL AS is_told
+    FROM silver.poll_gaps g LEFT JOIN (
+      SELECT cluster_id, valid_from AS since, CASE WHEN valid_to IS NOT NULL THEN last_seen_at END AS until
+      FROM silver.history_sources WHERE source = 'log'
+    ) h ON h.cluster_id = g.cluster_id AND h.since <= g.gap_start AND (h.until IS NULL OR h.until >= g.gap_end)
     WHERE gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP) AND {_OF_CLUSTER}
     ORDER BY gap_start, cluster"""
 
@@ -195,6 +200,7 @@ def _gaps(gaps: list[dict[str, object]]) -> Iterable[str]:
         assert isinstance(begin, datetime)  # noqa: S101 - for mypy
         assert isinstance(end, datetime)  # noqa: S101
         why = f"{gap['reason']}: {', '.join(map(str, kinds))}" if isinstance(kinds, list) and kinds else gap["reason"]
+        why = f"{why}; of polls alone: the controllers' log told meanwhile" if gap["is_told"] else why
         yield f"gap of {printable(str(gap['cluster']))}: {shown(begin)} to {shown(end)} ({why})"
     if more := gaps[LINES:]:
         spans = [each["gap_end"] - each["gap_start"] for each in more]  # type: ignore[operator]

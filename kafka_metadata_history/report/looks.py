@@ -45,6 +45,11 @@ OF_BROKERS: Final = {
     "broker_listed": _point(WHITE, "triangle", -0.34),
     "broker_stale": _point("#cc79a7", "diamond", -0.34),
     "broker_stale_no_more": _point(WHITE, "diamond", -0.34),
+    "broker_controlled_shutdown": _point("#8c510a", "circle", -0.34),
+    "broker_fenced": _point("#333333", "square", -0.34),
+    "broker_unfenced": _point(WHITE, "square", -0.34),
+    "broker_registered": _point(WHITE, "hex", -0.34),
+    "broker_unregistered": _point("#333333", "hex", -0.34),
 }
 
 REASONS: Final = {
@@ -74,12 +79,21 @@ REBALANCES: Final = {
 
 MOVES: Final = {"coordinator_moved": _point("#56b4e9", "diamond")}
 
+SETTINGS: Final = {
+    "controller_elected": _point("#333333", "star"),
+    "feature_level_changed": _point("#56b4e9", "hex"),
+    "config_set": _point("#a9b6f0", "triangle"),
+    "config_changed": _point("#a9b6f0", "diamond"),
+    "config_removed": _point("#a9b6f0", "inverted_triangle"),
+}
+
 LOOKS: Final = {
     "brokers": OF_BROKERS,
     "isrs": LEVELS,
     "leaders": REASONS,
     "groups": REBALANCES,
     "coordinators": MOVES,
+    "settings": SETTINGS,
 }
 """Section -> kind -> look. Kinds are drawn in this order."""
 

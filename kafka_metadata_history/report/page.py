@@ -41,6 +41,7 @@ ABOUT: Final = {
     "leaders": "A shape where the change had happened, a line from the last poll that did not show it.",
     "groups": "A shape where the rebalance had begun, a bar while it lasted. Storms and crash loops are below it.",
     "coordinators": "From which broker to which the coordinators of groups moved.",
+    "settings": "Told by the controllers' log alone.",
 }
 QUESTIONS: Final = {
     "brokers": "broker_incidents",
@@ -48,6 +49,7 @@ QUESTIONS: Final = {
     "leaders": "timeline",
     "groups": "rebalances",
     "coordinators": "timeline",
+    "settings": "timeline",
 }
 """Section -> the named question that lists all of its rows."""
 
@@ -62,7 +64,7 @@ def page(facts: Facts) -> str:
     on = figures.axis(facts.window, facts.gaps)
     document = Document()
     sections, parts, roots = [], [], {}
-    for drawn in facts.drawn:
+    for drawn in _sections(facts):
         plot = figures.lanes(drawn, on, facts.window) if drawn.marks else None
         parts.append(_section(facts, drawn))
         if plot is not None:
@@ -87,6 +89,10 @@ def page(facts: Facts) -> str:
         (_HERE / "page.js").read_text(encoding="utf-8"),
     ]
     return _html(_title(facts), [*body, data], ["\n".join(scripts)])
+
+
+def _sections(facts: Facts) -> list[Drawn]:
+    return [each for each in facts.drawn if each.marks or not each.section.is_optional]
 
 
 def _html(title: str, body: Iterable[str], scripts: Sequence[str]) -> str:
@@ -176,9 +182,10 @@ def _counts(facts: Facts) -> str:
         "leaders": ("leader change", "leader changes"),
         "groups": ("rebalance", "rebalances"),
         "coordinators": ("coordinator move", "coordinator moves"),
+        "settings": ("election or setting", "elections and settings"),
     }
     cells = []
-    for drawn in facts.drawn:
+    for drawn in _sections(facts):
         one, many = names[drawn.section.name]
         count = "?" if drawn.missing else f"{drawn.counted:,}"
         cells.append(f"<li><b>{count}</b> {one if drawn.counted == 1 else many}</li>")

@@ -41,8 +41,13 @@ KNOWN: Final = "SELECT cluster, silver_from, gold_from, until FROM silver.reach 
 
 GAPS: Final = """
 SELECT gap_start, gap_end, reason, error_kinds, count(*) OVER () AS gaps
-FROM silver.poll_gaps
+FROM silver.poll_gaps g
 WHERE cluster = :cluster AND gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP)
+  -- Where the controllers' log told meanwhile, more than nothing is known.
+  AND NOT EXISTS (
+    SELECT 1 FROM silver.history_sources h
+    WHERE h.cluster_id = g.cluster_id AND h.source = 'log' AND h.valid_from <= g.gap_start
+      AND (h.valid_to IS NULL OR h.last_seen_at >= g.gap_end))
 ORDER BY unix_micros(gap_end) - unix_micros(gap_start) DESC, gap_start
 LIMIT :most
 """
@@ -51,7 +56,9 @@ LIMIT :most
 
 @dataclass(frozen=True)
 class Section:
-    """A figure in lanes. `happened`: its rows, as SQL; `narrowed`: the options that narrow it."""
+    """A figure in lanes. `happened`: its rows, as SQL; `narrowed`: the options that narrow it. `is_optional`: without
+    rows there is no figure.
+    """
 
     name: str
     title: str
@@ -60,6 +67,7 @@ class Section:
     narrowed: tuple[str, ...]
     lane: str
     """The word for a lane."""
+    is_optional: bool = False
 
 
 BROKERS: Final = Section(
@@ -87,9 +95,9 @@ BROKERS: Final = Section(
     coalesce(after, before), inferred
   FROM gold.incident_timeline
   WHERE cluster = :cluster
-    AND what IN ('broker_gone', 'broker_listed', 'broker_stale', 'broker_stale_no_more')
-    -- A broker that the first poll lists did not come then.
-    AND (what <> 'broker_listed' OR began_after IS NOT NULL)
+    AND startswith(what, 'broker_')
+    -- A broker that the first poll lists, or that the first snapshot has, did not come then.
+    AND (what NOT IN ('broker_listed', 'broker_registered') OR began_after IS NOT NULL)
     AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
     AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
 """,
@@ -200,7 +208,29 @@ COORDINATORS: Final = Section(
 """,
 )
 
-SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, COORDINATORS)
+SETTINGS: Final = Section(
+    name="settings",
+    title="Controllers, features and configurations",
+    table="gold.incident_timeline",
+    lane="kind",
+    narrowed=(),
+    is_optional=True,
+    happened="""
+  SELECT concat_ws('/', what, topic, group_id, broker_id, before, after) AS id, replace(what, '_', ' ') AS lane,
+    what AS kind, 0 AS weight, 1 AS size, 1 AS counted, began_after, began_before,
+    CAST(NULL AS TIMESTAMP) AS ended_after, CAST(NULL AS TIMESTAMP) AS ended_before,
+    coalesce(topic, group_id, concat('broker ', broker_id), 'cluster') AS subject,
+    concat_ws(' to ', before, after) AS details, inferred
+  FROM gold.incident_timeline
+  WHERE cluster = :cluster
+    AND (startswith(what, 'controller_') OR startswith(what, 'config_') OR startswith(what, 'feature_'))
+    -- So it was already when the log's history began.
+    AND began_after IS NOT NULL
+    AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+""",
+)
+
+SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, COORDINATORS, SETTINGS)
 
 _DRAWN: Final = """
 WITH happened AS ({happened}),

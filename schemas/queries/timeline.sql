@@ -1,4 +1,4 @@
--- What happened within [:since, :until], in order: brokers, ISRs, leaders, reassignments, topics, coordinators, groups? If a topic or a group is given, events of brokers stay.
+-- What happened within [:since, :until], in order: brokers, controllers, ISRs, leaders, reassignments, topics, configurations, coordinators, groups? If a topic or a group is given, events of brokers and controllers stay.
 SELECT began_after, began_before, cluster, what, topic, partition, group_id, broker_id, before, after, inferred
 FROM gold.incident_timeline
 WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
@@ -8,4 +8,4 @@ WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAM
     (topic IS NULL AND group_id IS NULL)
     OR ((CAST(:topic AS STRING) IS NULL OR topic = :topic) AND (CAST(:group AS STRING) IS NULL OR group_id = :group))
   )
-ORDER BY began_before, cluster, what, topic, partition, group_id, broker_id
+ORDER BY began_before, cluster, what, topic, partition, group_id, broker_id, before, after

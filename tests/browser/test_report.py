@@ -16,7 +16,7 @@ from tests.unit.test_report import DAY, large_lake, page_of, renamed
 pytestmark = pytest.mark.skipif(chromium.found() is None, reason=f"no Chromium here: none of {chromium.NAMES}")
 
 READY = "document.documentElement?.dataset.ready === 'yes'"
-FIGURES = ("brokers", "levels", "isrs", "leaders", "groups", "coordinators")
+FIGURES = ("brokers", "levels", "isrs", "leaders", "groups", "coordinators", "settings")
 RANGES = "Bokeh.documents[0].roots().map(root => `${root.x_range.start} ${root.x_range.end}`)"
 TIPS = """(() => {
   const found = [];

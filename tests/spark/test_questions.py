@@ -47,6 +47,11 @@ class TestIsr(incident_questions.Isr):
 
 
 @pytest.mark.soak
+class TestLog(incident_questions.Log):
+    pass
+
+
+@pytest.mark.soak
 class TestLeaders(incident_questions.Leaders):
     pass
 

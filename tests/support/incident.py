@@ -13,7 +13,13 @@ from tests.support.histories import Answer, good_answer
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"
+CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
 RACKS = {1: "a", 2: "b", 3: "b"}
+
+
+def at(seconds: float | None) -> datetime | None:
+    """So long after noon."""
+    return None if seconds is None else NOON + timedelta(seconds=seconds)
 
 
 def partition(replicas: list[int], leader: int, epoch: int, isr: list[int]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ s. `reports` is stuck from 30 s, `shop` (streams) from 85 s. `fresh` (share) is 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 
 from schemas import groups, silver
@@ -17,10 +16,10 @@ from schemas.lake import Lake
 from schemas.table import Table
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
-from tests.support.incident import NOON, STREAM, answers
+from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
+from tests.support.incident_log import log_rows
 from tests.support.large_rounds import tables_of
 
-CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
 TYPES = {
     "audit": "classic",
     "billing": "classic",
@@ -47,10 +46,6 @@ MEMBERS = {
 
 Assignment = Mapping[str, Mapping[str, list[int]]]
 """Member -> topic -> partitions."""
-
-
-def at(seconds: float | None) -> datetime | None:
-    return None if seconds is None else NOON + timedelta(seconds=seconds)
 
 
 def ms(begin: float | None, end: float | None) -> int | None:
@@ -325,10 +320,10 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
 
 def known_rows() -> dict[Table, list[dict[str, Any]]]:
     """All that is known: the rows that the rules make of polls, and these."""
-    return tables_of(bronze_rows("prod", answers())) | group_rows()
+    return tables_of(bronze_rows("prod", answers())) | group_rows() | log_rows()
 
 
-def write_groups(lake: Lake) -> None:
-    """Append them to the lake's tables."""
-    for table, rows in group_rows().items():
+def write_rows(lake: Lake) -> None:
+    """Append those that no rules make here to the lake's tables."""
+    for table, rows in (group_rows() | log_rows()).items():
         stored.append(lake, table, rows)

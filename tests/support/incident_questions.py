@@ -41,6 +41,7 @@ class Isr:
     def test_overview(self, ask: Ask) -> None:
         rows = ask("overview", since="2026-11-01T12:00:05Z", until="2026-11-01T12:00:15Z")
         assert columns(rows, "began_after", "began_before", "what", "broker_id", "events", "example") == [
+            (9.0, 9.0, "broker_fenced", 2, 1, None),
             (0.0, 10.1, "broker_gone", 2, 1, None),
             (0.0, 10.1, "coordinator_moved", 1, 5, "audit"),
             (0.0, 10.1, "isr_left", 2, 4, "clicks-0"),
@@ -123,6 +124,72 @@ class Isr:
         ]
 
 
+class Log:
+    """The controllers' log alone tells these: tests/support/incident_log.py."""
+
+    def test_timeline(self, ask: Ask) -> None:
+        told = ("began_before", "what", "topic", "group_id", "broker_id", "before", "after")
+        kinds = ("controller_", "config_", "feature_")
+        rows = [row for row in ask("timeline") if row["what"].startswith(kinds)]
+        retention, throttle = "retention.ms", "follower.replication.throttled.rate"
+        assert columns(rows, *told) == [
+            (56.0, "config_set", None, "fresh", None, None, "consumer.session.timeout.ms=45000"),
+            (62.0, "controller_elected", None, None, None, "3001, epoch 4", "3002, epoch 5"),
+            (64.0, "config_set", None, None, 3, None, f"{throttle}=1000"),
+            (65.0, "config_changed", "orders", None, None, f"{retention}=604800000", f"{retention}=86400000"),
+            (66.0, "config_set", None, None, None, None, "client metrics apps: interval.ms"),
+            (67.0, "config_set", None, None, None, None, "all brokers: ssl.keystore.password"),
+            (68.0, "config_removed", None, None, None, "all brokers: ssl.keystore.password", None),
+            (75.0, "feature_level_changed", None, None, None, "metadata.version=25", "metadata.version=27"),
+            (76.0, "feature_level_changed", None, None, None, "group.version=1", None),
+            (93.0, "controller_elected", None, None, None, None, "3001, epoch 8"),
+        ]
+        assert all(row["began_after"] == row["began_before"] for row in rows), "each is exact"
+        begin = [row for row in ask("timeline", since="2026-11-01T11:00:00Z") if row["began_before"] == -3600]
+        assert columns(begin, "what", "broker_id", "before", "after", "began_after") == [
+            *(("broker_registered", broker, None, f"broker epoch {10 + broker}", None) for broker in (1, 2, 3)),
+            ("broker_registered", 4, None, "broker epoch 3, fenced", None),
+            ("config_set", None, None, f"{retention}=604800000", None),
+            ("controller_elected", None, None, "3001, epoch 4", None),
+            ("feature_level_changed", None, None, "group.version=1", None),
+            ("feature_level_changed", None, None, "metadata.version=25", None),
+        ]
+
+    def test_controller_changes(self, ask: Ask) -> None:
+        told = (
+            "controller_id",
+            "controller_epoch",
+            "prev_controller_id",
+            "began_after",
+            "began_before",
+            "ended_before",
+        )
+        first, second = (3001, 4, None, None, -3600.0, 62.0), (3002, 5, 3001, 62.0, 62.0, 93.0)
+        third = (3001, 8, None, 93.0, 93.0, None)
+        assert columns(ask("controller_changes"), *told) == [first, second, third]
+        assert columns(ask("controller_changes", since="2026-11-01T12:01:10Z"), *told) == [second, third]
+        as_of = ask("controller_changes", until="2026-11-01T12:01:10Z")
+        assert columns(as_of, *told) == [first, (*second[:-1], None)]
+        assert ask("controller_changes", cluster="other") == []
+
+    def test_broker_states(self, ask: Ask) -> None:
+        told = ("broker_id", "state", "began_after", "began_before", "ended_before", "seconds_min", "seconds_max")
+        fenced = (4, "fenced", None, -3600.0, 91.0, 3691, None)
+        # Broker 3 registered while it was fenced: it is one stretch.
+        assert columns(ask("broker_states"), *told) == [
+            fenced,
+            (2, "fenced", 9.0, 9.0, 38.0, 29, 29),
+            (3, "controlled_shutdown", 16.0, 16.0, 17.5, 1.5, 1.5),
+            (3, "fenced", 17.5, 17.5, 36.25, 18.75, 18.75),
+        ]
+        as_of = ask("broker_states", since="2026-11-01T12:00:17Z", until="2026-11-01T12:00:20Z", broker=3)
+        assert columns(as_of, *told) == [
+            (3, "controlled_shutdown", 16.0, 16.0, 17.5, 1.5, 1.5),
+            (3, "fenced", 17.5, 17.5, None, 2.5, 2.5),
+        ]
+        assert columns(ask("broker_states", since="2026-11-01T12:00:39Z"), *told) == [fenced]
+
+
 class Leaders:
     def test_leader_churn(self, ask: Ask) -> None:
         rows = ask("leader_churn")
@@ -184,14 +251,22 @@ class Leaders:
             (60.1, "isr_rejoined", 3, "{2}", "{2,3}", None),
         ]
         brokers = [row for row in ask("timeline") if row["what"].startswith("broker_")]
-        assert [row for row in asked if not row["topic"]] == brokers, "no event of a broker is left out"
+        others = [row for row in asked if not row["topic"]]
+        assert [row for row in others if row["what"].startswith("broker_")] == brokers, "none is left out"
         assert columns(brokers, "began_before", "what", "broker_id", "before", "after") == [
+            (9.0, "broker_fenced", 2, None, None),
             (10.1, "broker_gone", 2, "host2:9092", None),
+            (16.0, "broker_controlled_shutdown", 3, None, None),
+            (17.5, "broker_fenced", 3, "in controlled shutdown", None),
             (20.1, "broker_gone", 3, "host3:9092", None),
             (20.1, "broker_stale", 2, None, "4 partitions, 3 leader epochs behind"),
+            (35.0, "broker_registered", 3, "broker epoch 13", "broker epoch 40, fenced"),
+            (36.25, "broker_unfenced", 3, None, None),
+            (38.0, "broker_unfenced", 2, None, None),
             (40.1, "broker_listed", 2, None, "host2:9092"),
             (40.1, "broker_listed", 3, None, "host3:9092"),
             (40.1, "broker_stale_no_more", 2, None, "caught_up"),
+            (91.0, "broker_unregistered", 4, "broker epoch 3", None),
         ]
 
 
@@ -356,7 +431,8 @@ class Groups:
         told = ("began_after", "began_before", "what", "broker_id", "before", "after", "inferred")
         asked = ask("timeline", group="billing", until="2026-11-01T12:01:12Z")
         others = {row["what"] for row in asked if not row["group_id"]}
-        assert others == {"broker_gone", "broker_listed", "broker_stale", "broker_stale_no_more"}
+        assert {"broker_gone", "broker_listed", "broker_stale", "broker_stale_no_more"} <= others
+        assert all(what.startswith(("broker_", "controller_", "config_")) for what in others)
         rows = [row for row in asked if row["group_id"]]
         assert columns(rows, *told) == [
             (0.0, 10.1, "coordinator_moved", 1, "2", "1", None),

@@ -29,6 +29,10 @@ class TestIsr(incident_questions.Isr):
     pass
 
 
+class TestLog(incident_questions.Log):
+    pass
+
+
 class TestLeaders(incident_questions.Leaders):
     pass
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from schemas.table import Table
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import NOON
 from tests.support.incident_groups import known_rows
+from tests.support.incident_log import log_rows
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
 WINDOW = ("2026-11-01T12:00:05Z", "2026-11-01T12:01:40Z")
@@ -170,12 +171,13 @@ def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> Non
     """Each row of the timeline that a figure is about has a row behind a mark; times by their upper bounds."""
     window = f"began_before BETWEEN '{WINDOW[0]}' AND '{WINDOW[1]}'"
     timeline = lake.execute(
-        "SELECT what, topic || '-' || partition, group_id, broker_id, epoch_ms(began_before) "
+        "SELECT what, topic || '-' || partition, group_id, broker_id, epoch_ms(began_before), "
+        "coalesce(topic, group_id, 'broker ' || broker_id, 'cluster') "
         f"FROM gold.incident_timeline WHERE {window}"
     ).fetchall()
     found = {
         (section, subject, round(end))
-        for section in ("brokers", "isrs", "leaders", "groups", "coordinators")
+        for section in ("brokers", "isrs", "leaders", "groups", "coordinators", "settings")
         for _, subject, _, began, _, ended, *_ in rows_of(page, section)
         for end in (began, ended)
         if end is not None
@@ -187,6 +189,16 @@ def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> Non
         "broker_listed": ("brokers", 3),
         "broker_stale": ("brokers", 3),
         "broker_stale_no_more": ("brokers", 3),
+        "broker_controlled_shutdown": ("brokers", 3),
+        "broker_fenced": ("brokers", 3),
+        "broker_unfenced": ("brokers", 3),
+        "broker_registered": ("brokers", 3),
+        "broker_unregistered": ("brokers", 3),
+        "controller_elected": ("settings", 5),
+        "feature_level_changed": ("settings", 5),
+        "config_set": ("settings", 5),
+        "config_changed": ("settings", 5),
+        "config_removed": ("settings", 5),
         "leader_changed": ("leaders", 1),
         "rebalance_began": ("groups", 2),
         "rebalance_ended": ("groups", 2),
@@ -388,6 +400,36 @@ def test_gaps_are_hatched_in_every_figure(lake: Lake) -> None:
         *(-10, 120.1),
         *(0.1, 130),
     ]
+
+
+def test_nothing_is_drawn_of_a_controllers_log_that_nobody_reads(page: str) -> None:
+    with duckdb_lake(known_rows() | dict.fromkeys(log_rows(), ()), VIEWS) as lake:
+        polled = page_of(lake)
+    assert queries.SETTINGS.title in text_of(page)
+    assert queries.SETTINGS.title not in text_of(polled)
+    assert "elections and settings" not in text_of(polled)
+
+
+def test_a_gap_of_polls_in_which_the_controllers_log_told_is_no_gap_of_history() -> None:
+    known = known_rows()
+    gap = {"cluster_id": "id-prod", "cluster": "prod", "reason": "not_polled", "error_kinds": []}
+    source = known[silver.HISTORY_SOURCES][0]
+    times = {name: NOON + timedelta(seconds=seconds) for name, seconds in (("valid_from", 10), ("valid_to", 50))}
+    by_log = source | times | {"source": "log", "last_seen_at": NOON + timedelta(seconds=40)}
+    # The log was read up to 40 s, and polls told from 50 s on.
+    gaps = [gap | {f"gap_{end}": NOON + timedelta(seconds=s) for end, s in ends} for ends in (
+        (("start", 20), ("end", 30)), (("start", 32), ("end", 45)),
+    )]  # fmt: skip
+    rows = known | {silver.POLL_GAPS: gaps, silver.HISTORY_SOURCES: [by_log]}
+    with duckdb_lake(rows, VIEWS) as lake:
+        page = page_of(lake)
+    sources = [each for root in data_of(page)["docs"]["report"]["roots"] for each in _sources(root)]
+    (hatched,) = (each for each in sources if each.get("name") == "gaps")
+    columns = {key: _plain(value) for key, value in hatched["data"]["entries"]}
+    assert [round(at / 1000 - NOON.timestamp()) for at in columns["begin"]] == [32]
+    told = "(not_polled; of polls alone: the controllers' log told meanwhile)"
+    assert f"gap of prod: 2026-11-01 12:00:20Z to 2026-11-01 12:00:30Z {told}" in text_of(page)
+    assert "gap of prod: 2026-11-01 12:00:32Z to 2026-11-01 12:00:45Z (not_polled)" in text_of(page)
 
 
 def multiply(lake: Lake, table: Table, times: int, **columns: str) -> None:
