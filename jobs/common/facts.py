@@ -28,7 +28,7 @@ WHERE record = 'poll' AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since 
   AND day >= CAST(:day AS DATE)
 """
 _STATES = """
-SELECT history, cluster, round, done_poll, done_at, changed_poll, last_seen_at, refused_polls, stale_polls,
+SELECT history, cluster, round, done_poll, done_at, changed_poll, last_seen_at, told_by, refused_polls, stale_polls,
   of.seen, of.waiting
 FROM (
   SELECT *, from_json(memory, 'seen map<string, bigint>, waiting array<string>') AS of FROM {internal.state}
@@ -78,7 +78,14 @@ def facts_of(
         now,
         str(config.lake),
         window,
-        clusters_of(intervals, headers=polls, states=states, gaps=gaps, logs=logs[0] if logs else None),
+        clusters_of(
+            intervals,
+            headers=polls,
+            states=states,
+            gaps=gaps,
+            logs=logs[0] if logs else None,
+            followed=config.followed,
+        ),
         of_tables,
         max((row["done_at"] for row in states if row["history"] == UPKEEP), default=None),
         max((row["round"] for row in states), default=0),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, takewhile
 from typing import Any
 
+from jobs.rules.ids import POLLS
 from metadata_source.text import printable
 
 Row = Mapping[str, Any]
@@ -95,12 +96,23 @@ class Log:
 
 
 @dataclass(frozen=True)
+class ClusterLog:
+    """The controllers' log of one cluster. `read_at`: when the records were read that silver had last. `known_until`:
+    silver knows all of it up to then, but for a part that was lost.
+    """
+
+    read_at: datetime | None = None
+    known_until: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Cluster:
     """The facts about one cluster.
 
     `good_at`: when the last good poll was answered, of any time; None: there was none. `refused_polls`, `stale_polls`:
     answers that silver did not accept since. `gold_waits_since`: up to when gold has had silver; None: it has had all.
-    `gap_time`: of the gaps together. `log`: None where it is not read.
+    `gap_time`: of the gaps together. `log`: None where it is not read. `told_by`: polls | log (the controllers' log),
+    which tells topics and partitions; None before history began. `cluster_log`: None where it is not read.
     """
 
     cluster: str
@@ -113,6 +125,8 @@ class Cluster:
     gaps: int = 0
     gap_time: timedelta = timedelta()
     log: Log | None = None
+    told_by: str | None = None
+    cluster_log: ClusterLog | None = None
 
 
 @dataclass(frozen=True)
@@ -149,12 +163,14 @@ def clusters_of(
     states: Iterable[Row],
     gaps: Iterable[Row],
     logs: Iterable[Row] | None,
+    followed: Collection[str] = (),
 ) -> list[Cluster]:
     """The facts of each cluster, in the order of `intervals`, which has the time between two polls by alias.
 
     `headers`: of bronze, those due within the window, in any order. `states`: of internal.state, with `seen` and
     `waiting` out of silver's memory. `gaps`: of silver.poll_gaps, those that ended within the window. `logs`: fields of
-    Log by cluster; None where the configuration does not have the log read.
+    Log by cluster; None where the configuration does not have the log read. `followed`: the clusters whose controllers'
+    log it has read.
     """
     by_cluster = _by(headers), _by(gaps)
     told = {(row["history"], row["cluster"]): row for row in states}
@@ -168,6 +184,8 @@ def clusters_of(
         # An answer of another cluster is good in bronze, and silver refuses it.
         good = [at for at in (silver.get("last_seen_at"), None if refused else polls.good_at) if at is not None]
         log = None if of_logs is None else Log(**_without_cluster(of_logs.get(alias, {})))
+        of_controllers = told.get(("cluster_log", alias), {})
+        cluster_log = ClusterLog(of_controllers.get("last_seen_at"), of_controllers.get("done_at"))
         found.append(
             Cluster(
                 alias,
@@ -180,6 +198,8 @@ def clusters_of(
                 len(of_gaps),
                 sum((row["gap_end"] - row["gap_start"] for row in of_gaps), timedelta()),
                 log,
+                silver.get("told_by"),
+                cluster_log if alias in followed else None,
             )
         )
     return found
@@ -219,11 +239,13 @@ def _is_late(header: Row, interval: timedelta) -> bool:
 
 def _gold_waits_since(silver: Row, seen: Mapping[str, int], golds: Iterable[Row | None]) -> datetime | None:
     """Up to when gold has had silver, where silver has changes that gold has not had. Gold that was never made waits
-    since polling began, as the stream's name says.
+    since polling began, as the stream's name says; if no poll was taken, since silver was made last.
     """
     changed, waits = silver.get("changed_poll"), []
     for gold in golds if changed is not None else ():
-        if gold is None or gold["done_poll"] is None:
+        if (gold is None or gold["done_poll"] is None) and not seen:
+            waits.append(silver["done_at"])
+        elif gold is None or gold["done_poll"] is None:
             waits.append(datetime.strptime(min(seen).partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC))
         elif gold["done_poll"] < changed:
             waits.append(gold["done_at"])
@@ -322,6 +344,11 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
         if since is not None and facts.at - since > limits.behind:
             known = because if history == "silver" and because else ["the pipeline's log says why"]
             yield "behind", f"{history} is {span(facts.at - since)} behind: {'; '.join(known)}"
+    log = each.cluster_log
+    if log is not None and (log.known_until is None or facts.at - log.known_until > limits.behind):
+        read = "not read yet" if log.read_at is None else f"last read {span(facts.at - log.read_at)} ago"
+        tells = "; polls tell topics and partitions" if each.told_by == POLLS else ""
+        yield "behind", f"the controllers' log was {read}{tells}: the pipeline's log says why"
 
 
 def waits(each: Cluster) -> dict[str, datetime | None]:

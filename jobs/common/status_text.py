@@ -6,7 +6,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, Crossed, Facts, Size, kinds, span, waits, why
+from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, ClusterLog, Crossed, Facts, Size, kinds, span, waits, why
+from jobs.rules.ids import LOG, POLLS
 from metadata_source.text import printable, text_table
 
 PREFIX = "kafka_metadata_history"
@@ -29,7 +30,7 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         "",
         *text_table(
             ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps", "silver behind",
-             "gold behind", "log behind", "failed because"),
+             "gold behind", "log behind", "told by", "controllers' log", "failed because"),
             [_line(each, facts.at, is_hurt=each.cluster in hurt) for each in facts.clusters],
         ),
         "",
@@ -62,8 +63,14 @@ def _line(each: Cluster, at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
         polls.late,
         each.gaps,
         *(span(_behind(waiting[name], at)) if name in waiting else None for name in ("silver", "gold", "group log")),
+        f"{POLLS}, not {LOG}" if each.cluster_log is not None and each.told_by == POLLS else each.told_by,
+        None if each.cluster_log is None else _read(each.cluster_log, at),
         why(polls) if polls.failing else kinds(polls),
     )
+
+
+def _read(log: ClusterLog, at: datetime) -> str:
+    return "not read yet" if log.read_at is None else f"read {span(at - log.read_at)} ago"
 
 
 def _whose(each: Crossed) -> str:
@@ -140,6 +147,9 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
     logs = [({"cluster": each.cluster}, each.log) for each in facts.clusters if each.log is not None]
     read = [(labels, log.read_at) for labels, log in logs]
     lost = [(labels, log.lost) for labels, log in logs]
+    of_controllers = [(each, each.cluster_log) for each in facts.clusters if each.cluster_log is not None]
+    told = [({"cluster": each.cluster}, float(each.told_by == LOG)) for each, _ in of_controllers]
+    looked = [({"cluster": each.cluster}, log.read_at) for each, log in of_controllers]
     late = "Good polls within the window that were sent more than half an interval after they were due."
     unread = "Since the first row of the coordinators' log was read that rebalances have not had."
     gone = "Offsets of the coordinators' log, within the window, that were gone before they could be read."
@@ -161,6 +171,8 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
         ("group_log_behind_seconds", unread, behind("group log")),
         ("group_log_last_read_timestamp_seconds", "When the coordinators' log last had something new.", read),
         ("recent_lost_offsets", gone, lost),
+        ("cluster_log_last_read_timestamp_seconds", "When the controllers' log was last read.", looked),
+        ("cluster_log_tells", "1 where the controllers' log tells topics and partitions, 0 where polls do.", told),
     )
 
 

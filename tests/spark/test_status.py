@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs import status
 from jobs.common.config import load
-from jobs.common.status import Cluster, Facts, Log, Polls
+from jobs.common.status import Cluster, ClusterLog, Facts, Log, Polls
 from kafka_metadata_history.opened import facts_without_spark
 from schemas import bronze, silver
 from schemas.internal import STATE
@@ -59,7 +59,9 @@ def files(lake: Lake) -> dict[Path, int]:
 
 def config_file(folder: Path, lake: str, thresholds: dict[str, Any], *aliases: str) -> Path:
     clusters = {alias: {"kafka.bootstrap.servers": "127.0.0.1:1"} for alias in aliases}
-    given = {"lake": lake, "clusters": clusters, "poll": {"pollInterval": "10s"}, "groupLog": {}, "status": thresholds}
+    clusters["prod"]["kafka.controller.bootstrap.servers"] = "127.0.0.1:1"
+    logs: dict[str, Any] = {"groupLog": {}, "clusterLog": {}}
+    given = {"lake": lake, "clusters": clusters, "poll": {"pollInterval": "10s"}, **logs, "status": thresholds}
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(given, sort_keys=False))
     return file
@@ -86,7 +88,8 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         """
     )
     taken = {"history": "rebalance_history", "cluster": "prod", "cluster_id": "id-prod", "round": 9}
-    stored.append(made, STATE, [taken | {"memory": json.dumps({"places": {"1": [0, 10]}})}])
+    read = taken | {"history": "cluster_log", "last_seen_at": at(20), "done_at": at(19), "memory": "{}"}
+    stored.append(made, STATE, [taken | {"memory": json.dumps({"places": {"1": [0, 10]}})}, read])
     return made
 
 
@@ -116,7 +119,14 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
     gap = at(20) - at(5)
     log = Log(read_at=at(22), waits_since=at(21), lost=7)
     assert facts.clusters == [
-        Cluster("prod", interval, expected, expected.good_at, gaps=1, gap_time=gap, log=log),
+        Cluster(
+            *("prod", interval, expected, expected.good_at),
+            gaps=1,
+            gap_time=gap,
+            log=log,
+            told_by="polls",
+            cluster_log=ClusterLog(at(20), at(19)),
+        ),
         Cluster("new", interval, log=Log()),
     ]
     assert (facts.window, facts.rounds, facts.upkeep_at) == (timedelta(hours=1), 9, None)

@@ -18,6 +18,7 @@ from jobs.common.status import (
     OF_LAKE,
     TO_DO,
     Cluster,
+    ClusterLog,
     Crossed,
     Facts,
     Limits,
@@ -64,12 +65,14 @@ def cluster(
     states: tuple[dict[str, Any], ...] = (),
     gaps: tuple[dict[str, Any], ...] = (),
     logs: list[dict[str, Any]] | None = None,
+    followed: tuple[str, ...] = (),
 ) -> Cluster:
     """Facts of the cluster `prod`; another one has rows of all kinds, and is not asked for."""
     others = [header(n, "timeout") | {"cluster": "other"} for n in range(3)], [silver(3) | {"cluster": "other"}]
     (found,) = clusters_of(
-        {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]], gaps=gaps, logs=logs
-    )
+        {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]], gaps=gaps, logs=logs,
+        followed=followed,
+    )  # fmt: skip
     return found
 
 
@@ -162,10 +165,27 @@ def test_since_when_gold_lacks_changes_of_silver(
     assert cluster(states=(silver(9, changed_poll=changed_poll), *golds)).gold_waits_since == since
 
 
+def test_gold_that_waits_where_the_log_alone_has_told() -> None:
+    told = silver(9, seen={}, changed_poll="/log/00000000000000000007", done_at=NOW - 7 * S)
+    assert cluster(states=(told,)).gold_waits_since == NOW - 7 * S
+
+
+def test_who_tells_and_up_to_when_the_controllers_log_is_known() -> None:
+    read = {"history": "cluster_log", "cluster": "prod", "last_seen_at": NOW - 3 * S, "done_at": NOW - 5 * S}
+    found = cluster(states=(silver(9, told_by="log"), read), followed=("prod",))
+    assert (found.told_by, found.cluster_log) == ("log", ClusterLog(NOW - 3 * S, NOW - 5 * S))
+    assert cluster(states=(silver(9, told_by="polls"),), followed=("prod",)).cluster_log == ClusterLog()
+    # Nobody is to read it any more.
+    assert cluster(states=(silver(9, told_by="polls"), read)).cluster_log is None
+
+
 # --- judging ---
 
 
 SILVER_WAITS = replace(WELL, polls=Polls(10, waits_since=NOW - 301 * S))
+BY_LOG = replace(WELL, told_by="log", cluster_log=ClusterLog(NOW - 60 * S, NOW - 300 * S))
+NOT_WHOLE = replace(WELL, told_by="polls", cluster_log=ClusterLog(NOW - 60 * S, NOW - 301 * S))
+POLLS_TELL = "polls tell topics and partitions: the pipeline's log says why"
 IGNORED = "4 polls are of an older checkpoint, let one job alone poll"
 STALE = "5 answers wait, which are older than what was accepted"
 TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3))
@@ -228,6 +248,23 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
             "lostOffsets: 3 offset(s) of __consumer_offsets were gone before they could be read",
         ),
         (replace(WELL, log=Log(NOW, None, 3)), {"lost_offsets": 3}, None),
+        (BY_LOG, {}, None),
+        (
+            replace(BY_LOG, cluster_log=ClusterLog(NOW - 301 * S, NOW - 301 * S)),
+            {},
+            "behind: the controllers' log was last read 5 min ago: the pipeline's log says why",
+        ),
+        (
+            NOT_WHOLE,
+            {},
+            f"behind: the controllers' log was last read 60 s ago; {POLLS_TELL}",
+        ),
+        (NOT_WHOLE, {"behind": 301 * S}, None),
+        (
+            replace(BY_LOG, told_by="polls", cluster_log=ClusterLog()),
+            {},
+            f"behind: the controllers' log was not read yet; {POLLS_TELL}",
+        ),
     ],
 )
 def test_thresholds(each: Cluster, limits: dict[str, Any], found: str | None) -> None:
@@ -293,6 +330,11 @@ def test_the_table_is_for_people() -> None:
     lines = [line.split() for line in table.splitlines()]
     assert lines[0][:3] == ["/data/lake", "at", "2026-11-01T12:00:00Z;"]
     assert ["prod", "ok", "2026-11-01T12:00:01Z", "-1", "s", "10", *"000", *["0", "s"] * 3] in lines
+    told = [" ".join(as_table(facts(each), []).splitlines()[4].split()) for each in (BY_LOG, NOT_WHOLE)]
+    assert [line.partition(" 0 s 0 s 0 s ")[2] for line in told] == [
+        "log read 60 s ago",
+        "polls, not log read 60 s ago",
+    ]
     (hurt,) = (line for line in table.splitlines() if " crossed " in line)
     assert hurt.startswith('pay\\ments "1"\\n\\x1b[31m\\u202e ')
     assert hurt.endswith(f"authentication: no\\nsuch \\x1b[31muser; {TO_DO['authentication']}")
@@ -323,6 +365,8 @@ def test_json_is_the_facts() -> None:
     assert (hurt["cluster"], hurt["age"], hurt["silver_behind_s"], hurt["gap_time_s"]) == (HOSTILE, None, 9, 90)
     assert hurt["polls"]["failed"] == {"authentication": 1, "timeout": 2}
     assert "group_log_behind_s" not in hurt
+    (by_log,) = json.loads(as_json(facts(BY_LOG), []))["clusters"]
+    assert (by_log["told_by"], by_log["cluster_log"]["read_at"]) == ("log", "2026-11-01T11:59:00Z")
     assert [each["threshold"] for each in told["crossed"]] == [each.threshold for each in CROSSED]
 
 
@@ -364,6 +408,14 @@ def test_prometheus_reads_what_was_meant() -> None:
     }
     assert {labels for labels, value in thresholds.items() if value == 1} == hurt
     assert set(thresholds.values()) == {0, 1}
+
+
+def test_prometheus_reads_who_tells_and_when_the_controllers_log_was_read() -> None:
+    found = samples(as_prometheus(facts(BY_LOG, replace(NOT_WHOLE, cluster="other"), replace(WELL, cluster="no")), []))
+    of_log = {labels: value for (name, labels), value in found.items() if name == "cluster_log_tells"}
+    assert of_log == {of("prod"): 1, of("other"): 0}
+    read = {labels: value for (name, labels), value in found.items() if name.startswith("cluster_log_last_read")}
+    assert read == dict.fromkeys(of_log, (NOW - 60 * S).timestamp())
 
 
 @settings(max_examples=examples(30))
