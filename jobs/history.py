@@ -444,7 +444,7 @@ class History(Maker):
             )
             tables += _TOPICS if is_read else ()
             tables += [silver.BROKER_SNAPSHOTS] if BROKERS in records else ()
-            if any(each.log or each.told_from or self._silver_state(each.cluster).is_heir for each in takes):
+            if any(each.log or each.told_from or self._silver_state(each.cluster).heir_of for each in takes):
                 tables += _OF_LOG
             tables += [gold.STALE_BROKERS] if WITNESSES in records else ()
             tables += [silver.ENRICHMENTS[record] for record in sorted(records & silver.ENRICHMENTS.keys())]

@@ -250,12 +250,13 @@ class _Cluster:
         if has_news:
             enrichments.take(BROKERS, [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
         if not self._by_log:
-            if last is None or state.is_heir:
-                self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, now)
-                state.is_heir = False
+            told = Place(poll, state.heir_of) if state.heir_of else now
+            if last is None or state.heir_of:
+                self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
+                state.heir_of = None
             if has_news:
-                self._show_cluster(header, answer, now)
-            self._lives.take(answer, topic_filter, now, Place(last, state.witness) if last else now)
+                self._show_cluster(header, answer, told)
+            self._lives.take(answer, topic_filter, told, Place(last, state.witness) if last else told)
         if is_of_another_kind:
             self._lives.forget(now)
         for kind, digest in _kinds(header, by_log=self._by_log).items():

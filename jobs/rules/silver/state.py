@@ -102,7 +102,8 @@ class State:
     cluster, as of `last`.
 
     While the controllers' log tells the history of topics, nothing is known of what answers said of them, and `heard`
-    is the header's digest at `last`. `is_heir`: the log told it before, and no poll has been accepted since.
+    is the header's digest at `last`. `heir_of`: the last observation of the log, if it told before and no poll has been
+    accepted since.
     """
 
     cluster_id: str | None = None
@@ -126,7 +127,7 @@ class State:
     behind: Mapping[int, Behind] = field(default_factory=dict)
     current: Mapping[int, datetime] = field(default_factory=dict)
     heard: bytes | None = None
-    is_heir: bool = False
+    heir_of: Poll | None = None
 
     @property
     def settled(self) -> Poll | None:
@@ -136,13 +137,15 @@ class State:
     def told_by_log(self) -> "State":
         """The state once the controllers' log tells what it can tell."""
         enriched = {kind: answered for kind, answered in self.enriched.items() if kind not in TOLD_BY_LOG}
-        return replace(self, missing={}, digest=None, topic_digests={}, enriched=enriched, is_heir=False)
+        return replace(self, missing={}, digest=None, topic_digests={}, enriched=enriched, heir_of=None)
 
     def after_log(self, told: Poll) -> "State":
-        """The state once polls tell again. `told`: the last observation of the controllers' log."""
+        """The state once polls tell again. `told`: the last observation of the controllers' log. Polls since were not
+        asked what they showed of topics, so changes may have come after that one.
+        """
         last = max(filter(None, (self.last, told)), key=lambda poll: poll.id)
-        enriched = {**self.enriched, **dict.fromkeys(TOLD_BY_LOG, Answered(**vars(last)))}
-        return replace(self, last=last, sure=last, witness=last, enriched=enriched, heard=None, is_heir=True)
+        enriched = {**self.enriched, **dict.fromkeys(TOLD_BY_LOG, Answered(**vars(told)))}
+        return replace(self, last=last, sure=last, witness=last, enriched=enriched, heard=None, heir_of=told)
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""

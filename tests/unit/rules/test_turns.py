@@ -59,6 +59,24 @@ def check_leader_changes(lake: Lake) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
+@settings(max_examples=examples(25), deadline=None)
+def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
+    """Polls that were taken while the log was to tell may have shown more than it did."""
+    life = lived(seed)
+    for row in kept_up(life, random.Random(seed)).rows("gold.leader_changes"):
+        shown = [
+            answer.poll_id
+            for answer in life.answers
+            if answer.ok and row["began_after"] is not None and answer.sent_at <= row["began_after"]
+            for topic in (answer.topics.get(row["topic"]),)
+            if topic is not None and topic["topic_id"] == row["topic_id"]
+            for partition in topic["partitions"]
+            if partition["partition"] == row["partition"] and partition["leader_epoch"] >= row["leader_epoch"]
+        ]
+        assert row["source"] == "log" or not shown
+
+
+@given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(15), deadline=None)
 def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
     life = lived(seed)
