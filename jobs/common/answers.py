@@ -172,8 +172,8 @@ def _alone(name: str, type_: pa.DataType, *, in_seconds: bool = False) -> _Shown
 
 
 def _times(rows: pa.Table, stem: str, after: str, before: str) -> _Shown:
-    """Between two times: the later one whole, of the earlier one what differs. If all are of one day, the heading has
-    the day.
+    """Between two times: the later one whole, of the earlier one what differs. One that is exact has milliseconds. If
+    all are of one day, the heading has the day.
     """
     ends = (*rows[after].to_pylist(), *rows[before].to_pylist())
     days = {_text(at)[:10] for at in ends if isinstance(at, datetime)}
@@ -185,6 +185,8 @@ def _times(rows: pa.Table, stem: str, after: str, before: str) -> _Shown:
             return f"after {begin}" if begin else ""
         if not begin:
             return f"by {end}"
+        if isinstance(at := row[before], datetime) and row[after] == at:
+            return f"{end}.{at.microsecond // 1000:03}"
         return end if begin == end else f"{begin} to {end[11:] if begin[:11] == end[:11] else end}"
 
     return _Shown(" ".join((_spaced(stem), *(days if begin_of_text else ()))), cell)

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
@@ -24,7 +24,8 @@ def lines(rows: pa.Table, **how: object) -> list[str]:
     ("after", "before", "shown"),
     [
         (EARLIER, AT, "11:59:58 to 12:00:03"),
-        (AT, AT, "12:00:03"),
+        (AT, AT, "12:00:03.250"),
+        (AT - timedelta(milliseconds=1), AT, "12:00:03"),
         (None, AT, "by 12:00:03"),
         (AT, None, "after 12:00:03"),
     ],
