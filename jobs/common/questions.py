@@ -200,7 +200,7 @@ def _gaps(gaps: list[dict[str, object]]) -> Iterable[str]:
         assert isinstance(begin, datetime)  # noqa: S101 - for mypy
         assert isinstance(end, datetime)  # noqa: S101
         why = f"{gap['reason']}: {', '.join(map(str, kinds))}" if isinstance(kinds, list) and kinds else gap["reason"]
-        why = f"{why}; of polls alone: the controllers' log told meanwhile" if gap["is_told"] else why
+        why = f"{why}; the controllers' log told meanwhile" if gap["is_told"] else why
         yield f"gap of {printable(str(gap['cluster']))}: {shown(begin)} to {shown(end)} ({why})"
     if more := gaps[LINES:]:
         spans = [each["gap_end"] - each["gap_start"] for each in more]  # type: ignore[operator]

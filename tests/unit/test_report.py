@@ -427,7 +427,7 @@ def test_a_gap_of_polls_in_which_the_controllers_log_told_is_no_gap_of_history()
     (hatched,) = (each for each in sources if each.get("name") == "gaps")
     columns = {key: _plain(value) for key, value in hatched["data"]["entries"]}
     assert [round(at / 1000 - NOON.timestamp()) for at in columns["begin"]] == [32]
-    told = "(not_polled; of polls alone: the controllers' log told meanwhile)"
+    told = "(not_polled; the controllers' log told meanwhile)"
     assert f"gap of prod: 2026-11-01 12:00:20Z to 2026-11-01 12:00:30Z {told}" in text_of(page)
     assert "gap of prod: 2026-11-01 12:00:32Z to 2026-11-01 12:00:45Z (not_polled)" in text_of(page)
 
