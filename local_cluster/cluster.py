@@ -170,6 +170,11 @@ class LocalCluster:
         return self._servers(PLAINTEXT, HOST)
 
     @property
+    def controller_servers(self) -> str:
+        """Where the controllers listen, running or not."""
+        return ",".join(f"{HOST}:{node.ports[CONTROLLER]}" for node in self.nodes.values() if node.is_controller)
+
+    @property
     def has_sasl_ssl(self) -> bool:
         """Whether it was started with a SASL_SSL listener."""
         return bool(self._users)

@@ -26,15 +26,20 @@ class PipelineError(RuntimeError):
     """Raised when the pipeline ended or hangs; the message closes with the end of its log."""
 
 
-def configuration(bootstrap_servers: str) -> str:
+def configuration(bootstrap_servers: str, controller_servers: str) -> str:
     """The configuration file, YAML, of a lake beside it."""
+    servers = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "kafka.controller.bootstrap.servers": controller_servers,
+    }
     return yaml.safe_dump(
         {
             "lake": "lake",
             "checkpoints": "checkpoints",
-            "clusters": {"demo": {"kafka.bootstrap.servers": bootstrap_servers}},
+            "clusters": {"demo": servers},
             "poll": {"pollInterval": POLL_INTERVAL, "pollsPerBatch": 1, "enrich": ENRICH},
             "groupLog": {"startingOffsets": "earliest"},
+            "clusterLog": {"startingOffsets": "earliest"},
         },
         sort_keys=False,
     )

@@ -1,7 +1,7 @@
 """An incident on a real cluster, recorded: three brokers with traffic and two groups of consumers are polled every few
-seconds, and the log of their coordinators is read, while consumers join, leave and crash, brokers stop and come back,
-one that coordinates a group among them, a partition moves, leadership returns to the preferred replicas and a topic is
-made again. Then the command answers about it.
+seconds, and the logs of their coordinators and controllers are read, while consumers join, leave and crash, brokers
+stop and come back, one that coordinates a group among them, a partition moves, leadership returns to the preferred
+replicas and a topic is made again. Then the command answers about it.
 """
 
 import shlex
@@ -32,6 +32,18 @@ BEFORE = timedelta(seconds=15)
 MARK = ".kafka-metadata-history-demo"
 """A file that says whose the folder is: each demo removes all of it."""
 ANSWERS = ("overview", "broker_incidents", "rebalances")
+POLLS_AND_LOG = """SELECT c.topic, c.partition, c.prev_leader, c.leader,
+  max(h.sent_at) FILTER (WHERE NOT is_shown) AS polls_after,
+  min(h.received_at) FILTER (WHERE is_shown) AS polls_before,
+  c.began_after AS log_after, c.began_before AS log_before
+FROM (
+  SELECT c.*, t.poll_id,
+    exists(t.partitions, p -> p.partition = c.partition AND p.leader_epoch >= c.leader_epoch) AS is_shown
+  FROM gold.leader_changes c JOIN bronze.metadata_polls t USING (cluster_id, topic, topic_id)
+  WHERE c.reason = 'failover' AND t.record = 'topic'
+) c JOIN bronze.metadata_polls h ON h.poll_id = c.poll_id AND h.record = 'poll'
+GROUP BY ALL ORDER BY log_before, topic, partition LIMIT 3"""
+"""Between which polls, as bronze has them, leaders changed that the controllers' log tells."""
 MORE = (
     ("timeline", "--topic", "payments"),
     ("who_joined_and_left", "--group", BILLING),
@@ -62,6 +74,7 @@ def demo(folder: Path) -> None:
     config, page = str(folder / CONFIG), str(folder / "incident.html")
     for name in ANSWERS:
         _ask("query", name, "--config", config, "--since", since)
+    _ask("query", POLLS_AND_LOG, "--config", config, "--since", since)
     _ask("report", "--config", config, "--since", since, "--out", page)
     # As it was started: whether it is on the PATH of the user's shell is not known here.
     command = [sys.argv[0]] if Path(sys.argv[0]).name == NAME else [sys.executable, "-m", "kafka_metadata_history"]
@@ -74,7 +87,8 @@ def demo(folder: Path) -> None:
 
 def _ask(*arguments: str) -> None:
     """Run a command, below the line that runs it. Raises DemoError."""
-    click.echo(f"\n$ {shlex.join([NAME, *arguments])}")
+    words = (f'"{each}"' if "'" in each else shlex.quote(each) for each in arguments)
+    click.echo(f"\n$ {NAME} {' '.join(words)}")
     status = exit_status(arguments)
     if status == INTERRUPTED:
         raise KeyboardInterrupt
@@ -97,7 +111,7 @@ def record(folder: Path, say: Say) -> datetime:
     ):
         administration = Administration(cluster.bootstrap_servers)
         administration.create_topics(TOPICS)
-        pipeline.config.write_text(configuration(cluster.bootstrap_servers))
+        pipeline.config.write_text(configuration(cluster.bootstrap_servers, cluster.controller_servers))
         with Traffic(cluster.bootstrap_servers, TOPICS) as traffic:
             say(f"{len(TOPICS)} topics with traffic; {NAME} run --config {folder / CONFIG} polls every {POLL_INTERVAL}")
             pipeline.start()

@@ -14,5 +14,4 @@ def active_controller(cluster: LocalCluster) -> tuple[int, int]:
 
 def controller_servers(cluster: LocalCluster) -> str:
     """Where the controllers listen, running or not."""
-    ports = [node.ports["CONTROLLER"] for node in cluster.nodes.values() if node.is_controller]
-    return ",".join(f"127.0.0.1:{port}" for port in ports)
+    return cluster.controller_servers
