@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import Options, parse
-from metadata_source.schedule import Offset, Turn, day_of, due_at, latest_end, plan, ticks, turns
+from metadata_source.schedule import Offset, Turn, day_of, due_at, latest_end, plan, spread, ticks, turns
 from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
@@ -80,11 +80,12 @@ class KafkaMetadataSource(DataSource):
 
 @dataclass(frozen=True)
 class _Due:
-    """The polls of one cluster in one batch: place in the batch -> turn."""
+    """The polls of one cluster in one batch: place in the batch -> turn; each is due `after_ms` after its tick."""
 
     cluster: Cluster
     polling: Polling
     turns: Mapping[int, Turn]
+    after_ms: int
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,12 @@ def _tasks(options: Options, planned: Offset, *, is_last: bool = False) -> list[
         interval_ms: turns(planned, interval_ms, beat_ms)
         for interval_ms in {polling.interval_ms for polling in options.polling.values()}
     }
+    after_ms = spread(len(options.clusters), beat_ms)
+    polling = [options.polling[cluster.alias] for cluster in options.clusters]
     due = [
-        _Due(cluster, polling, of_interval[polling.interval_ms])
-        for cluster, polling in ((cluster, options.polling[cluster.alias]) for cluster in options.clusters)
-        if of_interval[polling.interval_ms]
+        _Due(cluster, each, of_interval[each.interval_ms], after)
+        for cluster, each, after in zip(options.clusters, polling, after_ms, strict=True)
+        if of_interval[each.interval_ms]
     ]
     count = math.ceil(len(due) / CLUSTERS_PER_TASK)
     return [
@@ -285,19 +288,19 @@ def _poll_on_beat(
 
     # The beat is wall-clock time, waiting is not: a clock that is set while the batch runs must not stretch it.
     wall, monotonic = _now_ms(), time.monotonic()
-    interval_ms, beat_s = due.polling.interval_ms, task.beat_ms / 1000
+    interval_ms, beat_s, after_s = due.polling.interval_ms, task.beat_ms / 1000, due.after_ms / 1000
     records = BatchRecords(task.topic_filter, _pseudonyms(task))
     next_batch = monotonic + (beat[-1] - wall) / 1000 + beat_s
     idle_since = -math.inf
     with _poller(task, due, decoders, interval_ms=interval_ms) as poller:
         for index, turn in due.turns.items():
-            at = monotonic + (beat[index] - wall) / 1000
+            at = monotonic + (beat[index] - wall) / 1000 + after_s
             is_idle = at >= idle_since
             if is_idle and stopped.wait(max(0.0, at - time.monotonic())):
                 return
-            until = math.inf if task.is_last else latest_end(time.monotonic(), next_batch, beat_s)
+            until = math.inf if task.is_last else latest_end(time.monotonic(), next_batch + after_s, beat_s)
             poll = poller.poll(turn, until=until) if is_idle else OVERLAPPED
-            scheduled = task.scheduled_ms + index * task.beat_ms
+            scheduled = task.scheduled_ms + index * task.beat_ms + due.after_ms
             # Half of the time until the next poll is due, which must not wait, or the next batch.
             now = time.monotonic()
             until = now + (min(at + interval_ms / 1000, next_batch) - now) / 2

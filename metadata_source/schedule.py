@@ -20,6 +20,10 @@ _CLOCKS_APART_MS: Final = 1_000
 """How far a worker's clock may be behind the driver's before the beat is the worker's own."""
 _LEAST_POLL_S: Final = 2.5
 """Of a poll, however soon the next batch is due: a worker that has just started needs a while."""
+_APART_MS: Final = 25
+"""From when one cluster is due to when the next one is."""
+_SPREAD_PART: Final = 4
+"""All clusters are due within the first of so many parts of the beat."""
 
 
 def mint_stream(now: datetime, newest: str | None = None) -> str:
@@ -142,6 +146,17 @@ def ticks(scheduled_ms: int, now_ms: int, interval_ms: int, polls: int) -> list[
     return [begin + index * interval_ms for index in range(polls)]
 
 
+def spread(clusters: int, beat_ms: int) -> list[int]:
+    """Return how long after each tick of the beat so many clusters are due, one after the other in their order.
+
+    If many were due at one moment, nearly all of them would wait for the processor. They are 25 ms apart, and closer
+    where that would take more than a quarter of the beat: half of it is for the answer of each, and the rest for the
+    commit. As long as they are 25 ms apart, those that come after a cluster in the order do not matter to it.
+    """
+    window_ms = min(clusters * _APART_MS, beat_ms // _SPREAD_PART)
+    return [place * window_ms // clusters for place in range(clusters)]
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A planned poll of one cluster: its `number` in the stream, the time since which intervals are counted, and how
@@ -184,6 +199,7 @@ def turns(planned: Offset, interval_ms: int, beat_ms: int) -> dict[int, Turn]:
 def latest_end(now_s: float, next_batch_s: float, beat_s: float) -> float:
     """Return when a poll that begins now has to end, on the clock of these times.
 
-    Half of the beat before the next batch is due, which waits until this one is committed. 2.5 s is the least.
+    Half of the beat before its cluster is due with the next batch, which waits until this one is committed. 2.5 s is
+    the least.
     """
     return max(now_s + _LEAST_POLL_S, next_batch_s - beat_s / 2)

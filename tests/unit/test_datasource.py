@@ -162,11 +162,69 @@ def test_each_cluster_has_an_interval_and_questions_of_its_own(polled):
     }
     begin = headers["quick"][0]["scheduled_at"]
     for header in itertools.chain(*headers.values()):
-        assert header["scheduled_at"] - begin == header["n"] * timedelta(milliseconds=500)
+        after = header["n"] * timedelta(milliseconds=500) + list(own).index(header["cluster"]) * timedelta(
+            milliseconds=25
+        )
+        assert header["scheduled_at"] - begin == after
         assert header["is_key_frame"] == (header["n"] == 0), "bronze has what changed within a batch"
         assert [told["is_behind"] for told in header["witnesses"] or ()] == [], "it is known what was there before"
     asked = {alias: [header["n"] for header in headers[alias] if header["enriched"]] for alias in own}
     assert asked == {"quick": [0, 2], "usual": [0], "seldom": []}
+
+
+def test_clusters_are_due_and_polled_one_after_the_other(polled):
+    aliases = [f"c{number}" for number in range(8)]
+    begin = datetime.now(UTC) + timedelta(seconds=0.2)  # threads start before
+    headers = polled({alias: [usual_answer(2, 3)] for alias in aliases}, 2, begin)
+    # Eight of them 25 ms apart would take more than a quarter of the beat.
+    for place, alias in enumerate(aliases):
+        due = [timedelta(milliseconds=n * 500 + place * 125 // 8) for n in range(2)]
+        since = begin.replace(microsecond=begin.microsecond // 1000 * 1000)
+        assert [header["scheduled_at"] - since for header in headers[alias]] == due
+        assert all(header["received_at"] >= header["scheduled_at"] for header in headers[alias]), "none is sent early"
+
+
+def test_a_cluster_that_is_due_later_has_as_much_time_for_its_answer(polled, monkeypatch):
+    ends, poll = {}, poller.Poller.poll
+
+    def timed(self, turn, *, until):
+        ends[self._cluster.alias] = until
+        return poll(self, turn, until=until)
+
+    monkeypatch.setattr(poller.Poller, "poll", timed)
+    own = {f"c{number:02}": {"pollInterval": "20s"} for number in range(20)}
+    polled({alias: [usual_answer(2, 3)] for alias in own}, 1, datetime.now(UTC) + timedelta(seconds=0.2), **own)
+    assert ends["c19"] - ends["c00"] > 0.4, "it is due 475 ms after the first one"
+
+
+def test_a_batch_that_is_run_again_has_the_same_due_times_also_with_available_now():
+    clusters = {f"c{number}": {"kafka.bootstrap.servers": "one:1"} for number in range(100)}
+    planned, again = (stream(clusters=json.dumps(clusters), pollInterval="60s") for _ in range(2))
+    again.prepareForTriggerAvailableNow()
+    start = planned.initialOffset()
+    end = planned.latestOffset(start, None)
+    for reader in (planned, again):
+        tasks = reader.partitions(start, end)
+        after = {due.cluster.alias: due.after_ms for task in tasks for due in task.due}
+        assert after == {alias: 25 * place for place, alias in enumerate(clusters)}
+        assert {task.scheduled_ms for task in tasks} == {end["scheduled_ms"]}
+
+
+def test_a_cluster_that_is_polled_seldom_is_due_at_its_own_time_within_the_beat():
+    """Whichever others are due with it: as far from one of its polls to the next as its interval says."""
+    own = {
+        f"c{number}": {"kafka.bootstrap.servers": "one:1", "pollInterval": f"{number % 3 + 1}s"} for number in range(9)
+    }
+    given = {"clusters": json.dumps(own)}
+    offset, found = Offset(), []
+    for _ in range(7):
+        offset = plan(offset, offset.due_ms or 1_780_000_000_000, 1_000, 1, given)
+        found.append(
+            {due.cluster.alias: due.after_ms for task in _tasks(parse(given, "stream"), offset) for due in task.due}
+        )
+    assert found[0] == {alias: 25 * place for place, alias in enumerate(own)}
+    assert [len(due) for due in found[:4]] == [9, 3, 6, 6]
+    assert all(found[0][alias] == after for due in found for alias, after in due.items())
 
 
 def test_a_broker_that_is_upgraded_is_asked_in_its_new_version_by_the_poll_that_finds_its_connection_lost(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata_source.schedule import Offset, Turn, due_at, latest_end, mint_stream, plan, poll_id, ticks, turns
+from metadata_source.schedule import Offset, Turn, due_at, latest_end, mint_stream, plan, poll_id, spread, ticks, turns
 
 NOW = 1_780_000_000_000
 OPTIONS = {"kafka.bootstrap.servers": "one:9092"}
@@ -82,6 +82,33 @@ def test_a_task_keeps_the_beat_or_begins_it_anew(late, interval, polls):
     assert len(beat) == polls
     assert all(later - earlier == interval for earlier, later in itertools.pairwise(beat))
     assert beat[0] == (NOW if -1_000 < late < interval else NOW + late)
+
+
+@given(st.integers(1, 2_000), intervals)
+def test_clusters_are_due_one_after_the_other_within_the_beat(clusters, beat):
+    after = spread(clusters, beat)
+    assert len(after) == clusters
+    assert after[0] == 0
+    assert all(0 <= later - earlier <= 25 for earlier, later in itertools.pairwise(after))
+    assert after[-1] < max(1, beat / 4)
+    if clusters <= beat // 4:
+        assert len({*after}) == clusters
+
+
+@given(st.integers(2, 2_000), intervals, st.data())
+def test_a_cluster_keeps_its_time_within_the_beat_when_others_come_and_go(clusters, beat, data):
+    after, gone = spread(clusters, beat), data.draw(st.integers(0, clusters - 1))
+    fewer = spread(clusters - 1, beat)
+    if clusters * 25 <= beat // 4:
+        assert fewer[:gone] == after[:gone]
+    others = after[:gone] + after[gone + 1 :]
+    assert all(abs(now - before) <= 25 for now, before in zip(fewer, others, strict=True))
+
+
+def test_few_clusters_are_due_nearly_together():
+    assert spread(1, 30_000) == [0]
+    assert spread(16, 30_000) == list(range(0, 400, 25))
+    assert (spread(300, 30_000)[-1], spread(300, 10_000)[-1]) == (7_475, 2_491)
 
 
 BEAT = 1_000
