@@ -30,6 +30,7 @@ _OF_BROKER = pa.struct({"broker_id": _NUMBER})
 TOLD = pa.schema(
     {
         "record": _TEXT,
+        "went": _TEXT,
         "type": _NUMBER,
         "topic": pa.struct({"topic": _TEXT, "topic_id": _TEXT}),
         "partition": _OF_PARTITION,

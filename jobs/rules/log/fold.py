@@ -17,7 +17,7 @@ from typing import Any
 from jobs.rules.gold.bounds import Bounds
 from jobs.rules.ids import LOG, log_id, row_id
 from jobs.rules.log.image import A_FEATURE, A_PARTITION, LIVENESS, Image, Thing
-from jobs.rules.log.records import Break, Change, Open, Record, Snapshot, steps
+from jobs.rules.log.records import FIRST_OFFSETS, Break, Change, Open, Record, Snapshot, since_truncation, steps
 from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels, registered
 from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
@@ -27,8 +27,6 @@ from schemas import gold
 from schemas.silver import CLUSTER_SNAPSHOTS, HISTORY_SOURCES, OF_LOG, PARTITION_REGISTRATIONS
 from schemas.table import Table
 
-_FIRST_OFFSETS = (0, 1)
-"""Where a log begins that has lost nothing. A fetch at 0 is answered with a snapshot as soon as there is one."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for table, _ in tables}
 
@@ -57,12 +55,14 @@ def fold(
     If there is one and `state` is None, polls have told the history so far.
     """
     state = replace(state or State(tells=polled is None))
+    if state.truncated_at is not None:
+        records = since_truncation(records, state.truncated_at)
     if not records:
         return Folded(state, {})
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
     cluster = _Cluster(state, {name: records[0][name] for name in ("cluster_id", "cluster")}, live, polled)
-    for step in steps(records):
+    for step in steps(records, is_cut=state.is_cut):
         match step:
             case Change():
                 cluster.change(step)
@@ -99,7 +99,7 @@ class _Cluster:
         """Replay a record of the log, unless it was, or what came before it is not known."""
         state, record = self._state, step.record
         offset, leader_epoch = record["offset"], record["leader_epoch"]
-        if state.last is None and offset in _FIRST_OFFSETS:
+        if state.last is None and offset in FIRST_OFFSETS:
             state.is_whole = True
         if not state.is_whole or offset < state.next_offset or leader_epoch < state.leader_epoch:
             return
@@ -136,7 +136,8 @@ class _Cluster:
         if at is None:
             is_known = step.offset <= state.next_offset
         else:
-            is_known = step.offset >= state.next_offset or at <= (state.truncated_at or _LONG_AGO)
+            is_read_beyond = state.is_whole and step.offset >= state.next_offset
+            is_known = is_read_beyond or at <= (state.truncated_at or _LONG_AGO)
         if is_known or state.last is None:
             return
         state.is_whole, state.controller, state.controller_epoch = False, None, None

@@ -25,10 +25,16 @@ def needed(live: Mapping[str, pa.Table], records: pa.Table) -> dict[str, pa.Tabl
 
     Partitions that records name, or that have a replica on a broker that they name; topics, with all that is theirs,
     that they name or of whose partitions one is needed. A topic that is removed is needed whole, and all topics where
-    a setting of brokers changes. Of a snapshot, and of a ClearElrRecord about all topics, all rows are needed.
+    a setting of brokers changes. Of a snapshot, after a truncation, and of a ClearElrRecord about all topics, all rows
+    are needed.
     """
     topics = _told(records, "topic")
-    if pc.any(pc.equal(records["record"], "snapshot")).as_py() or pc.any(pc.equal(topics["topic"], "")).as_py():
+    tell_all = (
+        pc.equal(records["record"], "snapshot"),
+        pc.equal(records["went"], "truncated"),
+        pc.equal(topics["topic"], ""),
+    )
+    if any(pc.any(each).as_py() for each in tell_all):
         return dict(live)
     partitions = live[_PARTITIONS]
     configs = _told(records, "config")

@@ -4,7 +4,7 @@ All that the fold knows of how that table says these things is here. A row's `re
 'snapshot' (of one, between its header and its footer) or 'span' (of what was read, or could not be).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,8 +21,10 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _BEGIN, _END, _ABORT = 23, 24, 25
 _FOOTER = 4
 _SPAN, _SNAPSHOT = "span", "snapshot"
-_TRUNCATED = "truncated"
-_BREAKS = ("lost", _TRUNCATED)
+_READ, _LOST, _TRUNCATED = "read", "lost", "truncated"
+_BREAKS = (_LOST, _TRUNCATED)
+FIRST_OFFSETS = (0, 1)
+"""Where a log begins that has lost nothing. A fetch at 0 is answered with a snapshot as soon as there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +64,18 @@ class Open:
 Step = Change | Snapshot | Break | Open
 
 
-def steps(rows: Sequence[Record]) -> Iterator[Step]:
-    """The steps that rows of one cluster make, in their order.
+def steps(rows: Sequence[Record], *, is_cut: bool = False) -> Iterator[Step]:
+    """The steps that rows of one cluster make, in their order. `is_cut`: the last step before was a truncation.
 
     The records of a transaction (KIP-866, ``MetadataBatchLoader``) are in effect at its end, those of an aborted one
     never. A transaction, or a snapshot, whose end is not among the rows is the last step, `Open`; but where a break or
     a snapshot follows, its end will never come, and the steps are those from there on.
     """
-    place = 0
+    place = (yield from _begun_again(rows, 0)) if is_cut else 0
     while place < len(rows):
         row = rows[place]
         if row["record"] == _SPAN:
-            if row["went"] in _BREAKS:
-                yield _break(row)
-            place += 1
+            place = yield from _span(rows, place)
         elif row["record"] == _SNAPSHOT:
             until = _end_of_snapshot(rows, place)
             if _is_footer(rows[until - 1]):
@@ -115,6 +115,43 @@ def in_order(rows: pa.Table) -> pa.Table:
     }
     keys = [(name, "ascending") for name in order]
     return rows.take(pc.sort_indices(pa.table(order), sort_keys=keys))
+
+
+def _span(rows: Sequence[Record], place: int) -> Generator[Step, None, int]:
+    """What a row about offsets says, and what follows if it is a truncation. Returns the place after it."""
+    went = rows[place]["went"]
+    if went in _BREAKS:
+        yield _break(rows[place])
+    return (yield from _begun_again(rows, place + 1)) if went == _TRUNCATED else place + 1
+
+
+def _begun_again(rows: Sequence[Record], begin: int) -> Generator[Step, None, int]:
+    """What was read after a truncation, if that is the log from its beginning on: a snapshot of the end of it, since
+    the log before may have begun in the same way. Returns the place after it.
+    """
+    while begin < len(rows) and rows[begin]["went"] == _LOST and rows[begin]["next_offset"] in FIRST_OFFSETS:
+        begin += 1
+    end = next((place for place in range(begin, len(rows)) if not _is_record(rows[place])), len(rows))
+    if end == len(rows):
+        if begin < end:
+            yield Open()
+        return end
+    if rows[end]["went"] != _READ or rows[end]["offset"] not in FIRST_OFFSETS:
+        return begin
+    inside = [*steps(rows[begin:end])]
+    if inside and isinstance(inside[-1], Open):
+        end = max(place for place in range(begin, end) if rows[place]["type"] == _BEGIN)
+    until = rows[end]
+    offset = until["offset"] if _is_record(until) else until["next_offset"]
+    records = [step.record for step in inside if isinstance(step, Change)]
+    yield Snapshot(records, offset, until["leader_epoch"], until["timestamp"] or _EPOCH)
+    return end
+
+
+def since_truncation(rows: Sequence[Record], found_at: datetime) -> Sequence[Record]:
+    """The rows from a truncation on that was taken already: those of the log before come again with it."""
+    known = (place for place, row in enumerate(rows) if row["went"] == _TRUNCATED and row["read_at"] <= found_at)
+    return rows[max(known, default=0) :]
 
 
 def _is_record(row: Record) -> bool:

@@ -44,6 +44,11 @@ class State:
     heard_at: datetime | None = None
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the log was truncated, and nothing of it was taken since."""
+        return self.last is not None and not self.is_whole and self.next_offset == 0
+
+    @property
     def told_at(self) -> datetime | None:
         """Nothing up to then will change any more."""
         times = (self.last.at if self.last else None, self.heard_at)

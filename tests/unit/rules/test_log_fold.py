@@ -330,7 +330,8 @@ def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
     # Up to what was taken already; and what a snapshot has told, once more.
     for marks in ([span("lost", 2, 4)], [span("truncated", 9, 4)]):
         lake = whole(rows)
-        lake.take([*marks, *a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3))])
+        again = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3))
+        lake.take([*marks, *again, was_read(again)])
         assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
     snapshot = rows_of_snapshot(snapshot_of(image_of(taken.live)), 9, 1, START + timedelta(seconds=9))
     lost = [span("lost", 4, 9), *snapshot]
@@ -340,6 +341,56 @@ def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
     assert lake.rows == before
     assert lake.state is not None
     assert lake.state.is_whole
+
+
+def test_a_log_that_has_lost_its_end_is_not_told_again() -> None:
+    """What changed before is history already, with its times. The difference came between two observations."""
+    rows = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3), (change(leader=2), 9))
+    found = START + timedelta(seconds=60)
+    again = [row | {"read_at": found} for row in rows[:5]]
+    lake = whole(rows)
+    lake.take([span("truncated", 6, 5, found), *again, was_read(again)])
+    states = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])
+    assert [(row["leader"], row["isr"]) for row in states] == [
+        (1, [1, 2]),
+        (1, [1]),
+        (1, [1, 2]),
+        (2, [1, 2]),
+        (1, [1, 2]),
+    ]
+    last = log_id("", 5)
+    assert (states[-1]["first_poll"], states[-1]["prev_poll"]) == (log_id(last, 4), last)
+    assert lake.rows[TOPICS] == whole(rows).rows[TOPICS], "the topic was there all the time"
+
+
+def test_the_snapshot_after_a_truncation_is_taken_though_the_log_was_not_known_before_it() -> None:
+    """Its end was lost while it was read: that is said first, and then where it was cut off."""
+    rows = a_log((change(isr=[1]), 2))
+    found = START + timedelta(seconds=60)
+    for cut in (3, 4):
+        lake = whole([*rows, span("lost", 4, 9, found - timedelta(seconds=1))])
+        snapshot = rows_of_snapshot(snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3))
+        news = [span("truncated", 9, cut, found), *(row | {"read_at": found} for row in snapshot)]
+        lake.take(news)
+        assert lake.state is not None
+        assert (lake.state.is_whole, lake.state.next_offset) == (True, 3)
+        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
+
+
+def test_rows_of_before_a_truncation_that_come_again_say_nothing() -> None:
+    """A snapshot among them is of the log that is no more."""
+    rows = a_log((change(isr=[1]), 2))
+    old = rows_of_snapshot(snapshot_of(image_of(whole(rows).live)), 4, 1, START + timedelta(seconds=2))
+    found = START + timedelta(seconds=60)
+    cut = [*old, span("truncated", 4, 3, found)]
+    again = [row | {"read_at": found} for row in rows[:3]]
+    lake = whole(cut)
+    lake.take([*cut, *again])
+    assert lake.state is not None
+    assert lake.state.is_open, "it is not said yet what was read"
+    lake.take([*cut, *again, was_read(again)])
+    assert (lake.state.is_open, lake.state.is_whole, lake.state.next_offset) == (False, True, 3)
+    assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
 
 
 def test_a_truncation_is_taken_once() -> None:
@@ -352,6 +403,66 @@ def test_a_truncation_is_taken_once() -> None:
     before = lake.rows
     lake.take(marks)
     assert lake.rows == before
+
+
+def was_read(records: Sequence[Row], since: int = 0) -> Row:
+    """The row that says that these were read, and the offsets without rows before them from `since` on."""
+    last = records[-1]
+    of_last = {name: last[name] for name in ("leader_epoch", "timestamp")}
+    return span("read", since, last["offset"] + 1, last["read_at"]) | of_last
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
+@settings(max_examples=examples(12))
+def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
+    first: int, seed: int, cuts: list[float]
+) -> None:
+    """It may be another log, or the same one that has lost its end: the state is that of it as it is now."""
+    chance = random.Random(seed)
+    entries, other = random_log(seed), random_log(seed + chance.randint(0, 1))
+    before = rows_of(entries)[: chance.randint(len(entries) // 2, len(entries))]
+    known, lake = whole(before), whole(before)
+    assert known.state is not None
+    assert known.state.last is not None
+
+    later = [Entry(**{**vars(e), "leader_epoch": e.leader_epoch + 50}) for e in other if e.offset >= first]
+    found = START + timedelta(days=1)
+    again = [row | {"read_at": found} for row in rows_of(later)]
+    end = chance.randint(len(later) // 2, len(later))
+    marks = [span("truncated", before[-1]["offset"] + 1, chance.randint(0, 9), found)]
+    # Offset 0 cannot be read once there is a snapshot.
+    marks += [span("lost", 0, 1, found)] * (first and chance.randint(0, 1))
+    batches = [*again[:end], was_read(again[:end], first), *again[end:], was_read(again[-1:])]
+    feed(lake, [*before, *marks, *batches], len(before), cuts)
+
+    check_rows(lake)
+    assert state_of(lake) == state_of(whole(rows_of(other)))
+    observed, last = end_of_observation(later[:end]) - 1, known.state.last
+    rows = [row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] > last.id]
+    assert all(row["first_poll"] >= log_id(last.id, observed) for row in rows)
+    for row in rows:
+        if row["first_poll"] == log_id(last.id, observed):
+            assert (row["prev_poll"], row["prev_sent_at"]) == (last.id, last.at)
+
+
+def end_of_observation(entries: Sequence[Entry]) -> int:
+    """The offset after all that is in effect: that of a transaction that is open, or the last one's next."""
+    begin = None
+    for entry in entries:
+        if entry.transaction is not None:
+            begin = entry.offset if entry.transaction == 23 else None
+    return entries[-1].offset + 1 if begin is None else begin
+
+
+def feed(lake: LogLake, rows: Sequence[Row], done: int, cuts: Sequence[float]) -> None:
+    """Rounds that end anywhere. Rows that a round could not take come again, with all that came before them."""
+    ends = sorted({*(done + int(cut * (len(rows) - done)) for cut in cuts), len(rows)})
+    for end in ends:
+        lake.take(rows[done:end])
+        assert lake.state is not None
+        if not lake.state.is_open:
+            done = end
 
 
 def test_a_snapshot_without_its_end_says_nothing_yet() -> None:

@@ -4,6 +4,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ from jobs.rules.log.records import Change, steps
 from jobs.rules.log.state import State as LogState
 from jobs.rules.round import CLUSTER_LOG, SILVER, Row
 from schemas import silver
+from tests.cluster_logs import span
 from tests.support.examples import examples
 from tests.support.turns import TABLES, Lake, kept_up, lived
 
@@ -116,6 +118,26 @@ def told(lake: Lake) -> set[Any]:
         for row in lake.rows(PARTITIONS)
         if row["valid_to"] is None
     }
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=examples(10), deadline=None)
+def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed: int) -> None:
+    """Controllers have lost its last record, and written the same one again."""
+    life = lived(seed, silences=0)
+    before = kept_up(life, random.Random(seed))
+    records = [row for _, rows in life.log for row in rows if row["record"] == "record"]
+    end, at = records[-1]["offset"] + 1, life.log[-1][0]
+    found, later = at + timedelta(seconds=1), at + timedelta(seconds=2)
+    read = span("read", 0, end, later) | {name: records[-1][name] for name in ("leader_epoch", "timestamp")}
+    life.log.append((found, [span("truncated", end, end - 1, found)]))
+    life.log.append((later, [*(row | {"read_at": later} for row in records), read]))
+    lake = kept_up(life, random.Random(seed))
+    assert told(lake) == told(before)
+    for table in ("gold.leader_changes", "gold.controller_changes", PARTITIONS):
+        names = TABLES[table].key
+        keys = [[tuple(row[name] for name in names) for row in each.rows(table)] for each in (before, lake)]
+        assert sorted(keys[1]) == sorted(keys[0]), table
 
 
 def test_lives_have_turns_of_both() -> None:
