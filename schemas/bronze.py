@@ -365,10 +365,11 @@ CLUSTER_LOG_SPAN = (
         "On span rows: read (offset up to next_offset was read, each record once) | lost (offset up to next_offset "
         "was gone before it could be read, and if the log now begins at next_offset, the snapshot there follows; or "
         "its cluster was taken out of the configuration just before) | truncated (what had been read up to offset is "
-        "the log's up to next_offset alone: the log was lost or made again; reading continues at next_offset) | "
-        "cut_off (a file ends within a batch that begins at offset).",
+        "the log's up to next_offset alone: the log was lost or made again; the next batch has its newest snapshot and "
+        "the log from there on, or all of the log if it has no snapshot) | cut_off (a file ends within a batch that "
+        "begins at offset).",
     ),
-    Column("next_offset", "bigint", "On span rows: the offset to continue at; null after cut_off."),
+    Column("next_offset", "bigint", "On span rows: the offset after the last; null after cut_off."),
     Column("records", "bigint", "On read rows: rows of records."),
     Column(
         "no_ops",

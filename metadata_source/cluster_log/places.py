@@ -1,7 +1,8 @@
 """How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks Kafka.
 
 A place is an offset and the leader epochs of the records before it. The quorum takes nothing back that is committed, so
-a place goes back only if the log was lost or made again by hand: that is a span to be recorded, not to be read.
+a log is cut off before a place only if it was lost or made again by hand. That is a span to be recorded, not to be
+read; then the log is read as one that was just found, since what was read before leads to no state of it.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ class SnapshotId(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a stream continues: at the offset `next`, or with a snapshot and then there; `epochs` are the leader epochs
-    of the records before.
+    of the records before. `cut`: up to there alone what was read before is still the log's, if it was just cut off.
     """
 
     cluster_id: str
     next: int
     epochs: Lineage = ()
     snapshot: SnapshotId | None = None
+    cut: int | None = None
 
     @property
     def epoch(self) -> int:
@@ -48,20 +50,22 @@ class Place:
             "next": self.next,
             "epochs": self.epochs,
             "snapshot": self.snapshot,
+            "cut": self.cut,
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Place:
         """Return the place that `to_json` wrote."""
         epochs = tuple((int(epoch), int(end)) for epoch, end in value["epochs"])
-        snapshot = value["snapshot"]
-        return cls(value["cluster_id"], value["next"], epochs, SnapshotId(*snapshot) if snapshot else None)
+        snapshot = SnapshotId(*value["snapshot"]) if value["snapshot"] else None
+        return cls(value["cluster_id"], value["next"], epochs, snapshot, value.get("cut"))
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as its active controller tells of it: where it is to begin if it has no place, the offset after the last
-    that is committed, and its newest leader epochs. `quiet`: a few NoOpRecords are all that came after the place.
+    """A log as its active controller tells of it: where it is to begin if it has no place or is cut off before it, the
+    offset after the last that is committed, and its newest leader epochs. `quiet`: a few NoOpRecords are all that came
+    after the place.
     """
 
     first: Place
@@ -95,16 +99,24 @@ class Span:
         return self.end < self.start
 
 
-def following(place: Place, log: Log) -> Place:
-    """Return the place at the end of the next batch: all that is committed."""
-    shared = common(place.epochs, log.epochs)
+def agreed(place: Place, end: int, epochs: Lineage) -> int:
+    """Return the offset up to which what was read before a place is a log's that ends at `end`: `place.next`, unless
+    the log was cut off.
+    """
+    shared = common(place.epochs, epochs)
     # Without a common epoch nobody can say that they parted.
-    agreed = min(place.next, log.end) if shared is None else min(place.next, log.end, shared)
-    # Where the log was cut off before its place, the place goes back, and the next batch reads on from there.
-    offset = agreed if agreed < place.next else log.end
-    if place.snapshot is None and (offset == place.next or (log.quiet and offset > place.next)):
+    return min(place.next, end) if shared is None else min(place.next, end, shared)
+
+
+def following(place: Place, log: Log) -> Place:
+    """Return the place at the end of the next batch: all that is committed, or if the log was cut off, its begin."""
+    offset = agreed(place, log.end, log.epochs)
+    if offset < place.next:
+        return replace(log.first, cut=offset)
+    if place.snapshot is None and (log.end == place.next or log.quiet):
         return place
-    return replace(place, next=offset, epochs=kept(place.epochs, log.epochs, offset), snapshot=None)
+    epochs = kept(place.epochs, log.epochs, log.end)
+    return replace(place, next=log.end, epochs=epochs, snapshot=None, cut=None)
 
 
 def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span]:
@@ -112,4 +124,5 @@ def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span
     for cluster, until in end.items():
         since = start.get(cluster)
         if since is not None and since != until:
-            yield Span(cluster, until.cluster_id, since.next, until.next, since.snapshot, until.epoch)
+            offset = until.next if until.cut is None else until.cut
+            yield Span(cluster, until.cluster_id, since.next, offset, since.snapshot, until.epoch)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from metadata_source.cluster_log.controllers import Controllers
-from metadata_source.cluster_log.places import Log, Place, SnapshotId
+from metadata_source.cluster_log.places import Log, Place, SnapshotId, agreed
 from metadata_source.cluster_log.rows import are_no_ops
 from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, kept, older
@@ -70,10 +70,12 @@ class LogWatcher:
             self._controllers.doubt()
         self._end = last.high_watermark
         epochs = self._epochs(() if place is None else place.epochs, last, deadline)
+        end = last.high_watermark
         if place is None:
-            first = self._first(cluster_id, last, epochs, deadline)
-            return Log(first, last.high_watermark, epochs)
-        return Log(place, last.high_watermark, epochs, self._is_quiet(place, last, deadline))
+            return Log(self._first(cluster_id, last, epochs, deadline), end, epochs)
+        if agreed(place, end, epochs) < place.next:
+            return Log(self._begin("snapshot", cluster_id, last, epochs, deadline), end, epochs)
+        return Log(place, end, epochs, self._is_quiet(place, last, deadline))
 
     def close(self) -> None:
         """Close the connections. More can be asked afterwards."""
@@ -103,11 +105,22 @@ class LogWatcher:
         """Return where the reading of the log begins."""
         if self._resume_at is not None:
             return Place(cluster_id, self._resume_at)
+        return self._begin(self._starting, cluster_id, last, epochs, deadline)
+
+    def _begin(
+        self,
+        starting: Literal["earliest", "snapshot"],
+        cluster_id: str,
+        last: Fetched,
+        epochs: Lineage,
+        deadline: float,
+    ) -> Place:
+        """Return where a log is read from of which nothing is known."""
         # Offset 0 cannot be read once there is a snapshot: it is answered with the latest one.
         latest = self._controllers.fetch(0, None, deadline).snapshot
-        if self._starting == "earliest" and last.begin > 0:
+        if starting == "earliest" and last.begin > 0:
             latest = SnapshotId(last.begin, epoch_before(self._controllers, last, deadline))
-        if latest is None or (self._starting == "earliest" and last.begin == 0):
+        if latest is None or (starting == "earliest" and last.begin == 0):
             return Place(cluster_id, 0 if latest is None else 1)
         return Place(cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
 

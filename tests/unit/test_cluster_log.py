@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from jobs.rules.arrow import rows_of
+from jobs.rules.log.records import in_order
 from metadata_source import connections, following
 from metadata_source.cluster_log import places, reader
 from metadata_source.cluster_log.datasource import KafkaClusterLogSource
@@ -24,7 +26,9 @@ from metadata_source.cluster_log.watcher import LogWatcher
 from metadata_source.errors import ClusterLogError, OptionsError
 from metadata_source.options import CLUSTER_LOG_OPTIONS, Cluster, markdown_table, parse_cluster_log
 from schemas.bronze import CLUSTER_LOG
+from tests.cluster_records import control_value
 from tests.support.examples import examples
+from tests.support.log_rounds import LogLake
 from tests.support.quorum import (
     BEGAN_MS,
     CLUSTER_ID,
@@ -32,6 +36,7 @@ from tests.support.quorum import (
     NO_OP,
     QUORUM_KEY,
     SCRAM,
+    Entry,
     Quorum,
     topic,
 )
@@ -304,7 +309,7 @@ def test_a_snapshot_that_is_gone_before_it_is_read(quorum: Quorum) -> None:
     assert told(stream.batch()) == [("lost", 2, 3), ("snapshot", 0, "b"), ("read", 0, 1, 3)]
 
 
-def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_where_both_are_the_same(quorum: Quorum) -> None:
+def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_its_begin_on(quorum: Quorum) -> None:
     quorum.write(topic("a"))
     quorum.elect(2)
     quorum.write(topic("b"), topic("c"))
@@ -316,11 +321,126 @@ def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_where_both_are_
     quorum.epoch = 7
     quorum.write(*map(topic, "defgh"))
     assert told(stream.batch()) == [("truncated", 5, 2)]
-    assert told(stream.batch())[0] == ("record", 2, "d")
-    assert told(stream.batch()) == []
+    assert told(stream.batch()) == [
+        ("record", 0, "LeaderChangeMessage"),
+        *(("record", offset, name) for offset, name in enumerate("adefgh", 1)),
+        ("read", 0, 7),
+    ]
+    assert stream.batch() == []
     # And one that has less.
     del quorum.log[4:]
     assert told(stream.batch()) == [("truncated", 7, 4)]
+    assert told(stream.batch())[-1] == ("read", 0, 4)
+    assert stream.batch() == []
+
+
+@pytest.mark.parametrize("starting", ["earliest", "snapshot"])
+@pytest.mark.parametrize("covered", [1, 3, 8], ids=["what both have", "what is new", "more than was read"])
+def test_after_a_log_was_cut_off_its_newest_snapshot_comes_and_the_log_from_there(
+    quorum: Quorum, starting: str, covered: int
+) -> None:
+    quorum.snapshot(topic("old"))  # of before both: a controller knows the epochs since its oldest one
+    quorum.write(topic("a"))
+    quorum.elect(2)
+    quorum.write(topic("b"), topic("c"))
+    stream = Stream(starting)
+    stream.plan()
+    stream.batch()
+    del quorum.log[2:]
+    if covered == 1:
+        made = quorum.snapshot(topic("s"))
+    quorum.epoch = 7
+    quorum.write(*(topic(f"t{offset}") for offset in range(2, covered + 1)))
+    if covered > 1:
+        made = quorum.snapshot(topic("s"))
+    quorum.write(topic("last"))
+    assert told(stream.batch()) == [("truncated", 5, 2)]
+    planned = stream.plan()
+    log = [("record", offset, f"t{offset}") for offset in range(made.offset, len(quorum.log) - 1)]
+    expected = [
+        *(("snapshot", 0, "s"), ("read", 0, 1, made.offset)),
+        *(*log, ("record", len(quorum.log) - 1, "last")),
+        ("read", made.offset, len(quorum.log)),
+    ]
+    assert told(stream.read(planned)) == expected
+    assert told(stream.read(planned)) == expected, "a batch that is done again is the same"
+    assert stream.batch() == []
+
+
+def test_a_log_that_is_cut_off_twice_before_its_snapshot_was_read(quorum: Quorum) -> None:
+    quorum.snapshot(topic("old"))
+    quorum.write(*map(topic, "abcd"))
+    stream = Stream()
+    stream.plan()
+    stream.batch()
+    del quorum.log[3:]
+    quorum.elect(2)
+    quorum.write(*map(topic, "ef"))
+    quorum.snapshot(topic("gone"))
+    assert told(stream.batch()) == [("truncated", 5, 3)]
+    del quorum.log[1:]
+    quorum.snapshots.clear()
+    quorum.elect(3)
+    quorum.write(*map(topic, "gh"))
+    assert told(stream.batch()) == [("truncated", 6, 1)]
+    assert told(stream.batch())[-3:] == [("record", 2, "g"), ("record", 3, "h"), ("read", 0, 4)]
+    assert stream.batch() == []
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_history_knows_a_log_that_was_cut_off_as_it_is_now(quorum: Quorum, has_snapshot: bool) -> None:
+    stream, lake, open_rows = Stream(), LogLake(), list[dict[str, Any]]()
+
+    def topics() -> set[str]:
+        return {row["topic"] for row in lake.live["silver.topic_snapshots"]}
+
+    def history(second: int) -> set[str]:
+        """Of a batch, with the rows that could not be taken before."""
+        nonlocal open_rows
+        for span in stream.plan():
+            found = reader.read_span(cluster_of(), span, read_at=NOW + timedelta(seconds=second), timeout_ms=300)
+            open_rows += rows_of(in_order(pa.Table.from_batches(found, SCHEMA)))
+        lake.take(open_rows)
+        assert lake.state is not None
+        open_rows = open_rows if lake.state.is_open else []
+        return topics()
+
+    def snapshot(*names: str) -> None:
+        header, footer = ({"version": 0, "last_contained_log_timestamp": 0}, {"version": 0})
+        values = [(topic(name), None) for name in names]
+        values = [(control_value(3, 0, header), 3), *values, (control_value(4, 0, footer), 4)]
+        made = quorum.snapshot()
+        quorum.snapshots[made] = b"".join(Entry(made.epoch, *each).batch(at) for at, each in enumerate(values))
+
+    if has_snapshot:
+        snapshot()  # a controller knows the epochs since its oldest one
+    quorum.write(*map(topic, "abc"))
+    history(0)
+    assert history(1) == {"a", "b", "c"}
+    for second, (kept, names) in enumerate([(-2, {"a", "x"}), (-1, {"a", "x", "y"})], 1):
+        del quorum.log[kept:]
+        quorum.elect(second + 1)
+        quorum.write(*map(topic, sorted(names)), SCRAM)
+        if has_snapshot:
+            snapshot(*names)
+        quorum.write(topic("z"))
+        before = topics()
+        assert history(10 * second) == before, "where it was cut off is all that is known"
+        assert history(10 * second + 1) == names | {"z"}
+        quorum.write(topic("later"))
+        assert history(10 * second + 2) == names | {"z", "later"}
+        assert lake.state is not None
+        assert (lake.state.is_whole, lake.state.next_offset) == (True, len(quorum.log))
+
+
+def test_a_log_that_is_cut_off_is_not_read_from_where_bronze_ends(quorum: Quorum) -> None:
+    """`resumeAt` says where a lost checkpoint stood, and nothing about the log of today."""
+    quorum.write(*map(topic, "abc"))
+    watcher = LogWatcher(cluster_of(), "earliest", 1_000, resume_at=4)
+    place = watcher.look(None).first
+    assert place == Place(CLUSTER_ID, 4)
+    del quorum.log[2:]
+    assert places.following(place, watcher.look(place)) == Place(CLUSTER_ID, 0, cut=2)
 
 
 def test_what_a_log_has_lost_since_it_was_planned_is_lost(quorum: Quorum) -> None:
@@ -330,6 +450,9 @@ def test_what_a_log_has_lost_since_it_was_planned_is_lost(quorum: Quorum) -> Non
     planned = stream.plan()
     del quorum.log[2:]
     assert told(stream.read(planned))[-2:] == [("read", 0, 2), ("lost", 2, 3)]
+    # What it has instead is not known before it is read as it is now.
+    assert told(stream.batch()) == [("truncated", 3, 2)]
+    assert told(stream.batch()) == [("record", 0, "LeaderChangeMessage"), ("record", 1, "a"), ("read", 0, 2)]
 
 
 def test_a_silence_may_begin_before_the_span(quorum: Quorum) -> None:
@@ -401,6 +524,44 @@ def test_each_offset_is_read_or_lost_once_whatever_happens(quorum: Quorum, seed:
                 ("snapshot", row["next_offset"]),
                 ("span", None),
             }
+
+
+@pytest.mark.parametrize("seed", range(examples(40)))
+def test_after_each_truncation_the_log_is_read_as_one_that_was_just_found(quorum: Quorum, seed: int) -> None:
+    """Whatever happens between: up to its end nothing is left out, and a batch that is done again is the same."""
+    chance = random.Random(seed)
+    for _ in range(chance.randrange(9)):
+        happen(quorum, chance)
+    stream, rows = Stream(chance.choice(("earliest", "snapshot"))), list[dict[str, Any]]()
+    stream.plan()
+    for step in range(12):
+        if chance.random() < 0.3:
+            cut_off(quorum, chance)
+        elif step < 11:
+            happen(quorum, chance)
+        planned = stream.plan()
+        rows += stream.read(planned)
+        assert stream.read(planned) == stream.read(planned)
+    for _ in range(2):
+        rows += stream.batch()
+    assert stream.plan() == []
+    since = max((place for place, row in enumerate(rows) if row.get("went") == "truncated"), default=None)
+    if since is not None:
+        known = -1
+        for row in rows[since + 1 :]:
+            if row["record"] == "span":
+                is_begin = "snapshot_offset" in row or row["offset"] < 2
+                assert is_begin or row["went"] == "lost" or known >= row["offset"]
+                known = row.get("snapshot_offset", row["next_offset"] if row["went"] == "read" else -1)
+        assert known == len(quorum.log)
+
+
+def cut_off(quorum: Quorum, chance: random.Random) -> None:
+    """Other controllers take over, which have less."""
+    end = chance.randrange(max(quorum.begin, 1), len(quorum.log) + 1)
+    del quorum.log[end:]
+    quorum.snapshots = {made: content for made, content in quorum.snapshots.items() if made.offset <= end}
+    quorum.elect(chance.choice((1, 2, 3)), epochs=chance.randrange(1, 4))
 
 
 # --- whom to ask ---
@@ -633,6 +794,6 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
         batch_read(path=str(file))
 
 
-def test_a_place_of_a_snapshot_survives_its_json() -> None:
-    place = Place(CLUSTER_ID, 7, ((1, 3), (4, 7)), SnapshotId(7, 4))
+def test_a_place_survives_its_json() -> None:
+    place = Place(CLUSTER_ID, 7, ((1, 3), (4, 7)), SnapshotId(7, 4), 5)
     assert Place.from_json(json.loads(json.dumps(place.to_json()))) == place
