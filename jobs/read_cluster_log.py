@@ -32,12 +32,13 @@ def options(spark: SparkSession, config: Config, ids: Mapping[str, str]) -> dict
 
 
 def read_up_to(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> dict[str, int]:
-    """By alias, the offset up to which bronze has the log."""
+    """By alias, the offset up to which bronze has the log; not where it was cut off since: it is read as a new one."""
     spans = lake.read(spark, bronze.CLUSTER_LOG).where("record = 'span' AND snapshot_offset IS NULL")
     spans = spans.where(F.col("cluster").isin(list(clusters)))
     # A log that was cut off was read to an offset that it may not reach again for long.
-    newest = F.max_by("next_offset", F.struct("read_at", "next_offset"))
-    return {row.cluster: row.offset for row in spans.groupBy("cluster").agg(newest.alias("offset")).collect()}
+    newest = F.max_by(F.struct("next_offset", "went"), F.struct("read_at", "next_offset"))
+    found = spans.groupBy("cluster").agg(newest.alias("newest")).select("cluster", "newest.*").collect()
+    return {row.cluster: row.next_offset for row in found if row.went != "truncated"}
 
 
 CLUSTER_LOG = FollowedLog(

@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import poll_metadata
+from jobs import poll_metadata, read_cluster_log
 from jobs.common.config import Config, load
 from jobs.read_group_log import read_up_to
 from schemas import bronze
@@ -86,3 +87,30 @@ def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(spark:
         ],
     )
     assert read_up_to(spark, lake, ["a", "b", "nobody"]) == {"a": {"0": 7, "49": 2}}
+
+
+def test_a_controllers_log_whose_checkpoint_is_lost_is_read_from_where_bronze_has_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A log that was cut off, of which nothing was read since, is read as one that was just found."""
+    lake, at = new_lake(spark, tmp_path, [bronze.CLUSTER_LOG]), datetime(2026, 11, 25, tzinfo=UTC)
+
+    def span(cluster: str, second: int, went: str, next_offset: int, snapshot: int | None = None) -> dict[str, object]:
+        told = {"cluster": cluster, "record": "span", "offset": 0, "went": went, "next_offset": next_offset}
+        return told | {"read_at": at + timedelta(seconds=second), "day": at.date(), "snapshot_offset": snapshot}
+
+    stored.append(
+        lake,
+        bronze.CLUSTER_LOG,
+        [
+            *(
+                span("a", 1, "read", 9),
+                span("a", 2, "truncated", 4),
+                span("a", 3, "read", 7, 5),
+                span("a", 3, "read", 6),
+            ),
+            *(span("b", 1, "read", 9), span("b", 2, "truncated", 4)),
+            *(span("c", 1, "read", 3), span("c", 1, "lost", 8), span("d", 1, "read", 3)),
+        ],
+    )
+    assert read_cluster_log.read_up_to(spark, lake, ["a", "b", "c", "nobody"]) == {"a": 6, "c": 8}

@@ -152,7 +152,9 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         ('prod', 'span', 1, '{NOON + timedelta(seconds=41)}', '{NOON.date()}', 'read', 10, NULL),
         ('prod', 'record', 7, '{NOON + timedelta(seconds=41)}', '{NOON.date()}', NULL, NULL, 'no such record'),
         ('prod', 'span', 10, '{NOON + timedelta(seconds=42)}', '{NOON.date()}', 'lost', 20, NULL),
-        ('prod', 'span', 15, '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 'read', 25, NULL)"""
+        ('prod', 'span', 15, '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 'read', 25, NULL),
+        ('prod', 'span', 25, '{NOON + timedelta(seconds=43.5)}', '{NOON.date()}', 'truncated', 5, NULL),
+        ('prod', 'span', 0, '{NOON + timedelta(seconds=44)}', '{NOON.date()}', 'read', 9, NULL)"""
     )
     told = [
         rebalance("twice", "consumer", at_s=41),
@@ -232,7 +234,7 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert [(row["offset"], row["next_offset"]) for row in found["log_read_in_time"]] == [(10, 20)]
     assert [(row["offset"], row["error"]) for row in found["log_decoded"]] == [(10, "no such type")]
     assert [(row["offset"], row["prev_next_offset"]) for row in found["cluster_log_read_on"]] == [(15, 20)]
-    assert [(row["offset"], row["next_offset"]) for row in found["cluster_log_read_in_time"]] == [(10, 20)]
+    assert [(row["offset"], row["next_offset"]) for row in found["cluster_log_read_in_time"]] == [(10, 20), (25, 5)]
     assert [(row["offset"], row["error"]) for row in found["cluster_log_decoded"]] == [(7, "no such record")]
     assert [row["poll_id"] for row in found["polls_sent_in_order"]] == [poll(5)]
     assert [row["poll_id"] for row in found["clocks_in_order"]] == [poll(6)]
