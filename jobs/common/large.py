@@ -241,7 +241,7 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
     alias, schema = look.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
     [header] = look.headers.to_pylist()
-    place, version, kind = Place(poll_of(header, None), None), header["api_version"], look.take.kind
+    place, version, kind = Place(poll_of(header), None), header["api_version"], look.take.kind
     cluster = {"cluster_id": look.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -204,6 +204,9 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
     by_log = log is not None and log.tells
     if log is not None and log.tells and log.last is not None:
         done_poll, done_at = max(filter(None, (done_poll, log.last.id))), log.told_at
+    elif before is not None and before["done_poll"] is not None and before["done_poll"] > (done_poll or ""):
+        # The log was known further than the poll that the first one to tell again follows.
+        done_poll, done_at = before["done_poll"], before["done_at"]
     of_silver = _state(
         SILVER,
         taken,

@@ -161,7 +161,7 @@ class Rounds:
             header = self.headers[each.first_poll]
             of_cluster = {"cluster_id": self.claimed_id, "cluster": self.alias}
             batches = pa.Table.from_pylist(topics, schema=SAID).to_batches(max_chunksize=2)
-            place = Place(poll_of(header, None), None)
+            place = Place(poll_of(header), None)
             first = [
                 first_rows(place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind).to_pylist()
                 for batch in batches

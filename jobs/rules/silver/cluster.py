@@ -123,12 +123,11 @@ def _kinds(header: Header, *, by_log: bool) -> dict[str, bytes | None]:
     return {kind: digest for kind, digest in answered.items() if not (by_log and kind in TOLD_BY_LOG)}
 
 
-def poll_of(header: Header, last: Poll | None) -> Poll:
-    """A good poll as an accepted one. `last`: the one accepted before it."""
-    at = header["received_at"]
-    sent_at = header["sent_at"] or at
-    if last:
-        at, sent_at = max(at, last.at), max(sent_at, last.sent_at)
+def poll_of(header: Header, *before: Poll) -> Poll:
+    """A good poll as an accepted one. `before`: the one accepted before it, and other observations."""
+    at, sent_at = header["received_at"], header["sent_at"] or header["received_at"]
+    for each in before:
+        at, sent_at = max(at, each.at), max(sent_at, each.sent_at)
     return Poll(header["poll_id"], at, sent_at, header["interval_ms"] or 0)
 
 
@@ -242,21 +241,16 @@ class _Cluster:
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
         """Make an answer part of history: brokers, levels, topics, then enrichments."""
         state, last = self._state, self._state.last
-        poll, topic_filter = poll_of(header, last), header["topic_filter"]
-        now = Place(poll, self._witness(header, answer))
+        # Of the controllers' log, which told before, the last time may be a later one, by the controllers' clocks.
+        poll, topic_filter = poll_of(header, *filter(None, (last, state.heir_of))), header["topic_filter"]
+        now = told = Place(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         self._stale.take(header, poll)
         has_news, is_of_another_kind = not self._says_the_same(header), self._is_of_another_kind(header)
         if has_news:
             enrichments.take(BROKERS, [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
         if not self._by_log:
-            told = Place(poll, state.heir_of) if state.heir_of else now
-            if last is None or state.heir_of:
-                self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
-                state.heir_of = None
-            if has_news:
-                self._show_cluster(header, answer, told)
-            self._lives.take(answer, topic_filter, told, Place(last, state.witness) if last else told)
+            told = self._show_topics(header, answer, now, has_news=has_news)
         if is_of_another_kind:
             self._lives.forget(now)
         for kind, digest in _kinds(header, by_log=self._by_log).items():
@@ -270,11 +264,25 @@ class _Cluster:
         elif header["broker_id"] != state.answered_by:
             state.sure = last
         state.answered_by = header["broker_id"]
-        state.last, state.before, state.witness = poll, last, now.before
+        state.last, state.before, state.witness = poll, last, told.before
         state.digest, state.heard = (None, header["digest"]) if self._by_log else (header["digest"], None)
         state.failed_polls = state.refused_polls = self._stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
+
+    def _show_topics(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> Place:
+        """Levels and topics; returns the place of what changes: if the controllers' log told before, polls since have
+        not shown that it had not.
+        """
+        state, last = self._state, self._state.last
+        told = now if state.heir_of is None else Place(now.poll, state.heir_of)
+        if last is None or state.heir_of is not None:
+            self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
+            state.heir_of = None
+        if has_news:
+            self._show_cluster(header, answer, told)
+        self._lives.take(answer, header["topic_filter"], told, Place(last, state.witness) if last else told)
+        return told
 
     def _show_cluster(self, header: Header, answer: Answer, now: Place) -> None:
         """Levels, the kind, and what contradicted it since it was declared."""

@@ -143,9 +143,8 @@ class State:
         """The state once polls tell again. `told`: the last observation of the controllers' log. Polls since were not
         asked what they showed of topics, so changes may have come after that one.
         """
-        last = max(filter(None, (self.last, told)), key=lambda poll: poll.id)
         enriched = {**self.enriched, **dict.fromkeys(TOLD_BY_LOG, Answered(**vars(told)))}
-        return replace(self, last=last, sure=last, witness=last, enriched=enriched, heard=None, heir_of=told)
+        return replace(self, enriched=enriched, heard=None, heir_of=told)
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""

@@ -36,7 +36,7 @@ def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
     header, *others = bronze_rows("c", [answer])
     said = [row for row in others if row["record"] == "topic"]
     wanted = fold(None, {}, [header], said, "id-c").rows.get(PARTITIONS, [])
-    place = Place(poll_of(header, None), None)
+    place = Place(poll_of(header), None)
     of_cluster = {"cluster_id": "id-c", "cluster": "c"}
     made: list[dict[str, Any]] = []
     for batch in pa.Table.from_pylist(said, schema=SAID).to_batches(max_chunksize=2):
@@ -47,7 +47,7 @@ def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
 def test_a_first_answer_without_topics_makes_no_rows() -> None:
     header = bronze_rows("c", [polled(0, 0)])[0]
     batch = pa.RecordBatch.from_pylist([], schema=SAID)
-    assert not first_rows(Place(poll_of(header, None), None), 12, batch, {"cluster": "c"}, FIRST).num_rows
+    assert not first_rows(Place(poll_of(header), None), 12, batch, {"cluster": "c"}, FIRST).num_rows
 
 
 def polled(n: int, partitions: int, **more: Any) -> Answer:
