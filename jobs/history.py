@@ -102,9 +102,11 @@ class History(Maker):
         config: Config,
         histories: Iterable[str] = HISTORIES,
         outages: Outages | None = None,
+        since: datetime | None = None,
     ) -> None:
+        """`since`: when a run began that reads the controllers' log all the time."""
         wanted = set(histories)
-        self._outages = outages or Outages()
+        self._outages, self._since = outages or Outages(), since
         self._histories = [history for history in HISTORIES if history in wanted]
         self._headers: dict[str, dict[str, Row]] = {}
         self._looked: dict[str, int] = {}
@@ -253,6 +255,7 @@ class History(Maker):
             read_at=None if records is None else read_at(records),
             has_snapshot=records is not None and has_snapshot(records),
             hand_over=self._config.hand_over if is_followed else None,
+            since=self._since,
         )
         taken = take(
             cluster,

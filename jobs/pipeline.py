@@ -65,7 +65,10 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     streams |= {followed.query: Reading(spark, config, followed) for followed in _logs(config)}
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     outages = Outages()
-    history = Lasting("history", lambda: History(spark, config, outages=outages).catch_up, then=groups.wake)
+    since = datetime.now(UTC)
+    history = Lasting(
+        "history", lambda: History(spark, config, outages=outages, since=since).catch_up, then=groups.wake
+    )
     works = (history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:

@@ -104,6 +104,7 @@ def turn(
     read_at: datetime | None,
     has_snapshot: bool,
     hand_over: timedelta | None,
+    since: datetime | None = None,
 ) -> tuple[bool, str | None]:
     """Whether the controllers' log tells topics and partitions when a round begins, and the poll from which on polls
     tell them then: the first good one that shows all topics, and was answered when the log had been silent for
@@ -111,7 +112,7 @@ def turn(
 
     `log`: None before any of it was taken; if no poll was either, the log tells. `read_at`: when records that the round
     takes were read, None where it takes none; `has_snapshot`: there is one among them. `hand_over`: None where nobody
-    reads the log any more.
+    reads the log any more. `since`: when a run began that reads it all the time; its silence before was nobody's.
     """
     is_new = log is None and state.last is None and read_at is not None
     if not (is_new or (log is not None and log.tells)):
@@ -119,10 +120,11 @@ def turn(
     heard_at = None if log is None else log.heard_at
     if read_at is not None and (has_snapshot or log is None or log.is_whole):
         heard_at = max(read_at, heard_at or read_at)
+    silent_since = heard_at and max(heard_at, since or heard_at)
     for header in headers:
         if not header["is_key_frame"] or outcome(header, state.cluster_id or claimed_id) != ANSWERED:
             continue
-        if heard_at is None or hand_over is None or header["received_at"] - heard_at > hand_over:
+        if silent_since is None or hand_over is None or header["received_at"] - silent_since > hand_over:
             return True, str(header["poll_id"])
     return True, None
 
