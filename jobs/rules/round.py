@@ -135,64 +135,74 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], list[Row]]:
     If the log tells when the round begins, its records come first, and then the polls from which on polls tell;
     else the log may take over after the polls that were answered before it was read.
     """
-    before, log_before = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
-    state = replace(State() if before is None else State.from_json(json.loads(before["memory"])))
-    log = None if log_before is None else LogState.from_json(json.loads(log_before["memory"]))
-    rows: dict[str, list[Row]] = {}
-
-    def keep(changed: Mapping[str, Sequence[Row]]) -> None:
-        for table in _MADE:
-            if of_table := changed.get(table.full_name):
-                rows[table.full_name] = _by_key(table, (*rows.get(table.full_name, ()), *of_table))
-
-    def polls(headers: Sequence[Row], *, by_log: bool) -> None:
-        nonlocal state
-        others = (row for row in taken.said if row["record"] != "poll")
-        folded = silver_fold(
-            state,
-            _open(taken.live, rows),
-            headers,
-            others,
-            taken.claimed_id,
-            kind=taken.kind,
-            signs=taken.signs,
-            by_log=by_log,
-        )
-        state = folded.state
-        keep(folded.rows)
-
-    def records() -> None:
-        nonlocal state, log
-        if not taken.log:
-            return
-        told_before = log is not None and log.tells
-        folded = log_fold(log, _open(taken.live, rows), taken.log, state.last)
-        log = folded.state
-        keep(folded.rows)
-        state = replace(state, cluster_id=state.cluster_id or taken.claimed_id)
-        if log.tells and not told_before:
-            state = state.told_by_log()
-
+    making = _Making(taken)
     headers = sorted((row for row in taken.said if row["record"] == "poll"), key=itemgetter("poll_id"))
     if taken.by_log:
         turn = _count_before(headers, lambda header: header["poll_id"] == taken.told_from)
-        records()
-        polls(headers[:turn], by_log=True)
-        if taken.told_from is not None and log is not None:
-            log = replace(log, tells=False)
-            state = state.after_log(log.last) if log.last else state
-        polls(headers[turn:], by_log=False)
+        making.take_records()
+        making.take_polls(headers[:turn], by_log=True)
+        if taken.told_from is not None:
+            making.hand_over()
+        making.take_polls(headers[turn:], by_log=False)
     else:
         read_at = max((row["read_at"] for row in taken.log), default=None)
         turn = _count_before(headers, lambda header: read_at is not None and _at(header) > read_at)
-        polls(headers[:turn], by_log=False)
-        records()
-        polls(headers[turn:], by_log=log is not None and log.tells)
-    partitions = rows.get(PARTITIONS, ())
-    known = _open(taken.live, {})[PARTITIONS]
-    of_log = {(row["partition"], row["first_poll"]) for row in known if row["topic"] == OFFSETS_TOPIC}
-    rows[COORDINATORS.full_name] = coordinators(partitions, of_log)
-    return rows, _states(taken, state, log, rows)
+        making.take_polls(headers[:turn], by_log=False)
+        making.take_records()
+        making.take_polls(headers[turn:], by_log=making.is_by_log)
+    rows = making.rows
+    rows[COORDINATORS.full_name] = _coordinators(taken.live.get(PARTITIONS, ()), rows.get(PARTITIONS, ()))
+    return rows, _states(taken, making.state, making.log, rows)
+
+
+class _Making:
+    """Silver of a cluster while polls and records become rows: the memories of both folds, and the rows so far."""
+
+    def __init__(self, taken: Taken) -> None:
+        before, log = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
+        self.state = State() if before is None else State.from_json(json.loads(before["memory"]))
+        self.log = None if log is None else LogState.from_json(json.loads(log["memory"]))
+        self.rows: dict[str, list[Row]] = {}
+        self._taken = taken
+
+    @property
+    def is_by_log(self) -> bool:
+        """Whether the log tells."""
+        return self.log is not None and self.log.tells
+
+    def take_polls(self, headers: Sequence[Row], *, by_log: bool) -> None:
+        if not headers:
+            return
+        taken, live = self._taken, _open(self._taken.live, self.rows)
+        others = (row for row in taken.said if row["record"] != "poll")
+        kind, signs = taken.kind, taken.signs
+        folded = silver_fold(self.state, live, headers, others, taken.claimed_id, kind=kind, signs=signs, by_log=by_log)
+        self.state = folded.state
+        self._keep(folded.rows)
+
+    def take_records(self) -> None:
+        taken, was_by_log = self._taken, self.is_by_log
+        if not taken.log:
+            return
+        folded = log_fold(self.log, _open(taken.live, self.rows), taken.log, self.state.last)
+        self.log = folded.state
+        self.state = replace(self.state, cluster_id=self.state.cluster_id or taken.claimed_id)
+        if self.is_by_log and not was_by_log:
+            self.state = self.state.told_by_log()
+        self._keep(folded.rows)
+
+    def hand_over(self) -> None:
+        """Let polls tell what the log told."""
+        if self.log is None:
+            return
+        self.log = replace(self.log, tells=False)
+        if self.log.last is not None:
+            self.state = self.state.after_log(self.log.last)
+
+    def _keep(self, changed: Mapping[str, Sequence[Row]]) -> None:
+        for table in _MADE:
+            if of_table := changed.get(table.full_name):
+                self.rows[table.full_name] = _by_key(table, (*self.rows.get(table.full_name, ()), *of_table))
 
 
 def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> list[Row]:
@@ -242,6 +252,12 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
     return [of_silver, of_log]
 
 
+def _coordinators(live: Iterable[Row], changed: Sequence[Row]) -> list[Row]:
+    """Rows of silver.coordinators, by live rows of partitions and those that changed."""
+    known = (row for row in live if row["topic"] == OFFSETS_TOPIC and row["valid_to"] is None)
+    return coordinators(changed, {(row["partition"], row["first_poll"]) for row in known})
+
+
 def _count_before(headers: Sequence[Row], is_turn: Callable[[Row], bool]) -> int:
     """How many polls there are before the first at which others tell; all where there is none."""
     return next((number for number, header in enumerate(headers) if is_turn(header)), len(headers))
@@ -255,7 +271,13 @@ def _at(header: Row) -> datetime:
 
 def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:
     """The rows of silver that are open, and live ones of gold.stale_brokers, once some have changed."""
-    rows = {table.full_name: _replaced(table, live, changed) for table in _MADE if table.live}
+    rows = {
+        table.full_name: _replaced(table, live, changed)
+        if table.full_name in changed
+        else live.get(table.full_name, ())
+        for table in _MADE
+        if table.live
+    }
     return {
         name: [row for row in of_table if row.get("valid_to") is None and row.get("is_live", True)]
         for name, of_table in rows.items()
