@@ -16,6 +16,7 @@ from truth.compare import (
     tolerance,
 )
 from truth.compare_events import IsrChange, compare_isr_changes, compare_leader_changes
+from truth.compare_log import LogScore
 from truth.events import isr_departures, leader_transitions
 from truth.log import Record, Truth, at_time, truth_of
 from truth.observed import Poll, Seen, SeenBroker, Watch, polls_of
@@ -528,3 +529,16 @@ def test_of_a_broker_that_is_cut_off_answers_that_say_nothing_new_prove_nothing(
     ]  # fmt: skip
     lost = polls_of([*rows[:-1], topic(4, 4, leader=2)], journal)
     assert [each.accepted for each in lost] == [True, False, False, False, True]
+
+
+def test_what_the_history_of_a_log_lacks_or_has_besides_is_a_fault() -> None:
+    score = LogScore()
+    score.compare("states", [("t", 0, 1)], [("t", 0, 1)])
+    assert score.faults == []
+    score.compare("states", [("t", 0, 1), ("t", 0, 1), ("t", 0, 3)], [("t", 0, 1), ("t", 0, 2)])
+    assert score.faults == [
+        "states: something is there twice",
+        "states: history lacks ('t', 0, 2)",
+        "states: the log lacks ('t', 0, 3)",
+    ]
+    assert str(score) == "2 states; 3 faults"
