@@ -10,6 +10,9 @@ from schemas.gold import LEVELS
 
 MOST_ROWS = 30
 
+# Rows are left out by `readable`, which says so, and not by pandas in the middle.
+pd.set_option("display.max_rows", None)
+
 
 def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
     """The first rows as text; says how many are left out, and when there are none."""

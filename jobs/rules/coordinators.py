@@ -27,11 +27,15 @@ def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) 
             continue
         is_change = row["prev_leader"] != row["leader"] or hides_leader(row)
         if (row["partition"], row["first_poll"]) not in known and is_change:
-            began[row["partition"], row["first_poll"]] = _row(row, Bounds.of_begin(row), is_move=has_moved(row))
+            began[row["cluster_id"], row["partition"], row["first_poll"]] = _row(
+                row, Bounds.of_begin(row), is_move=has_moved(row)
+            )
         if row["end_reason"] is not None:
             last = {"prev_leader": row["leader"], "prev_leader_epoch": row["leader_epoch"]}
             gone = row | last | {"leader": None, "leader_epoch": None}
-            ended[row["partition"], row["superseded_poll"]] = _row(gone, Bounds.of_end(row), is_move=False)
+            ended[row["cluster_id"], row["partition"], row["superseded_poll"]] = _row(
+                gone, Bounds.of_end(row), is_move=False
+            )
     return list((ended | began).values())
 
 

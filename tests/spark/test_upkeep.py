@@ -207,7 +207,14 @@ def gap(n: int) -> dict[str, Any]:
 
 def coordinator(n: int) -> dict[str, Any]:
     at = datetime(2026, 11, 1, tzinfo=UTC)
-    of = {"cluster_id": "id", "cluster": "north", "log_partition": n, "poll": "s/1", "is_move": False}
+    of = {
+        "cluster_id": "id",
+        "cluster": "north",
+        "log_partition": n,
+        "poll": "s/1",
+        "source": "polls",
+        "is_move": False,
+    }
     return {**of, "began_before": at, "followed_until": at}
 
 
