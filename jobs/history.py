@@ -142,7 +142,7 @@ class History(Maker):
             "thresholds": self._config.thresholds.to_json(),
             "migrating": sorted(self._config.migrating),
             "log": [self._log.noted + 1, self._log.last] if any(each.log for each in takes) else None,
-            "is_rest": all(each in {of.cluster for of in takes if of.log} for each in self._log.rows),
+            "is_rest": self._log.rows.keys() <= {each.cluster for each in takes if each.log},
             "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
             "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
@@ -213,7 +213,7 @@ class History(Maker):
         """Takes of the clusters whose polls have to become history now."""
         for header in self._new_headers():
             self._headers.setdefault(header["cluster"], {})[header["poll_id"]] = header
-        if followed := self._config.followed:
+        if followed := self._config.with_controllers:
             self._log.look()
         claimed, cuts = self._claimed_ids(), self._cuts()
         found = [
@@ -231,13 +231,13 @@ class History(Maker):
                 continue
             each = self._take(cluster, headers, claimed.get(cluster), cuts.get(cluster, 1), cluster in followed)
             takes.append((each, self._is_due(each, headers, now)))
-        # What is read of the log is noted for all clusters together.
+        # A version of the log's table, which has rows of many clusters, is noted once all of them are taken.
         is_log_due = any(is_due and each.log for each, is_due in takes)
         return found + [each for each, is_due in takes if is_due or (is_log_due and each.log)]
 
     def _waits_for_log(self, cluster: str, headers: Sequence[Row], now: datetime) -> bool:
         """Whether a cluster without history has a log that may be read yet: then that tells it from its begin on."""
-        is_new = (SILVER, cluster) not in self._states and cluster in self._config.followed
+        is_new = (SILVER, cluster) not in self._states and cluster in self._config.with_controllers
         first = min((header["scheduled_at"] for header in headers), default=now)
         return is_new and now - first <= self._config.hand_over
 

@@ -186,7 +186,7 @@ def _run_once(spark: SparkSession, config: Config) -> int:
         read = {each.query: beside.submit(follow, spark, config, each, once=True) for each in _logs(config)}
         history, groups = History(spark, config, outages=outages), RebalanceHistory(spark, config)
         polled.result()
-        # What the controllers say of a time comes before what polls do.
+        # The log comes before polls of the same time: where it is read, it tells.
         wait([each for query, each in read.items() if query == read_cluster_log.QUERY])
         history.catch_up(whole=True)
         wait(read.values())

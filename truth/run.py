@@ -16,7 +16,6 @@ from jobs.common.reading import Reading, follow
 from jobs.history import History
 from jobs.read_cluster_log import CLUSTER_LOG
 from local_cluster import LocalCluster
-from local_cluster.nodes import CONTROLLER
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES
 from truth.administration import Administration
@@ -166,10 +165,9 @@ def _batches(query: StreamingQuery) -> int:
 def _log_config(folder: Path, cluster: LocalCluster) -> Config:
     home = folder / "log"
     home.mkdir(parents=True, exist_ok=True)
-    ports = [node.ports[CONTROLLER] for node in cluster.nodes.values() if node.is_controller]
     servers = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
-        "kafka.controller.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports),
+        "kafka.controller.bootstrap.servers": cluster.controller_servers,
         "clusterId": cluster.cluster_id,
     }
     config = {

@@ -126,13 +126,8 @@ class Config:
         return self._log_options(GROUP_LOG_BY_NAME, self.group_log, cluster_ids, self.clusters)
 
     @property
-    def followed(self) -> frozenset[str]:
-        """The aliases of the clusters whose controllers' log is read."""
-        return frozenset() if self.cluster_log is None else frozenset(self.with_controllers)
-
-    @property
     def with_controllers(self) -> list[str]:
-        """The aliases of the clusters whose controllers are named."""
+        """The aliases of the clusters whose controllers are named, so that their log is read."""
         return [alias for alias, own in self.clusters.items() if any(_is_of_controllers(name) for name in own)]
 
     def cluster_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:

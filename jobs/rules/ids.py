@@ -24,7 +24,7 @@ def log_id(after: str, offset: int) -> str:
 
 
 def source_of(poll_id: str) -> str:
-    """What the id of an observation names: polls | log."""
+    """The source that the id of an observation names: polls | log."""
     return POLLS if offset_of(poll_id) is None else LOG
 
 

@@ -39,7 +39,7 @@ from metadata_source.protocol.cluster_specs import COUNTED
 from schemas import bronze, silver
 from tests.group_messages import without_nulls
 from tests.lakes import new_lake
-from tests.support.controllers import active_controller, controller_servers
+from tests.support.controllers import active_controller
 from tests.support.documents import blocks
 from tests.support.dumped import printed_record
 from tests.support.stored import rows_of
@@ -60,7 +60,7 @@ def quorum() -> Iterator[LocalCluster]:
 
 
 def options_of(cluster: LocalCluster, **more: str) -> dict[str, str]:
-    return {SERVERS: controller_servers(cluster), "clusterId": cluster.cluster_id, "requestTimeout": "20s"} | more
+    return {SERVERS: cluster.controller_servers, "clusterId": cluster.cluster_id, "requestTimeout": "20s"} | more
 
 
 def make_topic(cluster: LocalCluster, name: str, partitions: int = 2) -> None:
@@ -230,7 +230,7 @@ def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
 ) -> None:
     """Nobody tells it the id of the cluster: its brokers do. A check says before that the log can be read."""
     file = tmp_path / "config.yaml"
-    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: controller_servers(quorum)}}
+    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: quorum.controller_servers}}
     file.write_text(yaml.safe_dump({"lake": "lake", "clusters": clusters, "clusterLog": {"requestTimeout": "20s"}}))
     assert exit_status(["check", "--config", str(file)]) == 0
     said = capsys.readouterr().out
@@ -253,7 +253,7 @@ def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
 def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path: Path) -> None:
     """The log tells to the millisecond; once nobody has read it for long, polls tell; and then the log again."""
     file = tmp_path / "config.yaml"
-    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: controller_servers(quorum)}}
+    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: quorum.controller_servers}}
     file.write_text(yaml.safe_dump({"lake": str(tmp_path / "lake"), "clusters": clusters, "clusterLog": {}}))
     config = load(str(file))
     new_lake(spark, tmp_path / "lake")

@@ -10,8 +10,3 @@ def active_controller(cluster: LocalCluster) -> tuple[int, int]:
     became = re.compile(r"Becoming the active controller at epoch (\d+)")
     logs = {node: cluster.log_file(node).read_text() for node in cluster.nodes if cluster.nodes[node].is_controller}
     return max((int(epoch), node) for node, text in logs.items() for epoch in became.findall(text))
-
-
-def controller_servers(cluster: LocalCluster) -> str:
-    """Where the controllers listen, running or not."""
-    return cluster.controller_servers

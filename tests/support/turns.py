@@ -82,7 +82,7 @@ def _is_closed(entries: Sequence[Any]) -> bool:
 
 
 def answer_of(image: Image, n: int, at: datetime, *, ok: bool) -> Answer:
-    """What a client is told of an image."""
+    """The answer of a broker that has an image."""
     brokers = {id_: (f"host{id_}", 9092, of["rack"]) for id_, of in image.brokers.items() if not of["is_fenced"]}
     topics = {}
     for topic, of in image.topics.items():

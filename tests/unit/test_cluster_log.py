@@ -450,7 +450,7 @@ def test_what_a_log_has_lost_since_it_was_planned_is_lost(quorum: Quorum) -> Non
     planned = stream.plan()
     del quorum.log[2:]
     assert told(stream.read(planned))[-2:] == [("read", 0, 2), ("lost", 2, 3)]
-    # What it has instead is not known before it is read as it is now.
+    # Its new records are not known before the log is read as it is now.
     assert told(stream.batch()) == [("truncated", 3, 2)]
     assert told(stream.batch()) == [("record", 0, "LeaderChangeMessage"), ("record", 1, "a"), ("read", 0, 2)]
 

@@ -109,7 +109,7 @@ def in_order(rows: pa.Table) -> pa.Table:
     order = {
         "read_at": rows["read_at"],
         "place": pc.if_else(is_snapshot, rows["snapshot_offset"], place),
-        # What was read up to there; what was lost; the snapshot, its span last; the record.
+        # At one offset: the span that ends there, a break, the snapshot (its span last), the record.
         "rank": pc.if_else(is_snapshot, pc.if_else(is_span, 3, 2), pc.if_else(is_span, pc.if_else(is_break, 1, 0), 4)),
         "offset": rows["offset"],
     }
@@ -118,7 +118,7 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def _span(rows: Sequence[Record], place: int) -> Generator[Step, None, int]:
-    """What a row about offsets says, and what follows if it is a truncation. Returns the place after it."""
+    """The step of a span, with the one after it if the span is a truncation. Returns the place after them."""
     went = rows[place]["went"]
     if went in _BREAKS:
         yield _break(rows[place])
@@ -126,8 +126,8 @@ def _span(rows: Sequence[Record], place: int) -> Generator[Step, None, int]:
 
 
 def _begun_again(rows: Sequence[Record], begin: int) -> Generator[Step, None, int]:
-    """What was read after a truncation, if that is the log from its beginning on: a snapshot of the end of it, since
-    the log before may have begun in the same way. Returns the place after it.
+    """The step of a log that is read from its beginning on after a truncation: a snapshot of its end. The log before
+    may have begun in the same way, so its records are no changes. Returns the place after them.
     """
     while begin < len(rows) and rows[begin]["went"] == _LOST and rows[begin]["next_offset"] in FIRST_OFFSETS:
         begin += 1

@@ -90,8 +90,9 @@ def records_to_read(
 ) -> dict[str, set[str]]:
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments as for `fold`.
 
-    What a header says of other brokers counts as a kind, `WITNESSES`; its list of them too, `BROKERS`, before the poll
-    `told_from`, from which on polls tell what the controllers' log told before (None: it tells still).
+    Two kinds lie in the header: answers of other brokers (`WITNESSES`), and the list of brokers (`BROKERS`). The list
+    counts before the poll `told_from`. From that poll on, polls tell in place of the controllers' log (None: the log
+    tells still).
 
     The rows of a digest that is still what was accepted last need not be read. After the first digest that differs all
     are: what is the same as before then depends on what is accepted.

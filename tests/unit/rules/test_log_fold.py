@@ -486,7 +486,7 @@ def test_where_polls_told_before_the_log_takes_over_once_it_was_read_later() -> 
     }
     early = fold(None, known, rows, polled)
     assert not early.state.tells
-    # What polls cannot tell is told from the begin of the log on, exactly.
+    # The log tells what polls cannot from its begin on, exactly.
     assert early.rows.keys() == {REGISTRATIONS, "silver.features"}
     assert [row["leader_epoch"] for row in early.rows[REGISTRATIONS]] == [1]
     known |= {table: list(of_table) for table, of_table in early.rows.items()}
