@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
     *("cluster", "kafka/test_truth.py", "incident_lake", "spark/test_history.py", "spark/test_validate.py"),
-    *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_large.py", "spark/test_lake.py"),
+    *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
 )
 """Groups that take long. They are begun first, or one process would be left with one when the other has nothing to do.
 """

@@ -250,6 +250,7 @@ def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
     assert {"by-a-job", "by-the-job-again"} <= {row.get("topic", {}).get("topic") for row in records(rows)}
 
 
+@pytest.mark.soak
 def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path: Path) -> None:
     """The log tells to the millisecond; once nobody has read it for long, polls tell; and then the log again."""
     file = tmp_path / "config.yaml"

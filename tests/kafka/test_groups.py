@@ -127,6 +127,7 @@ def test_each_group_is_described_by_its_type(cluster: LocalCluster, members: dic
         assert settled(server) == found, "whoever answered the poll"
 
 
+@pytest.mark.soak
 def test_while_a_coordinator_stops_groups_are_all_told_or_none(
     cluster: LocalCluster, members: dict[str, Member]
 ) -> None:

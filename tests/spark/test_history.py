@@ -211,30 +211,14 @@ def settled_rows(lake: Lake, state: Row) -> dict[str, list[Row]]:
 # --- kills ---
 
 
-def test_a_round_that_was_killed_is_finished_by_the_next_run(
-    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path
-) -> None:
-    """Killed between its commits, and by the run that finishes it when all are made, which has other thresholds, while
-    what was written is compacted. Rounds of few polls make what one round makes of all.
-    """
-    lake = copied(half, tmp_path)
-    history, before = history_of(spark, lake, polls_per_round=6), versions(lake)
-    with killed_after(3), pytest.raises(KilledError):
-        history.round(LATER)
-    optimize(spark, lake, *written_since(before, lake))
-    with killed_at("done", before=True), pytest.raises(KilledError):
-        finish(spark, lake)
-    finish(spark, lake)
-    check_finished(lake, 2)
-    overtaken(history, lake)
-    check_made_once(spark, lake, whole)
-
-
 @pytest.mark.soak
 def test_killed_anywhere_a_round_is_finished_by_the_next_run(
     spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path
 ) -> None:
-    """The same of a lake's first round and of one that replaces rows, killed after each of its commits."""
+    """A lake's first round, and one that replaces rows, killed after each of its commits, and by the run that finishes
+    it when all are made, which has other thresholds, while what was written is compacted. Rounds of few polls make what
+    one round makes of all.
+    """
     lake = copied(polled, tmp_path)
     history = history_of(spark, lake, polls_per_round=6)
     for before in (True, False):

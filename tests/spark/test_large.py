@@ -29,19 +29,16 @@ from tests.support.histories import START, Answer, RandomCluster
 from tests.support.kills import KilledError, killed_at
 from tests.support.large_rounds import OF_A_RUN, in_memory
 
-POLLS, MANY_POLLS = 9, 24
+POLLS = 24
 SEEDS = {"a": 9, "b": 3, "c": 1}
 KINDS = {"c": "redpanda"}
 LATER = START + timedelta(days=1)
 TABLES = {table.full_name: table for of_history in HISTORIES.values() for table in of_history}
 
 
-@pytest.fixture(params=[POLLS, pytest.param(MANY_POLLS, marks=pytest.mark.soak)])
-def histories(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
-    seeds = SEEDS if request.param == MANY_POLLS else {alias: SEEDS[alias] for alias in ("b", "c")}
-    return {
-        alias: RandomCluster(alias, seed, kinds=["configs"]).answers(request.param) for alias, seed in seeds.items()
-    }
+@pytest.fixture
+def histories() -> dict[str, list[Answer]]:
+    return {alias: RandomCluster(alias, seed, kinds=["configs"]).answers(POLLS) for alias, seed in SEEDS.items()}
 
 
 def bring(lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
@@ -66,6 +63,7 @@ def check_parts(spark: SparkSession, lake: Lake) -> None:
     assert len({row[PART] for row in rows if row.is_current and row[PART] >= 16}) > 1
 
 
+@pytest.mark.soak
 def test_large_clusters_have_the_history_of_small_ones(
     spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,26 +71,22 @@ def test_large_clusters_have_the_history_of_small_ones(
     Spark. Rounds of many polls are made twice: all of it is in the tables already, and nobody has said so.
     """
     lake = new_lake(spark, tmp_path)
-    polls = len(histories["c"])
-    grown = polls // 3
+    grown = POLLS // 3
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 3)
     bring(lake, histories, 0, grown)
-    if polls > POLLS:
-        assert is_killed_before_done(spark, lake)
-    else:
-        monkeypatch.setattr(session, "COMPILED_FROM", 10**9)  # plans are compiled in long runs
+    assert is_killed_before_done(spark, lake)
     history = History(spark, config(lake))
     with frames_let_go():
         assert history.round(LATER)
     # Plans are compiled at first; later it would cost more than it tells.
     monkeypatch.setattr(session, "COMPILED_FROM", 10**9)
-    while polls > POLLS and is_killed_before_done(spark, lake):
+    while is_killed_before_done(spark, lake):
         pass
     History(spark, config(lake)).catch_up()
     at_first = parts(lake)
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 1)
-    bring(lake, histories, grown, polls)
-    while polls > POLLS and is_killed_before_done(spark, lake):
+    bring(lake, histories, grown, POLLS)
+    while is_killed_before_done(spark, lake):
         pass
     History(spark, config(lake)).catch_up()
     later = parts(lake)

@@ -2,11 +2,10 @@
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import nbformat
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -17,8 +16,6 @@ from schemas.lake import TABLES, VIEWS, named_in
 from schemas.table import Table, View
 from tests.support.duckdb_lake import duckdb_lake, framing
 from tests.support.incident_groups import known_rows
-
-Asked = tuple[str, Mapping[str, object]]
 
 
 def shown(name: str, **parameters: object) -> list[object]:
@@ -37,24 +34,18 @@ def shown(name: str, **parameters: object) -> list[object]:
 
 
 @contextmanager
-def known_to_duckdb(without: Collection[Table | View] = ()) -> Iterator[list[Asked]]:
-    """Whatever lake is opened, DuckDB answers of the known one; yields what it is asked. That Spark answers the same is
-    in tests/notebooks, of one notebook, and in long runs of each.
-    """
-    asked: list[Asked] = []
-    with duckdb_lake(known_rows(), VIEWS) as lake, pytest.MonkeyPatch.context() as patch:
-        frame = framing(lake)
+def known_to_duckdb(without: Collection[Table | View] = ()) -> Iterator[None]:
+    """Whatever lake is opened, DuckDB answers of the known one.
 
-        def answer(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
-            asked.append((sql, dict(parameters)))
-            return frame(sql, parameters)
+    That Spark answers the same is in tests/notebooks, of one notebook, and in long runs of each.
+    """
+    with duckdb_lake(known_rows(), VIEWS) as lake, pytest.MonkeyPatch.context() as patch:
 
         def rows(sql: str) -> pa.Table:
-            asked.append((sql, {}))
             if missing := named_in(sql) - set(names):
                 raise QueryError(f"DuckDB: no table {min(missing)}")
             return lake.sql(in_duckdb(sql)).to_arrow_table()
 
         names = [each.full_name for each in (*TABLES, *VIEWS) if each not in without]
-        patch.setattr(review, "_open", lambda _: review.Opened("known", names, answer, rows))
-        yield asked
+        patch.setattr(review, "_open", lambda _: review.Opened("known", names, framing(lake), rows))
+        yield

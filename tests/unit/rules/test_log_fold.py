@@ -67,7 +67,7 @@ def follow(lake: LogLake, rows: Sequence[Row], until: int, repeats: int = 0) -> 
 
 
 @given(seed=seeds, cuts=st.sets(st.integers(1, 100)), narrowed=st.booleans(), repeats=st.integers(0, 5))
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 def test_rounds_cut_anywhere_make_the_same_rows(*, seed: int, cuts: set[int], narrowed: bool, repeats: int) -> None:
     rows = rows_of(random_log(seed))
     lake = LogLake(narrowed=narrowed)
@@ -79,7 +79,7 @@ def test_rounds_cut_anywhere_make_the_same_rows(*, seed: int, cuts: set[int], na
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 def test_a_round_after_each_record_makes_the_same_rows(seed: int) -> None:
     rows = rows_of(random_log(seed, 15))
     lake = LogLake(narrowed=True)
@@ -89,7 +89,7 @@ def test_a_round_after_each_record_makes_the_same_rows(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 def test_records_that_were_taken_say_nothing_again(seed: int) -> None:
     rows = rows_of(random_log(seed))
     lake = whole(rows)
@@ -127,7 +127,7 @@ def printed(entry: Entry) -> Record:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 def test_states_are_those_of_the_replay_of_dumps(seed: int) -> None:
     entries = random_log(seed)
     truth = truth_of(printed(entry) for entry in in_effect(entries) if not entry.is_control)
@@ -199,7 +199,7 @@ def check_rows(lake: LogLake) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 def test_rows_are_exact(seed: int) -> None:
     lake = whole(rows_of(random_log(seed)))
     check_rows(lake)
@@ -268,7 +268,7 @@ def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[Log
 
 @pytest.mark.parametrize("went", ["lost", "truncated"])
 @given(seed=seeds)
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 def test_what_was_lost_is_one_bounded_observation(went: str, seed: int) -> None:
     known, lake, offset = after_a_break(seed, went)
     check_rows(lake)
@@ -286,7 +286,7 @@ def test_what_was_lost_is_one_bounded_observation(went: str, seed: int) -> None:
 
 @pytest.mark.parametrize("went", ["lost", "truncated"])
 @given(seed=seeds)
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 def test_after_a_break_the_state_is_that_of_the_log(went: str, seed: int) -> None:
     _, lake, _ = after_a_break(seed, went)
     assert state_of(lake) == state_of(whole(rows_of(random_log(seed))))
@@ -294,7 +294,7 @@ def test_after_a_break_the_state_is_that_of_the_log(went: str, seed: int) -> Non
 
 @pytest.mark.parametrize("went", ["lost", "truncated"])
 @given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 def test_a_break_may_be_cut_anywhere(went: str, seed: int, cuts: list[float]) -> None:
     assert after_a_break(seed, went, cuts)[1].rows == after_a_break(seed, went)[1].rows
 
@@ -310,7 +310,7 @@ def state_of(lake: LogLake) -> dict[str, Any]:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(7))
 def test_states_of_a_first_snapshot_have_no_begin(seed: int) -> None:
     then = whole(rows_of(random_log(seed)))
     assert then.state is not None
@@ -414,7 +414,7 @@ def was_read(records: Sequence[Row], since: int = 0) -> Row:
 
 @pytest.mark.parametrize("first", [0, 1])
 @given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
     first: int, seed: int, cuts: list[float]
 ) -> None:

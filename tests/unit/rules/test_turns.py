@@ -33,7 +33,7 @@ def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:
 
 @example(456, 0)  # The log's last record came before the last poll: brokers were seen later.
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 0, 20]))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
     life = lived(seed, log_begins=log_begins)
     lake = kept_up(life, random.Random(seed))
@@ -64,7 +64,7 @@ def check_leader_changes(lake: Lake) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
     """Polls that were taken while the log was to tell may have shown more than it did."""
     life = lived(seed)
@@ -82,7 +82,7 @@ def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
     life = lived(seed)
     lake = kept_up(life, random.Random(seed))
@@ -124,7 +124,7 @@ def told(lake: Lake) -> set[Any]:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed: int) -> None:
     """Controllers have lost its last record, and written the same one again."""
     life = lived(seed, silences=0)
@@ -145,7 +145,7 @@ def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed
 
 def test_lives_have_turns_of_both() -> None:
     """Else the tests above say less than they seem to."""
-    lakes = [kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(20)]
+    lakes = [kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(8)]
     turns = [[one for one, other in pairwise([*lake.turns, ""]) if one != other] for lake in lakes]
     assert any(each[:3] == ["log", "polls", "log"] for each in turns)
     assert any(each[:2] == ["polls", "log"] for each in turns)
