@@ -11,7 +11,7 @@ lines compare the last five periods with the five before.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
 each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
-older: seven days, for which replaced files are kept, are WEEK_S seconds here.
+older: the days for which a table keeps replaced files are of DAY_S seconds here.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ UPKEEP_AFTER: Final = {"days": 3, "commits": 200}
 """Rounds, or commits of polls, between two upkeeps."""
 COMMITS_A_ROUND: Final = 60
 """Half an hour of polls: with a round for each of them the day would take longer than a day."""
-WEEK_S: Final = 600
+DAY_S: Final = 90
 A_DAY_OF_COMMITS: Final = 2_880
 CYCLE: Final = 5
-"""Periods. Delta cleans a log with each tenth commit and keeps a week of it: with rounds of ten days the logs of all
-tables are at their longest each 150 days.
+"""Periods. Delta cleans a log with each tenth commit, and keeps a week of most: with rounds of ten days these logs are
+at their longest each 150 days.
 """
 MOST: Final = 1.3
 """The last cycle may have so many times as much as the one before, at most."""
@@ -185,10 +185,10 @@ class Life:
             history={"pollsPerRound": polls_per_round},
         )
         self.spark, self.folder = spark, folder
-        spark.conf.set(
-            "spark.databricks.delta.properties.defaults.deletedFileRetentionDuration", f"interval {WEEK_S} seconds"
-        )
         self.pipeline = product.Pipeline(spark, self.config)
+        for table in TABLES:
+            kept = f"'delta.deletedFileRetentionDuration' = 'interval {DAY_S * table.log_days} seconds'"
+            spark.sql(f"ALTER TABLE {self.config.lake.identifier(table)} SET TBLPROPERTIES ({kept})")
         self.faults = Faults(random.Random(7), {}, {}, {}, {})
         self.number = 0
         self.took = defaultdict[str, list[float]](list)

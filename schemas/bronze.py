@@ -161,6 +161,7 @@ METADATA_POLLS = Table(
         "poll_id_formed": "poll_id = concat(stream, '/', lpad(CAST(n AS STRING), 12, '0'))",
     },
     partition_by=("day",),
+    log_days=1,
 )
 
 # --- the coordinators' log ---
@@ -318,6 +319,7 @@ GROUP_LOG = Table(
         ),
     },
     partition_by=("day",),
+    log_days=1,
     keeps_changes=True,
 )
 
@@ -502,6 +504,7 @@ CLUSTER_LOG = Table(
         "snapshot_named": "record <> 'snapshot' OR (snapshot_offset IS NOT NULL AND snapshot_epoch IS NOT NULL)",
     },
     partition_by=("day",),
+    log_days=1,
     keeps_changes=True,
 )
 

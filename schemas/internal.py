@@ -33,6 +33,7 @@ ROUNDS = Table(
     key=("round",),
     constraints={"step_known": "step IN ('started', 'planned')"},
     partition_by=("day",),
+    log_days=1,
 )
 
 STATE = Table(
@@ -88,6 +89,7 @@ STATE = Table(
     ),
     key=("history", "cluster", "round"),
     partition_by=("history",),
+    log_days=1,
 )
 
 STATE_NOW = View(

@@ -43,6 +43,8 @@ class Table:
     `replaced_by`: columns of which a round writes all live rows with the same values, where it writes one (default: the
     key).
     `none_without`: a row in which this column is null says that there are none.
+    `log_days`: for how long Delta keeps the table's log, and files that were replaced. Who commits to a table lists its
+    log first, so one that has a commit with each batch keeps a day.
     `over`: the times of a row; once it changes no more, it was over at the last of them, and retention goes by that.
     """
 
@@ -58,6 +60,7 @@ class Table:
     live: str | None = None
     replaced_by: tuple[str, ...] = ()
     none_without: str | None = None
+    log_days: int = 7
     over: tuple[str, ...] = ()
 
     @property
@@ -98,13 +101,9 @@ class Table:
             # Off, so that delta-rs, Polars and DuckDB can read the lake too.
             "delta.enableDeletionVectors": "false",
             "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns),
-            # As long as files are kept that were replaced: older versions cannot be read anyway, and each round with
-            # news adds to the log. Where the log says what was appended, a reader that stood still has a month.
-            **(
-                {"delta.enableChangeDataFeed": "true"}
-                if self.keeps_changes
-                else {"delta.logRetentionDuration": "interval 7 days"}
-            ),
+            # Of versions whose files are gone the log is of no use.
+            **{f"delta.{what}RetentionDuration": f"interval {self.log_days} days" for what in ("log", "deletedFile")},
+            **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }
         rendered = ",\n  ".join(f"{sql_string(key)} = {sql_string(value)}" for key, value in properties.items())

@@ -8,8 +8,8 @@ from jobs.common.commit import newest_version
 from schemas.lake import Lake
 from schemas.table import Table
 
-FILES_STAY = timedelta(days=6)
-"""VACUUM keeps for a week what compaction has replaced; from then on what a version appended may be gone."""
+READ_WITHIN = timedelta(hours=4)
+"""Before VACUUM takes a file that compaction has replaced, a round has so long to read the version that appended it."""
 
 VERSIONS_A_ROUND = 500
 """How many commits of a log a round takes at most."""
@@ -18,7 +18,8 @@ VERSIONS_A_ROUND = 500
 def appended(spark: SparkSession, lake: Lake, table: Table, first: int, last: int) -> DataFrame:
     """The rows that versions `first` to `last` appended; those of all versions where files between may be gone."""
     oldest = _commits(spark, lake, table, first)[-1]
-    if oldest.version > first or oldest.timestamp.astimezone(UTC) < datetime.now(UTC) - FILES_STAY:
+    files_stay = timedelta(days=table.log_days) - READ_WITHIN
+    if oldest.version > first or oldest.timestamp.astimezone(UTC) < datetime.now(UTC) - files_stay:
         return lake.read_version(spark, table, last)
     return lake.read_appended(spark, table, first, last)
 

@@ -24,9 +24,6 @@ log = logging.getLogger("kafka_metadata_history.upkeep")
 EVERY = timedelta(hours=6)
 """Time between two rounds of upkeep, whoever runs: a pipeline that keeps running, or one run after another."""
 
-REMOVED_AFTER = timedelta(days=7)
-"""Age at which VACUUM removes a file, from when a commit replaced it."""
-
 OWN = ("OPTIMIZE", "VACUUM")
 """How the operations begin by which upkeep commits."""
 
@@ -48,8 +45,8 @@ def keep_up(
 ) -> None:
     """Drop what is past its retention, then compact and vacuum the tables that changed since the last upkeep.
 
-    `kept`: how long rows of silver and gold are kept, by schema. Not while a stream still has to read files older than
-    a week: VACUUM takes what OPTIMIZE has replaced.
+    `kept`: how long rows of silver and gold are kept, by schema. VACUUM takes files that were replaced before
+    `Table.log_days`.
     """
     last_at, noted = _last(spark, lake) or (now, {})
     expire_bronze(spark, lake, bronze_retention, now)
@@ -69,7 +66,7 @@ def keep_up(
         if has_changed:
             spark.sql(f"OPTIMIZE {name} WHERE {closed}" if closed else f"OPTIMIZE {name}")
         # Files that its last change replaced may go later.
-        if has_changed or last_at < commits[0].timestamp.astimezone(UTC) + REMOVED_AFTER <= now:
+        if has_changed or last_at < commits[0].timestamp.astimezone(UTC) + timedelta(days=table.log_days) <= now:
             spark.sql(f"VACUUM {name}")
         return table.full_name, change
 

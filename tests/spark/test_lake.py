@@ -51,6 +51,8 @@ def test_the_tables_are_as_defined(lake: Lake) -> None:
         assert {k.removeprefix("delta.constraints.") for k in properties if "constraints" in k} == set(
             table.constraints
         )
+        kept = {properties[f"delta.{what}RetentionDuration"] for what in ("log", "deletedFile")}
+        assert kept == {f"interval {table.log_days} days"}
 
 
 def clustered_by(actions: list[stored.Row]) -> tuple[str, ...]:
