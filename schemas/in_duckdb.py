@@ -14,7 +14,9 @@ import sqlglot
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from sqlglot import expressions as exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.spark import SparkParser
 
 from schemas.lake import REFERENCE, TABLES, VIEWS, check_origin, resolved
 from schemas.table import union_all
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
 
 class NoQueryError(ValueError):
     """Raised for SQL that is not one query (SELECT). One line."""
+
+
+class _AnsiSpark(Spark):
+    """Spark 4's SQL: a value that CAST cannot convert is an error. sqlglot takes CAST for TRY_CAST, as in Spark 3, and
+    a conversion that DuckDB does not have would be null.
+    """
+
+    class Parser(SparkParser):
+        STRICT_CAST = True
 
 
 def in_duckdb(sql: str) -> str:
@@ -49,7 +60,7 @@ def _translated(parsed: exp.Expr) -> str:
 
 def _parsed(sql: str) -> exp.Expr:
     try:
-        return sqlglot.parse_one(sql, read="spark")
+        return sqlglot.parse_one(sql, read=_AnsiSpark)
     except SqlglotError as error:
         raise NoQueryError(" ".join(str(error).split())) from error
 

@@ -61,7 +61,7 @@ clusters AS (
 ),
 
 ages AS (
-  SELECT *, CAST(CAST(:until AS TIMESTAMP) AS DOUBLE) - CAST(last_good_poll_at AS DOUBLE) AS age_s
+  SELECT *, (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(last_good_poll_at)) / 1e6 AS age_s
   FROM clusters
 )
 

@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.common.markers import with_values
 from jobs.poll_metadata import newest_stream
+from kafka_metadata_history.opened import without_spark
 from schemas import bronze, internal, silver
 from schemas.in_spark import attach
 from schemas.lake import Lake
@@ -113,8 +115,9 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def test_health(spark: SparkSession, lake: Lake) -> None:
+    text = (QUERIES / "health.sql").read_text()
     arguments = {"since": "2026-11-01T11:00:00Z", "until": "2026-11-01T12:00:00Z"}
-    rows = spark.sql((QUERIES / "health.sql").read_text(), arguments)
+    rows = spark.sql(text, arguments)
     assert rows.columns == [
         "cluster",
         "status",
@@ -131,12 +134,20 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
     ]
     counts = ("polls", "failed_polls", "ignored_polls", "refused_polls", "stale_polls")
     times = ("history_from", "last_good_poll_at", "age_s", "interval_s")
-    found = [
-        tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)
-        for row in rows.select("cluster", *times, *counts, "last_error_kind", "status").collect()
-    ]
+    names = ("cluster", *times, *counts, "last_error_kind", "status")
+    by_spark, by_duckdb = (
+        [
+            tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in map(row.get, names))
+            for row in found
+        ]
+        for found in (
+            [row.asDict() for row in rows.collect()],
+            without_spark(lake)(with_values(text, arguments)).to_pylist(),
+        )
+    )
     ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (10, 60, 61, 200, 86_400)}
-    assert found == [
+    assert by_spark == by_duckdb
+    assert by_spark == [
         ("silenced", None, ago[10], 10.0, 30.0, 3, 0, 2, 0, 0, None, "ignored"),
         ("down", None, ago[61], 61.0, 30.0, 3, 2, 0, 0, 0, "unreachable", "late"),
         ("never", None, None, None, 30.0, 1, 1, 0, 0, 0, "authentication", "late"),

@@ -24,3 +24,10 @@ def test_the_answer_is_that_of_spark(column: str, rows: str, expected: list[obje
     sql = f"SELECT {column} AS y FROM VALUES ({rows}) AS t(x)"
     found = duckdb.sql(query_in_duckdb(sql)).to_arrow_table().to_pylist(maps_as_pydicts="strict")
     assert [row["y"] for row in found] == expected
+
+
+def test_a_cast_that_duckdb_does_not_have_is_an_error() -> None:
+    """As in Spark, where a value cannot be cast; null would be an answer."""
+    with pytest.raises(duckdb.ConversionException, match="Unimplemented type for cast"):
+        duckdb.sql(query_in_duckdb("SELECT CAST(now() AS DOUBLE)")).fetchall()
+    assert duckdb.sql(query_in_duckdb("SELECT TRY_CAST('x' AS INT)")).fetchall() == [(None,)]
