@@ -59,6 +59,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     ensure_lake(spark, config.lake)
     if once:
         return _run_once(spark, config)
+    log.info("recording %d cluster(s) into %s", len(config.clusters), config.lake)
     stop = Event()
     take_pool(spark, "polls")
     streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}

@@ -20,6 +20,7 @@ from local_cluster.ivy import JARS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
@@ -60,6 +61,7 @@ def settings() -> dict[str, str]:
     found["spark.sql.warehouse.dir"] = str(JARS / "warehouse")
     options = "spark.driver.extraJavaOptions"
     found[options] = _ARCHIVE.sub(f" -XX:SharedArchiveFile={archive}" if archive.exists() else "", found[options])
+    found[options] += f" -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
     return found
 
 

@@ -42,7 +42,8 @@ def run_job(
         parser.add_argument("--again", metavar="CLUSTER", help="compute the history of this cluster again, then end")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # each error that it raises, it writes with a trace, too
+    logging.getLogger().addFilter(is_not_of_py4j)
 
     def run() -> int | None:
         config = load(arguments.config)
@@ -56,6 +57,13 @@ def run_job(
         return job(spark, config, arguments.once)
 
     return reported(name, run)
+
+
+def is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is no trace that py4j writes of a call to a JVM that is gone, or that was
+    interrupted: what ended the job is one line.
+    """
+    return not record.getMessage().endswith("while sending command.")
 
 
 def parser_of(name: str, description: str | None, config_holds: str) -> argparse.ArgumentParser:

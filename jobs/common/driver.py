@@ -57,10 +57,14 @@ def know_conflicts(spark: SparkSession) -> None:
 
 
 def end_with_process(spark: SparkSession) -> None:
-    """Let SIGTERM end the session with all that runs in it, as it ends a classic one with its JVM. A server of Spark
-    Connect continues a query until it gives up its client.
+    """Let signals end the session with all that runs in it.
+
+    SIGTERM ends a classic one with its JVM; a server of Spark Connect continues a query until it gives up its client.
+    At SIGINT PySpark would ask the JVM to cancel its jobs, in the middle of the call that is interrupted.
     """
-    if not has_jvm(spark):
+    if has_jvm(spark):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    else:
         signal.signal(signal.SIGTERM, exit_on)
 
 

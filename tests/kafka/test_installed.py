@@ -107,21 +107,32 @@ def test_the_demo(command: Command, tmp_path: Path) -> None:
         command(*shlex.split(line))
 
 
-def test_a_signal_ends_the_recorder_with_143(
-    command: Command, cluster: LocalCluster, home: Path, tmp_path: Path
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_recorder(
+    command: Command, cluster: LocalCluster, home: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
+    """With the status that shells give it, and without a trace. A terminal sends it to the JVM too."""
     command("init", "--alias", "orders", "--bootstrap", cluster.bootstrap_servers, "--lake", "lake")
     with (tmp_path / "log").open("w") as log:
         recorder = subprocess.Popen(
-            [home / "bin" / "kafka-metadata-history", "run"], cwd=tmp_path, env=variables(home), stdout=log, stderr=log
+            [home / "bin" / "kafka-metadata-history", "run"],
+            cwd=tmp_path,
+            env=variables(home),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         try:
             commits = tmp_path / "lake" / "checkpoints" / "poll_metadata" / "commits"
             wait_for(lambda: commits.is_dir() and any(commits.glob("[0-9]*")), 240, "a batch")
-            recorder.send_signal(signal.SIGTERM)
-            assert recorder.wait(120) == 143, (tmp_path / "log").read_text()[-3000:]
+            os.killpg(recorder.pid, number)
+            assert recorder.wait(120) == 128 + number, (tmp_path / "log").read_text()[-3000:]
         finally:
             recorder.kill()
             recorder.wait()
+    said = (tmp_path / "log").read_text()
+    assert " recording 1 cluster(s) into " in said
+    assert "Traceback" not in said
+    assert "Setting" not in said, "Spark says how to set what cannot be set here"
     time.sleep(2)
     command("query", "health")
