@@ -29,8 +29,8 @@ def in_threads(
 ) -> Iterator[pa.RecordBatch]:
     """Yield what `rows` yields for each cluster, each in a thread of its own, as it comes. Sets `stopped` at the end.
 
-    Nothing is made far ahead of whoever takes it: a thread whose batch finds no room waits with it. An error is raised
-    when all have ended.
+    Nothing is made far ahead of whoever takes it: a thread whose batch finds no room waits with it, and makes no more
+    once nobody takes any. An error is raised when all have ended.
     """
     batches: queue.Queue[pa.RecordBatch | None] = queue.Queue(_QUEUED)
 
@@ -45,6 +45,8 @@ def in_threads(
             for batch in rows(cluster):
                 put(batch)
                 del batch  # a part of tables that would be kept until the next poll
+                if stopped.is_set():
+                    break
         finally:
             put(None)
 

@@ -1,8 +1,8 @@
 """Asks the active controller of a cluster for its log, wherever that is.
 
 Nothing but Fetch and FetchSnapshot is asked, as a client that is no replica: their answers name the leader too, so
-`CLUSTER_ACTION` is all that it takes. Controllers answer fetches of their log without a quota, so bytes a second are
-bounded here.
+`CLUSTER_ACTION` is all that it takes. Controllers answer fetches of their log without a quota (``ControllerApis``), so
+who reads it keeps to a pace.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from metadata_source.transport import error_name, format_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from metadata_source.cluster_log.pace import Pace
     from metadata_source.options import Cluster
     from metadata_source.transport import Address, Connection
 
 TOPIC: Final = "__cluster_metadata"
 _TOPIC_ID: Final = bytes(15) + b"\1"
 """``Uuid.METADATA_TOPIC_ID``."""
-BYTES_A_SECOND: Final = 10_000_000
-"""The most that one reader takes from a cluster's controllers."""
 
 _NONE, _NOT_LEADER, _FENCED, _UNKNOWN_EPOCH = 0, 6, 74, 75
 _ELSEWHERE: Final = frozenset({_NOT_LEADER, _FENCED, _UNKNOWN_EPOCH})
@@ -77,13 +76,14 @@ class Fetched:
 class Controllers:
     """The controllers of one cluster. Keeps its connections. Of one thread at a time."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
+        """Ask nobody yet. `pace`: bounds bytes a second; None for looks, which take few."""
         self.cluster = cluster
+        self._pace = pace
         self._connections = Connections(cluster)
         self._active: Address | None = None
         self._turn = 0
         self._epoch = 1
-        self._free_at = 0.0
 
     def close(self) -> None:
         """Close the connections. More can be asked afterwards."""
@@ -137,6 +137,8 @@ class Controllers:
 
     def _ask(self, question: Callable[[], TableQuestion], topics: str, deadline: float) -> dict[str, Any]:
         """Return what the active controller says of the log; look for who that is. Raises ClusterLogError."""
+        if self._pace is not None:
+            deadline += self._pace.hold()
         while True:
             failures: list[ClusterLogError] = []
             ahead = deque(dict.fromkeys(each for each in (self._active, *self._listed()) if each))
@@ -188,7 +190,6 @@ class Controllers:
         raise ClusterLogError("no_leader", f"{where}: is not the active controller (error {code})")
 
     def _answer(self, address: Address, question: TableQuestion, deadline: float) -> dict[str, Any]:
-        time.sleep(max(0.0, self._free_at - time.monotonic()))
         left = deadline - time.monotonic()
         # One that hangs leaves time for another.
         until = time.monotonic() + max(_LEAST_S, left / 2)
@@ -199,7 +200,8 @@ class Controllers:
         except PollError as error:
             self._connections.drop(address)
             raise ClusterLogError(error.kind, error.problem) from None
-        self._free_at = time.monotonic() + _size(answer) / BYTES_A_SECOND
+        if self._pace is not None:
+            self._pace.took(_size(answer))
         return answer
 
 

@@ -72,6 +72,7 @@ class _Task(InputPartition):
     read_at: datetime
     clusters: Mapping[str, Cluster]
     request_timeout_ms: int
+    max_bytes_per_second: int
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def _tasks(between: Iterable[Span], options: ClusterLogOptions) -> list[_Task]:
             now,
             {alias: clusters[alias] for alias in together if alias in clusters},
             options.request_timeout_ms,
+            options.max_bytes_per_second,
         )
         for together in grouped(between)
     ]
@@ -102,20 +104,23 @@ def _tasks(between: Iterable[Span], options: ClusterLogOptions) -> list[_Task]:
 def _read(task: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, its clusters side by side. Spark asks for None where a batch has no task."""
     if isinstance(task, _Task):
-        yield from in_threads(list(task.spans), lambda alias: _read_cluster(task, alias), threading.Event())
+        stopped = threading.Event()
+        yield from in_threads(list(task.spans), lambda alias: _read_cluster(task, alias, stopped), stopped)
 
 
-def _read_cluster(task: _Task, alias: str) -> Iterator[pa.RecordBatch]:
+def _read_cluster(task: _Task, alias: str, stopped: threading.Event) -> Iterator[pa.RecordBatch]:
     from metadata_source.cluster_log import reader, rows  # noqa: PLC0415
+    from metadata_source.cluster_log.pace import Pace  # noqa: PLC0415
 
     cluster = task.clusters.get(alias)
+    pace, timeout_ms = Pace(task.max_bytes_per_second, stopped.wait), task.request_timeout_ms
     for span in task.spans[alias]:
         if cluster is None:
             went: Any = "truncated" if span.truncated else "lost"
             yield rows.unread_row(rows.Source(alias, span.cluster_id, task.read_at), went, span.start, span.end)
             continue
         try:
-            yield from reader.read_span(cluster, span, read_at=task.read_at, timeout_ms=task.request_timeout_ms)
+            yield from reader.read_span(cluster, span, read_at=task.read_at, timeout_ms=timeout_ms, pace=pace)
         except ClusterLogError as error:
             raise error.of(alias) from None
 

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from metadata_source.cluster_log.controllers import Fetched
+    from metadata_source.cluster_log.pace import Pace
     from metadata_source.cluster_log.places import Span
     from metadata_source.options import Cluster
 
 _PAUSE_S: Final = 0.1
 
 
-def read_span(cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: int) -> Iterator[pa.RecordBatch]:
+def read_span(
+    cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: int, pace: Pace
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a span of one cluster's log: records, and what became of its offsets. Raises ClusterLogError,
     after `timeout_ms` without progress.
     """
@@ -35,7 +38,7 @@ def read_span(cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: in
     if span.truncated:
         yield rows.unread_row(source, "truncated", span.start, span.end)
         return
-    with closing(Controllers(replace(cluster, cluster_id=span.cluster_id))) as controllers:
+    with closing(Controllers(replace(cluster, cluster_id=span.cluster_id), pace)) as controllers:
         controllers.expect(span.epoch)
         reading = _Reading(controllers, source, timeout_ms / 1000)
         try:

@@ -7,6 +7,7 @@ import pickle
 import random
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from jobs.rules.log.records import in_order
 from metadata_source import connections, following
 from metadata_source.cluster_log import places, reader
 from metadata_source.cluster_log.datasource import KafkaClusterLogSource
+from metadata_source.cluster_log.pace import Pace
 from metadata_source.cluster_log.places import Place, SnapshotId, Span, spans
 from metadata_source.cluster_log.rows import SCHEMA
 from metadata_source.cluster_log.watcher import LogWatcher
@@ -45,6 +47,7 @@ SERVERS = "kafka.controller.bootstrap.servers"
 GIVEN = {SERVERS: "host:1,host:2,host:3", "clusterId": CLUSTER_ID, "requestTimeout": "1s"}
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 DENIED = 31
+AT_ONCE = Pace(10**9)
 
 
 @pytest.fixture
@@ -90,6 +93,10 @@ def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     ]
 
 
+def read_span(span: Span, *, read_at: datetime = NOW, pace: Pace = AT_ONCE) -> Iterator[pa.RecordBatch]:
+    return reader.read_span(cluster_of(), span, read_at=read_at, timeout_ms=300, pace=pace)
+
+
 class Stream:
     """The stream of one cluster: each call is a batch, by a watcher that lives and a reader of its own."""
 
@@ -104,9 +111,7 @@ class Stream:
         return [] if before is None else list(spans({"c": before}, {"c": self.place}))
 
     def read(self, planned: list[Span]) -> list[dict[str, Any]]:
-        return [
-            row for span in planned for row in shown(reader.read_span(cluster_of(), span, read_at=NOW, timeout_ms=300))
-        ]
+        return [row for span in planned for row in shown(read_span(span))]
 
     def batch(self) -> list[dict[str, Any]]:
         return self.read(self.plan())
@@ -164,7 +169,8 @@ def test_what_is_asked_for() -> None:
         ("b", (("two", 2),), "y"),
     ]
     assert (options.starting, options.request_timeout_ms) == ("snapshot", 30_000)
-    assert parse_cluster_log(GIVEN).starting == "earliest"
+    assert (options.max_bytes_per_second, parse_cluster_log(GIVEN).starting) == (5_000_000, "earliest")
+    assert parse_cluster_log(GIVEN | {"maxBytesPerSecond": "1000000"}).max_bytes_per_second == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -179,6 +185,7 @@ def test_what_is_asked_for() -> None:
         (None, GIVEN | {"kafka.controller.bootstrap.server": "x:1"}, f"did you mean '{SERVERS}'?"),
         (None, GIVEN | {"kafka.controller.sasl.password": "hunter2"}, "controller.sasl.password: not a reference"),
         (None, GIVEN | {"clientHashKey": "env:KEY"}, "unknown option 'clientHashKey'"),
+        (None, GIVEN | {"maxBytesPerSecond": "1"}, "maxBytesPerSecond: '1' is not a whole number from 10000 to 2"),
         ("stream", {"path": "/logs"}, "path: not in a stream read, which follows controllers"),
         ("batch", GIVEN | {"path": "/logs"}, "contradicts path: files are read whole, and nobody is asked"),
         ("batch", {"path": "/logs", "cluster": "a b"}, "the alias 'a b' is not"),
@@ -398,7 +405,7 @@ def test_history_knows_a_log_that_was_cut_off_as_it_is_now(quorum: Quorum, has_s
         """Of a batch, with the rows that could not be taken before."""
         nonlocal open_rows
         for span in stream.plan():
-            found = reader.read_span(cluster_of(), span, read_at=NOW + timedelta(seconds=second), timeout_ms=300)
+            found = read_span(span, read_at=NOW + timedelta(seconds=second))
             open_rows += rows_of(in_order(pa.Table.from_batches(found, SCHEMA)))
         lake.take(open_rows)
         assert lake.state is not None
@@ -465,6 +472,62 @@ def test_a_silence_may_begin_before_the_span(quorum: Quorum) -> None:
     *_, span = stream.batch()
     assert (span["offset"], span["silence_from"], span["silence_to"]) == (3, at(2), at(43))
     assert span["timestamp"] == at(45)
+
+
+@dataclass
+class Waited:
+    """A clock that nothing but waiting moves."""
+
+    at: float = 0.0
+    waits: list[float] = field(default_factory=list)
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.at += seconds
+
+    def pace(self, bytes_a_second: int) -> Pace:
+        return Pace(bytes_a_second, self.wait, lambda: self.at)
+
+
+def test_whoever_reads_keeps_to_the_pace_and_waits_no_longer_than_that() -> None:
+    clock = Waited()
+    pace = clock.pace(100)
+    assert pace.hold() == 0
+    pace.took(50)
+    pace.took(100)
+    clock.at = 0.25
+    assert pace.hold() == 1.25
+    assert pace.hold() == 0
+    clock.at = 60
+    pace.took(10)  # The time in which nothing came is nobody's to make up for.
+    assert (pace.hold(), clock.waits) == (pytest.approx(0.1), [1.25, pytest.approx(0.1)])
+
+
+def test_a_log_and_its_snapshots_are_read_at_one_pace(quorum: Quorum) -> None:
+    quorum.write(*(topic(f"t{number}") for number in range(30)))
+    made = quorum.snapshot(*(topic(f"t{number}") for number in range(30)))
+    quorum.write(*(topic(f"u{number}") for number in range(30)))
+    clock, end = Waited(), len(quorum.log)
+    span = Span("c", CLUSTER_ID, made.offset, end, made, 1)
+    # Longer than the timeout, which bounds what controllers take.
+    rows = shown(read_span(span, pace=clock.pace(10)))
+    assert told(rows)[-1] == ("read", made.offset, end)
+    asked = [request for _, request, _ in quorum.asked]
+    assert {*asked} == {"Fetch", "FetchSnapshot"}
+    size = len(quorum.snapshots[made]) + len(quorum.bytes_of(made.offset - 1, end))
+    last = len(quorum.bytes_of(end - 1, end))
+    assert clock.at == pytest.approx((size - last) / 10)
+
+
+def test_a_read_that_nobody_takes_any_more_does_not_wait_for_its_pace(quorum: Quorum) -> None:
+    quorum.write(*(topic("a" * 10_000) for _ in range(30)))
+    source = KafkaClusterLogSource(GIVEN | {"maxBytesPerSecond": "10000"})
+    read = source.reader(source.schema())
+    (task,) = read.partitions()
+    rows = iter(read.read(task))
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert len([offset for _, request, offset in quorum.asked if request == "Fetch" and offset < 30]) < 5
 
 
 def test_no_ops_alone_make_a_row_once_a_minute(quorum: Quorum) -> None:
