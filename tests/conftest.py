@@ -78,8 +78,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     os.chdir(ROOT)  # the settings name folders of the repository
 
     own = (
-        *("kafka-clients-", "kafka-group-coordinator-4", "kafka-coordinator-common-", "kafka-server-common-"),
-        *("kafka-metadata-", "pcollections-"),
+        *("kafka-clients-", "kafka-group-coordinator-", "kafka-coordinator-common-", "kafka-server-common-"),
+        *("kafka-metadata-", "pcollections-", "kafka-storage-", "kafka-server-4", "kafka-raft-"),
+        *("kafka-transaction-coordinator-", "kafka-share-coordinator-", "commons-validator-"),
     )
     classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
     # Decoders are held against Kafka's own classes. They stand behind Spark's: Java takes the archive of classes only

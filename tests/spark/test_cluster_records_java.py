@@ -3,6 +3,7 @@ of controllers and of the quorum, record batches of every codec, and the message
 """
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -128,16 +129,27 @@ def test_of_secrets_no_byte_is_kept(jvm: Any) -> None:
             }
 
 
-def test_settings_that_are_kept_are_kafkas_and_no_passwords(jvm: Any) -> None:
-    quotas = named(jvm, "org.apache.kafka.server.config.QuotaConfig").brokerQuotaConfigs()
-    groups = named(jvm, "org.apache.kafka.coordinator.group.GroupConfig").CONFIG_DEF
-    throttles = [name for name in KEPT_CONFIGS[4] if name.endswith(".throttled.rate")]
-    assert throttles
-    # The class of a topic's settings is in no jar here.
-    for known, names in ((quotas, throttles), (groups, KEPT_CONFIGS[32])):
-        keys = known.configKeys()
-        for name in names:
-            assert keys[name].type().toString() != "PASSWORD"
+def test_settings_that_are_kept_are_kafkas_and_not_sensitive(jvm: Any) -> None:
+    """As controllers see it: what has no definition is sensitive, too (``KafkaConfigSchema.isSensitive``)."""
+    kinds = named(jvm, "org.apache.kafka.common.config.ConfigResource$Type")
+    brokers = jvm.org.apache.kafka.common.config.ConfigDef(
+        named(jvm, "org.apache.kafka.server.config.AbstractKafkaConfig").CONFIG_DEF
+    )
+    for quota in named(jvm, "org.apache.kafka.server.config.QuotaConfig").brokerQuotaConfigs().configKeys().values():
+        brokers.define(quota)
+    definitions = jvm.java.util.HashMap()
+    definitions[kinds.BROKER] = brokers
+    definitions[kinds.TOPIC] = named(jvm, "org.apache.kafka.storage.internals.log.LogConfig").configDefCopy()
+    definitions[kinds.GROUP] = named(jvm, "org.apache.kafka.coordinator.group.GroupConfig").CONFIG_DEF
+    schema = named(jvm, "org.apache.kafka.metadata.KafkaConfigSchema")(definitions, jvm.java.util.HashMap())
+
+    def sensitive(kept: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+        return [(kind, name) for kind, name in kept if schema.isSensitive(kinds.forId(kind), name)]
+
+    assert sensitive((kind, name) for kind, names in KEPT_CONFIGS.items() for name in names) == []
+    assert {kinds.forId(kind) for kind in KEPT_CONFIGS} == {*definitions}
+    secrets = [(4, "ssl.key.password"), (4, "sasl.jaas.config"), (2, "my.own"), (32, "min.insync.replicas")]
+    assert sensitive(secrets) == secrets
 
 
 # --- record batches ---

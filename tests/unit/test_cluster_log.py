@@ -394,6 +394,58 @@ def test_a_log_that_is_cut_off_twice_before_its_snapshot_was_read(quorum: Quorum
     assert stream.batch() == []
 
 
+@pytest.mark.parametrize(("covered", "trimmed"), [(3, False), (6, False), (2, True), (3, True), (4, True), (6, True)])
+def test_a_log_that_was_made_again_is_no_other_log_s_though_they_have_no_epoch_in_common(
+    quorum: Quorum, covered: int, trimmed: bool
+) -> None:
+    """Of epochs before its oldest snapshot's a leader tells nothing: the record before the place has another epoch, or
+    the snapshot that the log begins with.
+    """
+    quorum.write(*map(topic, "abc"))
+    stream = Stream()
+    stream.plan()
+    assert told(stream.batch())[-1] == ("read", 0, 4)
+    del quorum.log[1:]
+    quorum.elect(2, epochs=5)
+    quorum.write(*(topic(f"t{offset}") for offset in range(2, covered)))
+    made = quorum.snapshot(topic("s"))
+    quorum.write(*(topic(f"t{offset}") for offset in range(covered, 8)))
+    if trimmed:
+        quorum.trim()
+    snapshot = [("snapshot", 0, "s"), ("read", 0, 1, made.offset)]
+    log = [*(("record", offset, f"t{offset}") for offset in range(made.offset, 8)), ("read", made.offset, 8)]
+    rows = told(stream.batch())
+    if trimmed and covered > 4:
+        assert rows == [("lost", 4, made.offset), *snapshot, *log]
+    else:
+        assert rows == [("truncated", 4, 0)]
+        assert told(stream.batch()) == snapshot + log
+    assert stream.batch() == []
+
+
+@pytest.mark.parametrize(("covered", "trimmed"), [(3, False), (6, False), (3, True), (4, True)])
+def test_a_log_whose_oldest_snapshot_is_newer_than_the_place_is_read_on(
+    quorum: Quorum, covered: int, trimmed: bool
+) -> None:
+    quorum.write(*map(topic, "abc"))
+    stream = Stream()
+    stream.plan()
+    stream.batch()
+    if covered == 3:  # The record that a snapshot ends with has the epoch of the place.
+        quorum.snapshots[SnapshotId(3, 1)] = b""
+    quorum.elect(2, epochs=5)
+    quorum.write(*map(topic, "def"))
+    if covered == 4:
+        quorum.snapshots[SnapshotId(4, 1)] = b""
+    elif covered == 6:
+        quorum.snapshot()
+    if trimmed:
+        quorum.trim()
+    records = [("record", 4, "LeaderChangeMessage"), *(("record", 5 + at, name) for at, name in enumerate("def"))]
+    assert told(stream.batch()) == [*records, ("read", 4, 8)]
+    assert stream.batch() == []
+
+
 @pytest.mark.parametrize("has_snapshot", [True, False])
 def test_history_knows_a_log_that_was_cut_off_as_it_is_now(quorum: Quorum, has_snapshot: bool) -> None:
     stream, lake, open_rows = Stream(), LogLake(), list[dict[str, Any]]()

@@ -303,7 +303,7 @@ def test_settings_on_the_list_are_kept(kind: int, name: str) -> None:
 
 
 def test_the_settings_that_are_kept_are_these() -> None:
-    # None may be a password. `tests/spark/test_cluster_records_java.py` looks at those whose class is in its jars.
+    # `tests/spark/test_cluster_records_java.py` asks Kafka whether one is sensitive.
     assert {kind: set(names) for kind, names in KEPT_CONFIGS.items()} == {
         2: {
             *("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.bytes", "retention.ms"),
