@@ -65,13 +65,15 @@ class Place:
 class Log:
     """A log as its active controller tells of it: where it is to begin if it has no place or is cut off before it, the
     offset after the last that is committed, and its newest leader epochs. `quiet`: a few NoOpRecords are all that came
-    after the place.
+    after the place. `before`: of the record before the place its leader epoch and the offset after it, if no epoch is
+    known to both and the log has that record, or a snapshot that ends with it.
     """
 
     first: Place
     end: int
     epochs: Lineage
     quiet: bool = False
+    before: tuple[int, int] | None = None
 
     @property
     def problem(self) -> ClusterLogError | None:
@@ -99,18 +101,21 @@ class Span:
         return self.end < self.start
 
 
-def agreed(place: Place, end: int, epochs: Lineage) -> int:
-    """Return the offset up to which what was read before a place is a log's that ends at `end`: `place.next`, unless
-    the log was cut off.
+def agreed(place: Place, log: Log) -> int:
+    """Return the offset up to which what was read before a place is the log's: `place.next`, unless the log was cut
+    off; 0 if all that is known is that the two are not the same before the place.
     """
-    shared = common(place.epochs, epochs)
-    # Without a common epoch nobody can say that they parted.
-    return min(place.next, end) if shared is None else min(place.next, end, shared)
+    shared = common(place.epochs, log.epochs)
+    if shared is None:
+        # A record of one offset and one leader epoch is the same one, and so is all before it.
+        is_other = log.before is not None and log.before[1] == place.next and log.before[0] != place.epoch
+        shared = 0 if is_other else place.next
+    return min(place.next, log.end, shared)
 
 
 def following(place: Place, log: Log) -> Place:
     """Return the place at the end of the next batch: all that is committed, or if the log was cut off, its begin."""
-    offset = agreed(place, log.end, log.epochs)
+    offset = agreed(place, log)
     if offset < place.next:
         return replace(log.first, cut=offset)
     if place.snapshot is None and (log.end == place.next or log.quiet):

@@ -11,16 +11,15 @@ from metadata_source.cluster_log import rows
 from metadata_source.cluster_log.batches import WholeBatches, between
 from metadata_source.cluster_log.controllers import Controllers
 from metadata_source.cluster_log.places import SnapshotId
-from metadata_source.cluster_log.watcher import epoch_before
+from metadata_source.cluster_log.watcher import committed_end, epoch_before, fetch
 from metadata_source.errors import ClusterLogError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from datetime import datetime
 
     import pyarrow as pa
 
-    from metadata_source.cluster_log.controllers import Fetched
     from metadata_source.cluster_log.pace import Pace
     from metadata_source.cluster_log.places import Span
     from metadata_source.options import Cluster
@@ -42,9 +41,10 @@ def read_span(
         controllers.expect(span.epoch)
         reading = _Reading(controllers, source, timeout_ms / 1000)
         try:
-            if span.snapshot is not None:
-                yield from reading.snapshot(span.snapshot)
-            yield from reading.records(span.start, span.end)
+            start = span.start
+            if span.snapshot is not None and not (yield from reading.snapshot(span.snapshot)):
+                start = yield from reading.beginning(span.start)
+            yield from reading.records(start, span.end)
         except ProtocolError as error:
             raise ClusterLogError("protocol", str(error)) from None
 
@@ -64,7 +64,7 @@ class _Reading:
         position, deadline = max(start - 1, 0), self._deadline()
         while read.next < end:
             before = position, read.next
-            answer = self._fetch(position, deadline)
+            answer = fetch(self._controllers, position, deadline)
             if answer.snapshot is not None:
                 # Offset 0 is answered so too, though the log may begin there.
                 position = min(max(answer.begin, 1, read.next), end)
@@ -72,7 +72,9 @@ class _Reading:
                     yield from self._lost(read, position)
                     read = rows.Read(position)
                     if answer.begin == position:
-                        yield from self.snapshot(SnapshotId(position, self._epoch_before(answer, deadline)))
+                        yield from self.snapshot(
+                            SnapshotId(position, epoch_before(self._controllers, answer, deadline))
+                        )
             else:
                 for records in WholeBatches([answer.records]):
                     read.hear(between(records, position, read.next))
@@ -91,12 +93,24 @@ class _Reading:
                 time.sleep(_PAUSE_S)
         yield from rows.read_rows(self._source, read)
 
-    def snapshot(self, of: SnapshotId) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a snapshot; none if it is there no more: then the log begins later too, and says so."""
+    def beginning(self, start: int) -> Generator[pa.RecordBatch, None, int]:
+        """Yield the rows of the snapshot with which the log begins, if that is not after `start`, whose snapshot is not
+        there: each controller makes its own. Returns the offset to read from.
+        """
+        last = committed_end(self._controllers, self._deadline())
+        if not 0 < last.begin <= start:
+            return min(last.begin, start)
+        epoch = epoch_before(self._controllers, last, self._deadline())
+        yield from self.snapshot(SnapshotId(last.begin, epoch))
+        return last.begin
+
+    def snapshot(self, of: SnapshotId) -> Generator[pa.RecordBatch, None, bool]:
+        """Yield the rows of a snapshot. Returns whether it is there."""
         source, read = replace(self._source, snapshot=of), rows.Read(0)
         for records in WholeBatches(self._pieces(of)):
             yield rows.record_rows(source, read.take(records))
         yield from rows.read_rows(source, read)
+        return read.next > 0
 
     def _pieces(self, of: SnapshotId) -> Iterator[bytes]:
         position, size = 0, 1
@@ -109,15 +123,6 @@ class _Reading:
                 raise ClusterLogError("broker_error", f"snapshot {of.offset}-{of.epoch} ends at byte {position}")
             yield piece
             position += len(piece)
-
-    def _fetch(self, position: int, deadline: float) -> Fetched:
-        answer = self._controllers.fetch(position, None, deadline)
-        if answer.snapshot is not None and answer.begin == position > 0:
-            answer = self._controllers.fetch(position, self._epoch_before(answer, deadline), deadline)
-        return answer
-
-    def _epoch_before(self, answer: Fetched, deadline: float) -> int:
-        return epoch_before(self._controllers, answer, deadline)
 
     def _lost(self, read: rows.Read, to: int) -> Iterator[pa.RecordBatch]:
         yield from rows.read_rows(self._source, read)

@@ -11,15 +11,19 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
+import pyarrow.compute as pc
+
 from metadata_source.cluster_log.controllers import Controllers
 from metadata_source.cluster_log.places import Log, Place, SnapshotId, agreed
 from metadata_source.cluster_log.rows import are_no_ops
 from metadata_source.errors import ClusterLogError, ProtocolError
-from metadata_source.lineage import NO_EPOCH, OPEN, is_short, kept, older
+from metadata_source.lineage import NO_EPOCH, OPEN, common, is_short, kept, older
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import read_batches
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from metadata_source.cluster_log.controllers import Fetched
     from metadata_source.lineage import Lineage
     from metadata_source.options import Cluster
@@ -73,9 +77,10 @@ class LogWatcher:
         end = last.high_watermark
         if place is None:
             return Log(self._first(cluster_id, last, epochs, deadline), end, epochs)
-        if agreed(place, end, epochs) < place.next:
-            return Log(self._begin("snapshot", cluster_id, last, epochs, deadline), end, epochs)
-        return Log(place, end, epochs, self._is_quiet(place, last, deadline))
+        seen = Log(place, end, epochs, before=self._before(place, last, epochs, deadline))
+        if agreed(place, seen) < place.next:
+            return replace(seen, first=self._begin("snapshot", cluster_id, last, epochs, deadline))
+        return replace(seen, quiet=self._is_quiet(place, last, deadline))
 
     def close(self) -> None:
         """Close the connections. More can be asked afterwards."""
@@ -124,16 +129,32 @@ class LogWatcher:
             return Place(cluster_id, 0 if latest is None else 1)
         return Place(cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
 
+    def _before(self, place: Place, last: Fetched, epochs: Lineage, deadline: float) -> tuple[int, int] | None:
+        """Return what `Log.before` is, if no epoch is known to both. Raises ClusterLogError."""
+        if not place.epochs or common(place.epochs, epochs) is not None:
+            return None
+        if place.next == last.begin:
+            return epoch_before(self._controllers, last, deadline), place.next
+        if not last.begin < place.next <= last.high_watermark:
+            return None
+        records = _records(fetch(self._controllers, place.next - 1, deadline))
+        epoch = records["leader_epoch"].filter(pc.equal(records["offset"], place.next - 1))
+        return (epoch[0].as_py(), place.next) if len(epoch) else None
+
     def _is_quiet(self, place: Place, last: Fetched, deadline: float) -> bool:
         """Whether a few NoOpRecords are all that came."""
         if not 0 < last.high_watermark - place.next <= _QUIET_OFFSETS:
             return False
-        answer = self._controllers.fetch(place.next, None, deadline)
-        try:
-            records = read_batches(answer.records).records
-        except ProtocolError as error:
-            raise ClusterLogError("protocol", str(error)) from None
+        records = _records(self._controllers.fetch(place.next, None, deadline))
         return records.num_rows > 0 and are_no_ops(records)
+
+
+def _records(answer: Fetched) -> pa.RecordBatch:
+    """Return the records of an answer. Raises ClusterLogError."""
+    try:
+        return read_batches(answer.records).records
+    except ProtocolError as error:
+        raise ClusterLogError("protocol", str(error)) from None
 
 
 def told_by(brokers: Cluster | None, timeout_s: float) -> str:
@@ -160,6 +181,16 @@ def committed_end(controllers: Controllers, deadline: float) -> Fetched:
         if time.monotonic() >= deadline:
             raise ClusterLogError("no_leader", "the active controller does not know yet what is committed")
         time.sleep(_PAUSE_S)
+
+
+def fetch(controllers: Controllers, offset: int, deadline: float) -> Fetched:
+    """Return what the log has from an offset on, from its first one too, if it begins after 0. Raises
+    ClusterLogError.
+    """
+    answer = controllers.fetch(offset, None, deadline)
+    if answer.snapshot is not None and answer.begin == offset > 0:
+        answer = controllers.fetch(offset, epoch_before(controllers, answer, deadline), deadline)
+    return answer
 
 
 def epoch_before(controllers: Controllers, last: Fetched, deadline: float) -> int:

@@ -316,6 +316,30 @@ def test_a_snapshot_that_is_gone_before_it_is_read(quorum: Quorum) -> None:
     assert told(stream.batch()) == [("lost", 2, 3), ("snapshot", 0, "b"), ("read", 0, 1, 3)]
 
 
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_a_snapshot_that_the_next_active_controller_does_not_have(quorum: Quorum, trimmed: bool) -> None:
+    """Each makes its own: what is to be read begins with the one at which its log does, or with its first record."""
+    quorum.write(topic("a"), topic("b"))
+    older = quorum.snapshot(topic("s"))
+    quorum.write(topic("c"))
+    made = quorum.snapshot(topic("t"))
+    stream = Stream("snapshot")
+    stream.plan()
+    assert stream.place is not None
+    assert stream.place.snapshot == made
+    quorum.elect(2)
+    quorum.write(topic("d"))
+    quorum.snapshots = {older: quorum.snapshots[older]}
+    if trimmed:
+        quorum.trim()
+    records = [("record", 3, "c"), ("record", 4, "LeaderChangeMessage"), ("record", 5, "d")]
+    assert told(stream.batch()) == (
+        [("snapshot", 0, "s"), ("read", 0, 1, 3), *records, ("read", 3, 6)]
+        if trimmed
+        else [("lost", 0, 1), ("record", 1, "a"), ("record", 2, "b"), *records, ("read", 1, 6)]
+    )
+
+
 def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_its_begin_on(quorum: Quorum) -> None:
     quorum.write(topic("a"))
     quorum.elect(2)
@@ -677,6 +701,9 @@ def cut_off(quorum: Quorum, chance: random.Random) -> None:
     del quorum.log[end:]
     quorum.snapshots = {made: content for made, content in quorum.snapshots.items() if made.offset <= end}
     quorum.elect(chance.choice((1, 2, 3)), epochs=chance.randrange(1, 4))
+    if quorum.begin == 0 and chance.random() < 0.3:
+        quorum.snapshots.clear()
+        quorum.snapshot(topic("state"))
 
 
 # --- whom to ask ---
