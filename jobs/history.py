@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -84,6 +84,8 @@ _REGISTRATIONS = (silver.BROKER_REGISTRATIONS, silver.PARTITION_REGISTRATIONS)
 _EVIDENCE = (silver.BROKER_REGISTRATIONS, silver.REASSIGNMENTS, silver.PARTITION_ELR)
 """The tables of which rows that stood for long decide what a record of the log means."""
 
+_State = TypeVar("_State", State, LogState)
+
 _LOG = ""
 """In place of an alias: the row of internal.states that says how far bronze.cluster_log was taken."""
 
@@ -107,13 +109,14 @@ class History(Maker):
         """`since`: when a run began that reads the controllers' log all the time."""
         wanted = set(histories)
         self._outages, self._since = outages or Outages(), since
+        self._topic_filter = config.topic_filter
         self._histories = [history for history in HISTORIES if history in wanted]
         self._headers: dict[str, dict[str, Row]] = {}
         self._looked: dict[str, int] = {}
-        self._parsed: dict[str, tuple[str, State]] = {}
-        self._log = NewRecords(spark, config.lake, -1)
+        self._parsed: dict[tuple[str, str], tuple[str, Any]] = {}
+        self._log = NewRecords(spark, config.lake)
         super().__init__(spark, config, self._histories)
-        self._log = NewRecords(spark, config.lake, self._noted_version())
+        self._log.begin(self._noted_version())
 
     def _finish(self, step: Step, live: LiveRows) -> None:
         # Whoever takes over a part of the histories finishes the round of all of them.
@@ -141,6 +144,7 @@ class History(Maker):
             "at": now.isoformat(),
             "thresholds": self._config.thresholds.to_json(),
             "migrating": sorted(self._config.migrating),
+            "topic_filter": self._topic_filter,
             "log": [self._log.noted + 1, self._log.last] if any(each.log for each in takes) else None,
             "is_rest": self._log.rows.keys() <= {each.cluster for each in takes if each.log},
             "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
@@ -269,7 +273,8 @@ class History(Maker):
             by_log=by_log,
             told_from=told_from,
         )
-        is_whole = log is None or not (by_log and log.is_whole) or taken.told_from is not None
+        is_part = log is not None and log.is_whole and log.topic_filter == self._topic_filter
+        is_whole = not (is_part and by_log) or taken.told_from is not None
         return replace(taken, log=records is not None, whole=is_whole)
 
     def _is_due(self, each: Take, headers: Sequence[Row], now: datetime) -> bool:
@@ -353,15 +358,19 @@ class History(Maker):
         return {cluster: row for (history, cluster), row in self._states.items() if history == SILVER}
 
     def _silver_state(self, cluster: str) -> State:
-        if (row := self._states.get((SILVER, cluster))) is None:
-            return State()
-        if self._parsed.get(cluster, ("",))[0] != row["memory"]:
-            self._parsed[cluster] = row["memory"], State.from_json(json.loads(row["memory"]))
-        return self._parsed[cluster][1]
+        return self._state(SILVER, cluster, State)
 
     def _log_state(self, cluster: str) -> LogState:
-        row = self._states.get((CLUSTER_LOG, cluster))
-        return LogState() if row is None else LogState.from_json(json.loads(row["memory"]))
+        return self._state(CLUSTER_LOG, cluster, LogState)
+
+    def _state(self, history: str, cluster: str, kind: type[_State]) -> _State:
+        """What a history remembers of a cluster; a new state where it remembers nothing. It is parsed once."""
+        if (row := self._states.get((history, cluster))) is None:
+            return kind()
+        if self._parsed.get((history, cluster), ("",))[0] != row["memory"]:
+            self._parsed[history, cluster] = row["memory"], kind.from_json(json.loads(row["memory"]))
+        state: _State = self._parsed[history, cluster][1]
+        return state
 
     def _noted_version(self) -> int:
         """The version of bronze.cluster_log up to which all rows were taken; -1 before any."""
@@ -507,7 +516,9 @@ class History(Maker):
             for each in takes
             if not (each.is_large or each.log) and self._gold_behind(each.cluster) is None
         }
-        settings = Plan(frozenset(self._histories), limits, at, frozenset(plan["migrating"]))
+        # A plan of before there was a filter in it may wait to be done.
+        topic_filter = plan.get("topic_filter")
+        settings = Plan(frozenset(self._histories), limits, at, frozenset(plan["migrating"]), topic_filter)
         fold = partial(_fold, clusters, settings, times=times, narrowed=small, signs=signs)
         news = [packed(said, METADATA_POLLS)]
         if records:

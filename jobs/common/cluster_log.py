@@ -20,8 +20,12 @@ class NewRecords:
     `rows`: by alias. `last`: the version up to which they were read.
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, noted: int) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self._spark, self._lake = spark, lake
+        self.begin(-1)
+
+    def begin(self, noted: int) -> None:
+        """Look next for what commits have appended after a version, -1 for all."""
         self.noted = self.last = noted
         self.rows: dict[str, pa.Table] = {}
 

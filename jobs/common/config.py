@@ -107,6 +107,11 @@ class Config:
         polling = parse(self.source_options({}), "stream").polling
         return {alias: polling[alias].interval_ms * _MILLISECOND for alias in self.clusters}
 
+    @property
+    def topic_filter(self) -> str | None:
+        """The filter of the polls, as bronze has it; None for every topic."""
+        return parse(self.source_options({}), "stream").topic_filter.to_json()
+
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
         return f"{self.checkpoints.rstrip('/')}/{query}"

@@ -82,13 +82,14 @@ class Taken:
 @dataclass(frozen=True)
 class Plan:
     """The settings of all clusters of a round. `at`: when it was planned. `migrating`: the aliases of those that are on
-    their way from ZooKeeper to KRaft.
+    their way from ZooKeeper to KRaft. `topic_filter`: that of polls, as in bronze.
     """
 
     histories: frozenset[str]
     thresholds: Any
     at: datetime
     migrating: frozenset[str] = frozenset()
+    topic_filter: str | None = None
 
 
 def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
@@ -97,7 +98,7 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     states: list[Row] = []
     silver = taken.states.get(SILVER)
     if SILVER in plan.histories:
-        rows, states = _silver(taken)
+        rows, states = _silver(taken, plan.topic_filter)
         silver = states[0]
     if silver is None or silver["done_poll"] is None or taken.is_first:
         return rows | {STATE: states}
@@ -129,13 +130,13 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     return rows | {STATE: states}
 
 
-def _silver(taken: Taken) -> tuple[dict[str, list[Row]], list[Row]]:
+def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]], list[Row]]:
     """Rows of silver, and its rows of internal.state, that of silver first.
 
     If the log tells when the round begins, its records come first, and then the polls from which on polls tell;
     else the log may take over after the polls that were answered before it was read.
     """
-    making = _Making(taken)
+    making = _Making(taken, topic_filter)
     headers = sorted((row for row in taken.said if row["record"] == "poll"), key=itemgetter("poll_id"))
     if taken.by_log:
         turn = _count_before(headers, lambda header: header["poll_id"] == taken.told_from)
@@ -158,12 +159,12 @@ def _silver(taken: Taken) -> tuple[dict[str, list[Row]], list[Row]]:
 class _Making:
     """Silver of a cluster while polls and records become rows: the memories of both folds, and the rows so far."""
 
-    def __init__(self, taken: Taken) -> None:
+    def __init__(self, taken: Taken, topic_filter: str | None) -> None:
         before, log = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
         self.state = State() if before is None else State.from_json(json.loads(before["memory"]))
         self.log = None if log is None else LogState.from_json(json.loads(log["memory"]))
         self.rows: dict[str, list[Row]] = {}
-        self._taken = taken
+        self._taken, self._topic_filter = taken, topic_filter
 
     @property
     def is_by_log(self) -> bool:
@@ -184,7 +185,8 @@ class _Making:
         taken, was_by_log = self._taken, self.is_by_log
         if not taken.log:
             return
-        folded = log_fold(self.log, _open(taken.live, self.rows), taken.log, self.state.last)
+        live = _open(taken.live, self.rows)
+        folded = log_fold(self.log, live, taken.log, self.state.last, self._topic_filter)
         self.log = folded.state
         self.state = replace(self.state, cluster_id=self.state.cluster_id or taken.claimed_id)
         if self.is_by_log and not was_by_log:

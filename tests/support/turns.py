@@ -109,10 +109,10 @@ def answer_of(image: Image, n: int, at: datetime, *, ok: bool) -> Answer:
 
 
 class Lake:
-    """Tables, and rounds that take what was there at a time."""
+    """Tables, and rounds that take what was there at a time. `topic_filter`: that of the polls."""
 
-    def __init__(self, life: Life) -> None:
-        self.life = life
+    def __init__(self, life: Life, topic_filter: str | None = None) -> None:
+        self.life, self.plan = life, replace(PLAN, topic_filter=topic_filter)
         self.bronze = bronze_rows(ALIAS, life.answers)
         self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
         self.states: dict[str, Row] = {}
@@ -153,8 +153,8 @@ class Lake:
         brought = Taken(
             ALIAS, CLUSTER_ID, 1, said, live, self.states, log=records, by_log=by_log, told_from=taken.told_from
         )
-        made = fold(brought, PLAN)
-        assert fold(brought, PLAN) == made
+        made = fold(brought, self.plan)
+        assert fold(brought, self.plan) == made
         for row in made.pop(STATE):
             self.states[row["history"]] = row
         for table, rows in made.items():
@@ -182,8 +182,8 @@ def is_since(row: Row, done: str) -> bool:
     return "first_poll" in row and (row["first_poll"] > done or (row["superseded_poll"] or "") > done)
 
 
-def kept_up(life: Life, chance: random.Random) -> Lake:
-    lake = Lake(life)
+def kept_up(life: Life, chance: random.Random, topic_filter: str | None = None) -> Lake:
+    lake = Lake(life, topic_filter)
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
     for at in times:
         if chance.random() < 0.5 or at == times[-1]:

@@ -470,6 +470,53 @@ def test_a_log_whose_oldest_snapshot_is_newer_than_the_place_is_read_on(
     assert stream.batch() == []
 
 
+def test_history_knows_a_log_that_comes_back_after_a_part_of_it_was_lost(quorum: Quorum) -> None:
+    """Its cluster was taken out of the configuration while a batch was to be done again."""
+    lake, read_at = LogLake(), NOW
+
+    def taken(rows: Iterator[pa.RecordBatch]) -> None:
+        nonlocal read_at
+        read_at += timedelta(seconds=1)
+        found = pa.Table.from_batches(list(rows), SCHEMA)
+        if len(found):
+            lake.take([row | {"read_at": read_at} for row in rows_of(in_order(found))])
+
+    def run(begin: dict[str, Any], batches: int) -> dict[str, Any]:
+        source = KafkaClusterLogSource(GIVEN)
+        stream = source.streamReader(source.schema())
+        for _ in range(batches):
+            end = stream.latestOffset(begin, None)
+            taken(batch for task in stream.partitions(begin, end) for batch in stream.read(task))
+            begin = end
+        stream.stop()
+        return begin
+
+    quorum.write(topic("a"), topic("b"))
+    start = run({}, 2)
+    quorum.write(topic("gone"))
+    end = {"default": Place.from_json(start["default"]).to_json() | {"next": 4}}
+    others = KafkaClusterLogSource({"clusters": json.dumps({"other": {SERVERS: "host:1", "clusterId": "x"}})})
+    stream = others.streamReader(others.schema())
+    taken(batch for task in stream.partitions(start, end) for batch in stream.read(task))
+    assert lake.state is not None
+    assert not lake.state.is_whole
+    quorum.write(topic("c"))
+    made = quorum.snapshot()
+    quorum.snapshots[made] = snapshot_bytes(made, *"abc")
+    quorum.write(topic("d"))
+    run(end, 2)
+    assert lake.state.is_whole
+    assert {row["topic"] for row in lake.live["silver.topic_snapshots"]} == {*"abcd"}
+
+
+def snapshot_bytes(of: SnapshotId, *names: str) -> bytes:
+    """A whole snapshot of topics, with its header and its footer."""
+    header, footer = ({"version": 0, "last_contained_log_timestamp": 0}, {"version": 0})
+    values = [(topic(name), None) for name in names]
+    values = [(control_value(3, 0, header), 3), *values, (control_value(4, 0, footer), 4)]
+    return b"".join(Entry(of.epoch, *each).batch(at) for at, each in enumerate(values))
+
+
 @pytest.mark.parametrize("has_snapshot", [True, False])
 def test_history_knows_a_log_that_was_cut_off_as_it_is_now(quorum: Quorum, has_snapshot: bool) -> None:
     stream, lake, open_rows = Stream(), LogLake(), list[dict[str, Any]]()
@@ -489,11 +536,8 @@ def test_history_knows_a_log_that_was_cut_off_as_it_is_now(quorum: Quorum, has_s
         return topics()
 
     def snapshot(*names: str) -> None:
-        header, footer = ({"version": 0, "last_contained_log_timestamp": 0}, {"version": 0})
-        values = [(topic(name), None) for name in names]
-        values = [(control_value(3, 0, header), 3), *values, (control_value(4, 0, footer), 4)]
         made = quorum.snapshot()
-        quorum.snapshots[made] = b"".join(Entry(made.epoch, *each).batch(at) for at, each in enumerate(values))
+        quorum.snapshots[made] = snapshot_bytes(made, *names)
 
     if has_snapshot:
         snapshot()  # a controller knows the epochs since its oldest one

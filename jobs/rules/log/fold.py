@@ -5,29 +5,33 @@ exact: they end and begin at one moment. States of no length are states, too. A 
 it has; the first states of a cluster have no begin.
 
 Where polls tell the history of topics, records are replayed all the same, and make rows in those tables alone that
-nobody else tells. The log takes over with the first batch that was read after the last accepted poll: the state at its
+nobody else tells. The log tells the topics that polls ask for, so that history is one whoever tells it; in the tables
+that nobody else tells it keeps all topics, or a wider filter would have none of what came before. The log takes over
+with the first batch that was read after the last accepted poll: the state at its
 end is one observation, by our clock.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
 from jobs.rules.ids import LOG, log_id, row_id
-from jobs.rules.log.image import A_FEATURE, A_PARTITION, LIVENESS, Image, Thing
+from jobs.rules.log.image import A_FEATURE, A_PARTITION, A_TOPIC, LIVENESS, SETTINGS, Image, Thing
 from jobs.rules.log.records import FIRST_OFFSETS, Break, Change, Open, Record, Snapshot, since_truncation, steps
 from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels, registered
 from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Place, Poll, Row
-from jobs.rules.silver.topic_lives import GONE, RECREATED, is_another
+from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, RECREATED, asked_for, is_another
 from schemas import gold
 from schemas.silver import CLUSTER_SNAPSHOTS, HISTORY_SOURCES, OF_LOG, PARTITION_REGISTRATIONS
 from schemas.table import Table
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_OF_TOPIC = (A_TOPIC, A_PARTITION, SETTINGS, LIVENESS)
 _KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for table, _ in tables}
 
 
@@ -46,22 +50,27 @@ def fold(
     live: Mapping[str, Sequence[Mapping[str, Any]]],
     records: Sequence[Record],
     polled: Poll | None = None,
+    topic_filter: str | None = None,
 ) -> Folded:
     """Bring the history of one cluster up to some records.
 
     `records`: rows of bronze.cluster_log in the order in which they were read, from `state.next_offset` on at the
     latest, that of an open transaction among them; those of a snapshot are whole, or come again. `live`: the open rows
     by table, at least those that `needed` leaves. `polled`: the last accepted poll; ids of observations sort after it.
-    If there is one and `state` is None, polls have told the history so far.
+    If there is one and `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
+    bronze: null, or JSON), which holds for what the log tells in their place; once it is another one, all live rows are
+    needed.
     """
-    state = replace(state or State(tells=polled is None))
+    state = replace(state or State(tells=polled is None, topic_filter=topic_filter))
     if state.truncated_at is not None:
         records = since_truncation(records, state.truncated_at)
     if not records:
         return Folded(state, {})
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
-    cluster = _Cluster(state, {name: records[0][name] for name in ("cluster_id", "cluster")}, live, polled)
+    cluster = _Cluster(
+        state, {name: records[0][name] for name in ("cluster_id", "cluster")}, live, polled, topic_filter
+    )
     for step in steps(records, is_cut=state.is_cut):
         match step:
             case Change():
@@ -80,9 +89,16 @@ class _Cluster:
     """A cluster while records are replayed one after the other."""
 
     def __init__(
-        self, state: State, columns: Row, live: Mapping[str, Sequence[Mapping[str, Any]]], polled: Poll | None
+        self,
+        state: State,
+        columns: Row,
+        live: Mapping[str, Sequence[Mapping[str, Any]]],
+        polled: Poll | None,
+        topic_filter: str | None,
     ) -> None:
         self._state, self._columns, self._polled = state, columns, polled
+        self._is_asked = cache(lambda topic: bool(asked_for(topic_filter, (topic,))))
+        self._topic_filter = topic_filter
         self._tables = {
             table: Intervals(table, columns, live.get(table.full_name, ())) for table in (*TABLES, HISTORY_SOURCES)
         }
@@ -111,6 +127,8 @@ class _Cluster:
             self._tell(thing, place)
         if record["leader_change"] is not None:
             self._take_controller(record["leader_change"]["leader"], leader_epoch, place)
+        if state.topic_filter != self._topic_filter:
+            self._tell_all(place)
 
     def observe(self, snapshot: Snapshot) -> None:
         """Take a snapshot that knows more than was replayed as one observation of all that there is."""
@@ -159,7 +177,8 @@ class _Cluster:
             self._tell_all(place)
 
     def _tell_all(self, place: Place) -> None:
-        """Bring all rows up to the image."""
+        """Bring all rows up to the image, as the filter has them now."""
+        self._state.topic_filter = self._topic_filter
         known = [(kind, key) for table, kind in _KIND_OF.items() for key in self._tables[table].open]
         for thing in dict.fromkeys((*known, *self._image.things())):
             self._tell(thing, place)
@@ -170,9 +189,12 @@ class _Cluster:
         if self._state.tells and not self._is_source:
             self._tables[HISTORY_SOURCES].show((), {"source": LOG}, place)
             self._is_source = True
+        is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
         for table, state_of in TOLD[kind]:
-            if self._state.tells or table in OF_LOG:
+            if table in OF_LOG or (self._state.tells and is_asked):
                 self._show(table, key, state_of(self._image, key), place)
+            elif self._state.tells and key in self._tables[table].open:
+                self._tables[table].end(key, NOT_POLLED, place)
         if kind == A_PARTITION and key in self._image.partitions:
             # A record of a partition may change nothing but this.
             registrations, told = self._tables[PARTITION_REGISTRATIONS], registered(self._image, key)

@@ -173,11 +173,10 @@ def image_of(live: Mapping[str, Sequence[Mapping[str, Any]]], *, tells: bool = T
         partition = {name: row[name] for name in ("topic_id", "directories", *_REGISTERED)}
         partition["leader_recovery_state"] = int(row["is_recovering"])
         image.partitions[row["topic"], row["partition"]] = partition
-    counts: Mapping[tuple[str, str], int]
+    # Of topics that polls do not ask for there are partitions alone.
+    counts = dict(Counter((topic, of["topic_id"]) for (topic, _), of in image.partitions.items()))
     if tells:
-        counts = {(row["topic"], row["topic_id"]): row["partition_count"] for row in rows(silver.TOPIC_SNAPSHOTS)}
-    else:
-        counts = Counter((topic, of["topic_id"]) for (topic, _), of in image.partitions.items())
+        counts |= {(row["topic"], row["topic_id"]): row["partition_count"] for row in rows(silver.TOPIC_SNAPSHOTS)}
     for (topic, topic_id), count in counts.items():
         image.names[topic_id] = topic
         image.topics[topic] = {"topic_id": topic_id, "partition_count": count}

@@ -26,7 +26,7 @@ class State:
     `controller`: the active controller, None while unknown; `controller_epoch`: its epoch.
     `is_open`: rows from `next_offset` on have to come again, as the end of a transaction was not there.
     `tells`: the log tells the history of topics and partitions, rather than polls. `heard_at`: when what was taken of
-    it was read, by our clock, and all was known up to there.
+    it was read, by our clock, and all was known up to there. `topic_filter`: that of the polls then, as in bronze.
     """
 
     next_offset: int = 0
@@ -42,6 +42,7 @@ class State:
     is_open: bool = False
     tells: bool = False
     heard_at: datetime | None = None
+    topic_filter: str | None = None
 
     @property
     def is_cut(self) -> bool:

@@ -4,7 +4,7 @@ that the truth of polls comes from.
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import accumulate, chain, groupby, pairwise
@@ -19,9 +19,12 @@ from jobs.rules.ids import log_id, offset_of
 from jobs.rules.log import fold
 from jobs.rules.log.silver import TABLES, image_of
 from jobs.rules.silver.state import Poll
+from jobs.rules.silver.topic_lives import asked_for
+from metadata_source.options import TopicFilter
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from schemas import gold
 from schemas.in_duckdb import in_duckdb
+from schemas.silver import OF_LOG
 from tests.cluster_logs import (
     CLUSTER,
     LEADER_CHANGE,
@@ -38,7 +41,8 @@ from tests.cluster_logs import (
 )
 from tests.spark.test_group_records_java import as_json
 from tests.support.examples import examples
-from tests.support.log_rounds import LogLake, narrow
+from tests.support.log_rounds import KEYS, LogLake, narrow
+from tests.support.turns import Batches
 from truth.log import Record, truth_of
 
 BATCHES = 40
@@ -95,6 +99,81 @@ def test_records_that_were_taken_say_nothing_again(seed: int) -> None:
     lake = whole(rows)
     live = lake.live
     assert fold(lake.state, live, rows).rows == {}
+
+
+# --- topics that polls ask for ---
+
+SOME = TopicFilter(topics=("a", "b")).to_json()
+OTHER = TopicFilter(pattern="[bc]").to_json()
+OF_ALL_TOPICS = {table.full_name for table in OF_LOG}
+OF_TOPICS = {table.full_name for table in TABLES if "topic" in table.key} - OF_ALL_TOPICS
+
+
+def asked(filters: str | None, topics: Iterable[str]) -> set[str]:
+    return asked_for(filters, {*topics})
+
+
+def only(rows: Mapping[str, Sequence[Row]], filters: str | None) -> dict[str, list[Row]]:
+    """Rows of what a filter covers."""
+    return {
+        table: [row for row in told if table not in OF_TOPICS or asked(filters, {row["topic"]})]
+        for table, told in rows.items()
+    }
+
+
+def states(rows: Mapping[str, Sequence[Row]]) -> dict[str, dict[tuple[Any, ...], Row]]:
+    """What holds by open rows, by key: not since when, nor what was before."""
+    kept = {
+        table.full_name: [each for each in table.column_names if each not in table.key and f"prev_{each}" in names]
+        for table in TABLES
+        if (names := set(table.column_names))
+    }
+    return {
+        table: {tuple(row.get(name) for name in KEYS[table][:-1]): {name: row[name] for name in names} for row in told}
+        for table, names in kept.items()
+        for told in [rows[table]]
+    }
+
+
+@given(seed=seeds, cuts=st.sets(st.integers(0, BATCHES)), narrowed=st.booleans())
+@settings(max_examples=examples(10))
+def test_the_log_tells_the_topics_alone_that_polls_ask_for(*, seed: int, cuts: set[int], narrowed: bool) -> None:
+    """In the tables that polls tell too. A round ends with a batch, as what a look has read does."""
+    log = Batches(random.Random(seed))
+    rows = rows_of(log.grow(BATCHES))
+    lake = LogLake(narrowed=narrowed, topic_filter=SOME)
+    for cut in sorted({*(log.ends[cut] for cut in cuts if cut < len(log.ends)), len(rows)}):
+        follow(lake, rows, cut)
+    assert lake.rows == only(whole(rows).rows, SOME)
+
+
+@given(seed=seeds, narrowed=st.booleans(), before=st.sampled_from((None, SOME)), after=st.sampled_from((None, OTHER)))
+@settings(max_examples=examples(10))
+def test_another_filter_holds_from_the_next_record_on(
+    *, seed: int, narrowed: bool, before: str | None, after: str | None
+) -> None:
+    log = Batches(random.Random(seed))
+    rows = rows_of(log.grow(BATCHES))
+    lake = LogLake(narrowed=narrowed, topic_filter=before)
+    follow(lake, rows, log.ends[BATCHES // 2])
+    was_open = {table: lake.live[table] for table in OF_TOPICS}
+    lake.topic_filter = after
+    follow(lake, rows, log.ends[BATCHES // 2 + 1])
+    assert lake.state is not None
+    if lake.state.topic_filter == after:
+        for table, told in was_open.items():
+            ended = {tuple(row[name] for name in KEYS[table]): row["end_reason"] for row in lake.rows[table]}
+            for row in told:
+                left = (
+                    {"gone", "recreated", "not_polled"}
+                    if not asked(after, {row["topic"]})
+                    else {"gone", "recreated", None}
+                )
+                assert ended[tuple(row[name] for name in KEYS[table])] in left
+    follow(lake, rows, len(rows))
+    assert states(lake.live) == states(only(whole(rows).live, after))
+    for table in OF_ALL_TOPICS:
+        assert lake.rows[table] == whole(rows).rows[table]
 
 
 # --- against the replay of dumps ---

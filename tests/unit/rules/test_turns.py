@@ -4,6 +4,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ from jobs.rules.log.image import Image
 from jobs.rules.log.records import Change, steps
 from jobs.rules.log.state import State as LogState
 from jobs.rules.round import CLUSTER_LOG, SILVER, Row
+from metadata_source.options import TopicFilter
 from schemas import silver
 from tests.cluster_logs import span
 from tests.support.examples import examples
@@ -48,6 +50,26 @@ def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
                 if row["valid_to"] is not None:
                     assert row["valid_from"] <= row["last_seen_at"] <= row["valid_to"]
                     assert row["first_poll"] <= row["last_poll"] < row["superseded_poll"]
+    check_leader_changes(lake)
+
+
+@given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
+@settings(max_examples=examples(10), deadline=None)
+def test_the_log_tells_the_topics_that_polls_ask_for(seed: int, log_begins: int) -> None:
+    """So none comes or goes when another source tells."""
+    asked = {"a", "b"}
+    life = lived(seed, log_begins=log_begins)
+    all_told = told(kept_up(life, random.Random(seed)))
+    some = TopicFilter(topics=tuple(sorted(asked))).to_json()
+    life.answers = [
+        replace(each, topics={name: of for name, of in each.topics.items() if name in asked}, topic_filter=some)
+        for each in life.answers
+    ]
+    lake = kept_up(life, random.Random(seed), some)
+    assert told(lake) == {each for each in all_told if each[0] in asked}
+    for table in (each.full_name for each in silver.SNAPSHOTS if "topic" in each.key):
+        assert {row["topic"] for row in lake.rows(table)} <= asked
+        assert "not_polled" not in {row["end_reason"] for row in lake.rows(table)}
     check_leader_changes(lake)
 
 
