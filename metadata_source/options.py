@@ -1131,6 +1131,11 @@ def _enrich_timeout_ms(one: _Given, room_ms: int | None, request_timeout_ms: int
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
+def topic_filter(options: Mapping[str, str]) -> TopicFilter:
+    """Return which topics a read with these options of `kafka_metadata` covers. Raises OptionsError."""
+    return _topic_filter(_by_name(options, BY_NAME))
+
+
 def _topic_filter(given: Mapping[str, str]) -> TopicFilter:
     if "topics" in given and "topicsPattern" in given:
         raise OptionsError("topics: contradicts topicsPattern, give one of them")

@@ -22,6 +22,7 @@ from metadata_source.options import (
     parse,
     parse_cluster_log,
     parse_group_log,
+    topic_filter,
 )
 from metadata_source.yaml_file import kind_of, read_yaml
 from schemas.lake import Lake
@@ -110,7 +111,7 @@ class Config:
     @property
     def topic_filter(self) -> str | None:
         """The filter of the polls, as bronze has it; None for every topic."""
-        return parse(self.source_options({}), "stream").topic_filter.to_json()
+        return topic_filter(self.poll).to_json()
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.common import session
 from jobs.common.config import Config
 from jobs.common.upkeep import expire_bronze
 from jobs.history import HISTORIES, History
+from jobs.rules import takes
 from schemas import bronze
 from schemas.lake import Lake, LakeError
 from tests.cluster_logs import span
@@ -99,6 +101,29 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> 
     history.round(LATER + timedelta(minutes=2))
     expire_bronze(spark, lake, timedelta(days=1), LATER + timedelta(days=30))
     assert not rows_of(lake, bronze.CLUSTER_LOG)
+
+
+def test_the_log_of_a_large_cluster_that_polls_told_changes_the_partitions_that_it_names(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are brought by a join: all as the log takes over, and then those that its records need."""
+    life, lake = lived(SEED, BATCHES, 0, log_begins=BATCHES // 2), new_lake(spark, tmp_path)
+    rows, expected = Bronze(life, lake), turns.Lake(life)
+    begin, end = life.log[0][0], life.log[-1][0]
+    times = [begin - timedelta(milliseconds=1), begin, begin + (end - begin) / 2, end + timedelta(seconds=1)]
+    for at in times:
+        expected.round(at)
+    assert expected.turns == ["polls", "log", "log", "log"]
+    monkeypatch.setattr(takes, "PARTITIONS_A_PART", 1)
+    monkeypatch.setattr(session, "COMPILED_FROM", 10**9)  # plans are compiled in long runs
+    history = history_of(spark, lake)
+    for at in times:
+        rows.keep(at)
+        while history.round(LATER):
+            pass
+    (state,) = [row for row in newest_states(lake) if row["history"] == "silver"]
+    assert (state["parts"] > 1, state["told_by"]) == (True, "log")
+    check_same(lake, expected)
 
 
 @pytest.mark.soak

@@ -191,7 +191,7 @@ class _Cluster:
             self._is_source = True
         is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
         for table, state_of in TOLD[kind]:
-            if table in OF_LOG or (self._state.tells and is_asked):
+            if (self._state.tells and is_asked) or table in OF_LOG:
                 self._show(table, key, state_of(self._image, key), place)
             elif self._state.tells and key in self._tables[table].open:
                 self._tables[table].end(key, NOT_POLLED, place)
