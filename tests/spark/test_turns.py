@@ -103,6 +103,7 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> 
     assert not rows_of(lake, bronze.CLUSTER_LOG)
 
 
+@pytest.mark.soak
 def test_the_log_of_a_large_cluster_that_polls_told_changes_the_partitions_that_it_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
