@@ -11,12 +11,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from metadata_source.text import text_table
+from truth.compare import tolerance
 from truth.compare_log import compare_log
-from truth.report import HEADINGS, Verdict, judge
-from truth.run import NEWEST, SETUPS, run
+from truth.missed import HEADINGS as MISSED_HEADINGS
+from truth.missed import missed, said
+from truth.report import HEADINGS, Verdict, failed_on_nodes, judge
+from truth.run import NEWEST, SETUPS, Run, run
 from truth.session import local_session
 
 SHORT_SECONDS, LONG_SECONDS = 60.0, 240.0
@@ -42,15 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         spark = local_session(len(intervals) + 2)
         try:
             for setup in setups:
-                home = Path(folder) / setup.name.replace(" ", "-")
-                done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=intervals, say=say)
-                exact = compare_log(spark, done.log.lake, done.truth)
+                home = Path(folder) / setup.name.replace(" ", "-").replace(",", "")
+                polled = intervals if setup.is_polled else ()
+                done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=polled, say=say)
+                exact = compare_log(spark, done.log.lake, done.truth, done.journal)
                 say(f"{setup.name}, by its controllers' log: {exact}")
                 of_logs += [f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults]
-                new = [judge(spark, done, interval) for interval in intervals]
+                of_logs += [f"{setup.name}, a step failed: {step}" for step in failed_on_nodes(done.journal)]
+                new = [judge(spark, done, interval) for interval in polled]
                 for verdict in new:
                     say(f"{verdict.name}\n{verdict}")
-                print(_table(new), flush=True)
+                if new:
+                    print(f"{_table(new)}\n\n{_missed(spark, done)}", flush=True)
                 verdicts += new
         finally:
             spark.stop()
@@ -63,6 +72,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _table(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(text_table(HEADINGS, [row for verdict in verdicts for row in verdict.rows()]))
+
+
+def _missed(spark: SparkSession, done: Run) -> str:
+    """How much polls miss of what the log has, by interval."""
+    rows = [
+        (done.setup.name, f"{interval} s", *said(counts))
+        for interval, config in done.lakes.items()
+        for counts in missed(spark, config.lake, done.log.lake, tolerance(timedelta(seconds=interval)))
+    ]
+    return "\n".join(text_table(("shown by polls", "interval", *MISSED_HEADINGS), rows))
 
 
 def _parser() -> argparse.ArgumentParser:

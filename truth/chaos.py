@@ -1,7 +1,8 @@
 """A seeded random series of things done to a cluster, and the journal of when each was.
 
 `plan` decides everything beforehand, from the seed alone; `play` does it. No more than two brokers are out at once, and
-all are back in the end.
+all are back in the end. Controllers that are apart from the brokers may fail too: which of them is the active one is
+seen when a step is done.
 """
 
 import random
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from local_cluster import LocalCluster, LocalClusterError
+from local_cluster.controllers import active_controller
 from truth.administration import Administration, AdministrationError, NewTopic
 
 SESSION_SECONDS: Final = 6.0
@@ -31,6 +33,8 @@ _LAGS_AFTER = 1.5 * LAG_SECONDS + 0.5
 """Seconds after which followers of a partition with traffic have left its ISR, which is before the session ends."""
 _START_SECONDS = 6.0
 """About the time that a start takes; a stop takes a second or two."""
+_ELECTED_AFTER = 4.0
+"""Seconds after which the other controllers have elected one in the place of the active one."""
 _FAILED = (LocalClusterError, AdministrationError)
 
 
@@ -41,10 +45,12 @@ class Step:
     wait: float
     action: str
     """stop | kill | pause | resume | start | isolate | rejoin | reassign | cancel | elect_preferred | elect_unclean |
-    delete | create | grow.
+    delete | create | grow | restore (all controllers that are out).
     """
     brokers: tuple[int, ...] = ()
     """Those that it is done to, all at once."""
+    controllers: tuple[int, ...] = ()
+    """Those that it is done to by rank: 0 is the active one at that time, then come the others in the order of ids."""
     topics: tuple[NewTopic, ...] = ()
     moves: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     """Topic, partition and new replicas; for grow the new partition and its replicas."""
@@ -53,7 +59,8 @@ class Step:
     def what(self) -> str:
         """For people."""
         moved = (f"{topic}-{partition} to {list(replicas)}" for topic, partition, replicas in self.moves)
-        of = [*map(str, self.brokers), *(topic.name for topic in self.topics), *moved]
+        ranked = ("the active controller" if rank == 0 else f"other controller {rank}" for rank in self.controllers)
+        of = [*map(str, self.brokers), *ranked, *(topic.name for topic in self.topics), *moved]
         return " ".join([self.action.replace("_", " "), ", ".join(of)]).strip()
 
 
@@ -63,7 +70,8 @@ class Entry:
 
     action: str
     what: str
-    brokers: tuple[int, ...]
+    nodes: tuple[int, ...]
+    """Those that it was done to; none: it was asked of the cluster."""
     began_at: datetime
     ended_at: datetime
     error: str | None
@@ -142,6 +150,55 @@ class _Planner:
         yield Step(1, "reassign", moves=self.moves(onto=broker))
         yield self.after(2, "cancel")
         yield self.after(1, "start", broker)
+
+    def controller_goes(self) -> Iterator[Step]:
+        """A controller dies or stops, the active one mostly, and in the same moment a broker goes."""
+        action, rank = self.chance.choice(["kill", "kill", "stop"]), self.chance.choice([0, 0, 1])
+        yield Step(self.wait(1), action, controllers=(rank,))
+        (broker,) = self.some(1)
+        yield Step(self.chance.choice([0, 2]), "kill", (broker,))
+        yield from self.meanwhile()
+        yield Step(self.wait(_ELECTED_AFTER), "restore")
+        yield self.after(_FENCED_AFTER / 2, "start", broker)
+
+    def controller_hangs(self) -> Iterator[Step]:
+        """The active controller hangs while a broker lags behind, another one takes over, and the old one is back."""
+        (broker,) = self.some(1)
+        yield self.after(1, "pause", broker)
+        yield Step(self.chance.uniform(0, _LAGS_AFTER), "pause", controllers=(0,))
+        yield Step(self.wait(_ELECTED_AFTER), "resume", (broker,))
+        yield from self.meanwhile()
+        yield Step(self.wait(1), "restore")
+
+    def controller_parts(self) -> Iterator[Step]:
+        """The active controller writes what no other one has, and hangs; the others go on without it. When it is back,
+        its log is another one than theirs, until it has cut its end off.
+        """
+        (broker,) = self.some(1)
+        yield self.after(1, "kill", broker)
+        yield Step(LAG_SECONDS, "pause", controllers=(1, 2))
+        yield Step(self.chance.uniform(1, 2), "pause", controllers=(0,))
+        yield Step(0, "resume", controllers=(1, 2))
+        yield Step(self.wait(_ELECTED_AFTER), "restore")
+        yield self.after(1, "start", broker)
+        yield from self.perhaps_elect()
+
+    def controllers_move(self) -> Iterator[Step]:
+        """The active controller stops, and then the one that came after it."""
+        for _ in range(2):
+            yield Step(self.wait(1), "stop", controllers=(0,))
+            yield from self.small()
+            yield Step(self.wait(2), "restore")
+
+    def no_quorum(self) -> Iterator[Step]:
+        """Two of three controllers go, and a broker too; then the quorum is back."""
+        out, ranks = self.chance.choice(["kill", "pause"]), self.chance.choice([(0, 1), (1, 2)])
+        (broker,) = self.some(1)
+        gone = [Step(self.wait(0.5), out, controllers=ranks), Step(self.wait(0.5), "kill", (broker,))]
+        yield from self.chance.sample(gone, 2)
+        yield Step(self.wait(_FENCED_AFTER), "restore")
+        yield self.after(_ELECTED_AFTER, "start", broker)
+        yield from self.perhaps_elect()
 
     def small(self) -> Iterator[Step]:
         """Something that an administrator does."""
@@ -231,16 +288,30 @@ def topics(seed: int, brokers: Sequence[int]) -> tuple[NewTopic, ...]:
     )
 
 
-def plan(seed: int, brokers: Sequence[int], seconds: float) -> tuple[Step, ...]:
-    """The steps to do for about so many seconds; the same for the same arguments."""
+def plan(
+    seed: int, brokers: Sequence[int], seconds: float, *, isolates: bool = True, of_controllers: bool = False
+) -> tuple[Step, ...]:
+    """The steps to do for about so many seconds; the same for the same arguments.
+
+    `isolates`: brokers can be cut off. `of_controllers`: there are three apart from the brokers, which fail too.
+    """
     planner = _Planner(tuple(brokers), random.Random(seed))  # noqa: S311 - not a secret
     planner.topics = {topic.name: topic for topic in topics(seed, brokers)}
     scenarios: list[Callable[[], Iterator[Step]]] = [
         planner.outage, planner.outage, planner.lag, planner.hang, planner.flap, planner.two_at_once, planner.lose,
         planner.stuck, planner.isolation, planner.small, planner.small, planner.small,
     ]  # fmt: skip
+    if not isolates:
+        scenarios.remove(planner.isolation)
+    first: list[Callable[[], Iterator[Step]]] = []
+    if of_controllers:
+        first = [
+            planner.controller_goes, planner.controller_hangs, planner.controller_parts, planner.controllers_move,
+            planner.no_quorum,
+        ]  # fmt: skip
+        scenarios += first
     steps: list[Step] = []
-    deck: list[Callable[[], Iterator[Step]]] = []
+    deck = planner.chance.sample(first, len(first))
     while _length(steps) < seconds:
         if not deck:
             deck = planner.chance.sample(scenarios, len(scenarios))
@@ -250,7 +321,7 @@ def plan(seed: int, brokers: Sequence[int], seconds: float) -> tuple[Step, ...]:
 
 def _length(steps: Sequence[Step]) -> float:
     """About how many seconds the steps take."""
-    takes = {"start": _START_SECONDS, "stop": 1.5}
+    takes = {"start": _START_SECONDS, "restore": _START_SECONDS / 2, "stop": 1.5}
     return sum(step.wait + takes.get(step.action, 0.2) for step in steps)
 
 
@@ -277,20 +348,34 @@ def play(
 
 def _do(cluster: LocalCluster, administration: Administration, step: Step) -> Entry:
     began_at = datetime.now(UTC)
-    error = None
+    error, nodes = None, _nodes(cluster, step)
     try:
-        _act(cluster, administration, step)
+        _act(cluster, administration, step, nodes)
     except _FAILED as failed:
         error = str(failed).splitlines()[0]
-    return Entry(step.action, step.what, step.brokers, began_at, datetime.now(UTC), error)
+    return Entry(step.action, step.what, nodes, began_at, datetime.now(UTC), error)
 
 
-def _act(cluster: LocalCluster, administration: Administration, step: Step) -> None:
+def _nodes(cluster: LocalCluster, step: Step) -> tuple[int, ...]:
+    """The nodes that a step is done to now."""
+    controllers = [node_id for node_id, node in cluster.nodes.items() if node.is_controller]
+    if step.action == "restore":
+        return tuple(node_id for node_id in controllers if cluster.state(node_id) != "running")
+    if not step.controllers:
+        return step.brokers
+    _, active = active_controller(cluster)
+    ranked = [active, *(node_id for node_id in controllers if node_id != active)]
+    return tuple(ranked[rank] for rank in step.controllers)
+
+
+def _act(cluster: LocalCluster, administration: Administration, step: Step, nodes: tuple[int, ...]) -> None:
     if step.action == "start":
-        cluster.start(*step.brokers)
-    elif step.brokers:
-        with ThreadPoolExecutor(len(step.brokers)) as pool:
-            list(pool.map(getattr(cluster, step.action), step.brokers))
+        cluster.start(*nodes)
+    elif step.action == "restore":
+        _restore(cluster, nodes)
+    elif nodes:
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            list(pool.map(getattr(cluster, step.action), nodes))
     elif step.action == "create":
         administration.create_topics(step.topics)
     elif step.action == "delete":
@@ -303,6 +388,14 @@ def _act(cluster: LocalCluster, administration: Administration, step: Step) -> N
         administration.cancel_reassignments()
     else:
         administration.elect(unclean=step.action == "elect_unclean")
+
+
+def _restore(cluster: LocalCluster, nodes: Sequence[int]) -> None:
+    down = [node_id for node_id in nodes if not cluster.is_running(node_id)]
+    for node_id in {*nodes} - {*down}:
+        cluster.resume(node_id)
+    if down:
+        cluster.start(*down)
 
 
 def _bring_back(cluster: LocalCluster, administration: Administration) -> list[Entry]:

@@ -14,8 +14,9 @@ from schemas import gold, silver
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
 from schemas.table import Table
+from truth.chaos import Entry
 from truth.lake import ALIAS
-from truth.log import NO_LEADER, BrokerState, PartitionState, Truth
+from truth.log import NO_LEADER, BrokerState, FeatureLevel, PartitionState, Term, Truth
 
 Told = tuple[Any, ...]
 
@@ -41,19 +42,26 @@ class LogScore:
         return f"{counts}; {len(self.faults)} faults"
 
 
-def compare_log(spark: SparkSession, lake: Lake, truth: Truth) -> LogScore:
-    """Hold silver and gold of the log against the truth, up to where the log was read."""
+def compare_log(spark: SparkSession, lake: Lake, truth: Truth, journal: Sequence[Entry]) -> LogScore:
+    """Hold silver and gold of the log against the truth, up to where the log was read: past the last step."""
     rows = _Rows(spark, lake)
     read = lake.read(spark, CLUSTER_LOG).where("record = 'span' AND snapshot_offset IS NULL")
     until = max(row.next_offset for row in read.select("next_offset").collect())
     states = {key: [each for each in of if each.offset < until] for key, of in truth.partitions.items()}
     brokers = {broker: [each for each in of if each.offset < until] for broker, of in truth.brokers.items()}
     score = LogScore()
+    last = journal[-1].ended_at
+    unread = [each for of in truth.partitions.values() for each in of if each.offset >= until and each.at <= last]
+    score.faults += [f"read up to offset {until}, without {each}" for each in unread]
     score.compare("states", _found_states(rows(silver.PARTITION_SNAPSHOTS)), _states(states.values()))
     score.compare("broker states", _found_brokers(rows(silver.BROKER_REGISTRATIONS)), _brokers(brokers.values()))
     changes = [pair for of in states.values() for pair in pairwise(of)]
     score.compare("leader changes", _found_leaders(rows(gold.LEADER_CHANGES)), _leaders(changes))
     score.compare("ISR changes", _found_isr(rows(gold.ISR_CHANGES)), _isr(changes))
+    terms = [term for term in truth.terms if term.offset < until]
+    score.compare("controllers", _found_terms(rows(gold.CONTROLLER_CHANGES)), _terms(terms))
+    levels = [level for level in truth.features if level.offset < until]
+    score.compare("levels", _found_levels(rows(silver.FEATURES)), _levels(levels))
     return score
 
 
@@ -144,6 +152,30 @@ def _found_isr(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
     for row in rows:
         if row["change"] != "initially_out":
             yield *_place(row), row["broker_id"], row["change"] == "left"
+
+
+def _terms(terms: Iterable[Term]) -> Iterator[Told]:
+    for before, after in pairwise([None, *terms]):
+        if after is not None:
+            yield after.at, after.epoch, after.controller_id, before and before.epoch, before and before.controller_id
+
+
+def _found_terms(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
+    for row in rows:
+        before = row["prev_controller_epoch"], row["prev_controller_id"]
+        yield row["began_before"], row["controller_epoch"], row["controller_id"], *before
+
+
+def _levels(levels: Iterable[FeatureLevel]) -> Iterator[Told]:
+    """A level of 0 is none."""
+    for level in levels:
+        if level.level:
+            yield level.offset, level.at, level.name, level.level
+
+
+def _found_levels(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
+    for row in rows:
+        yield row["from_offset"], row["valid_from"], row["name"], row["level"]
 
 
 def _place(row: dict[str, Any]) -> tuple[str, int, datetime, datetime]:

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from local_cluster import LocalCluster
+from local_cluster.controllers import active_controller, controller_terms
 from local_cluster.ivy import JARS, fetch_jars, kafka_jars
 from local_cluster.java import java_command
 
@@ -34,8 +35,11 @@ _TOOL_MOVED = (4, 3)
 """The first version whose DumpLogSegments is in kafka-tools."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BATCH = re.compile(r"^baseOffset: (\d+) .*?\bCreateTime: (\d+)")
+_BATCH = re.compile(r"^baseOffset: (\d+) .*?\bpartitionLeaderEpoch: (\d+) .*?\bCreateTime: (\d+)")
 _RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
+_LEADER_CHANGE = re.compile(r"^\| offset: (\d+) .*?\b(?:LeaderChange: (.*)|controlType: LEADER_CHANGE\(2\))$")
+"""Old tools do not print its fields."""
+_LEADER_CHANGE_RECORD = "leader change"
 CONTROLS = {"LeaderChange": 2, "SnapshotHeader": 3, "SnapshotFooter": 4, "KRaftVersion": 5, "KRaftVoters": 6}
 """The types of control records, which the quorum writes for itself, by their names in a dump."""
 _CONTROL = re.compile(rf"\b({'|'.join(CONTROLS)}|controlType): ")
@@ -125,9 +129,21 @@ class ConfigChange:
 class FeatureLevel:
     """A feature's finalized level."""
 
+    offset: int
     at: datetime
     name: str
     level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A controller that became the active one, as the log's control record says."""
+
+    offset: int
+    at: datetime
+    epoch: int
+    controller_id: int | None
+    """Null: neither the log nor any controller says."""
 
 
 State = TypeVar("State", PartitionState, BrokerState)
@@ -146,6 +162,9 @@ class Truth:
     brokers: dict[int, list[BrokerState]] = field(default_factory=lambda: defaultdict(list))
     configs: list[ConfigChange] = field(default_factory=list)
     features: list[FeatureLevel] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """Records by type."""
     ended_at: datetime = _EPOCH
     """The last record of all; what was said up to then is known."""
 
@@ -160,11 +179,12 @@ class Truth:
 
 def read_truth(cluster: LocalCluster) -> Truth:
     """The truth of a cluster that was started with the properties WHOLE_LOG and has settled."""
-    controllers = [node_id for node_id, node in cluster.nodes.items() if node.is_controller]
-    # A controller that was down may lack the end; of those that are whole any will do.
-    logs = {node_id: _log_files(cluster, node_id) for node_id in controllers}
-    longest = max(logs, key=lambda node_id: sum(file.stat().st_size for file in logs[node_id]))
-    return truth_of(records(dump(cluster.kafka_version, logs[longest]).splitlines()))
+    # Of all controllers the active one alone has the log to its end for sure, and no end that no other one has.
+    _, active = active_controller(cluster)
+    truth = truth_of(records(dump(cluster.kafka_version, _log_files(cluster, active)).splitlines()))
+    became = controller_terms(cluster)
+    truth.terms = [replace(term, controller_id=term.controller_id or became.get(term.epoch)) for term in truth.terms]
+    return truth
 
 
 def dump(kafka_version: str, files: Sequence[Path]) -> str:
@@ -203,7 +223,9 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     """
     transaction: list[Record] | None = None
     for record in _printed(lines):
-        if record.type == "BEGIN_TRANSACTION_RECORD":
+        if record.type == _LEADER_CHANGE_RECORD:
+            yield record  # the quorum's own: of no transaction
+        elif record.type == "BEGIN_TRANSACTION_RECORD":
             transaction = []
         elif record.type == "ABORT_TRANSACTION_RECORD":
             transaction = None
@@ -217,12 +239,12 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def _printed(lines: Iterable[str]) -> Iterator[Record]:
-    at = None
+    at, epoch = None, 0
     for line in lines:
         if batch := _BATCH.match(line):
             if at is None and batch[1] != "0":
                 raise TruthError(f"the log begins at offset {batch[1]}: a snapshot cut it")
-            at = _EPOCH + timedelta(milliseconds=int(batch[2]))
+            at, epoch = _EPOCH + timedelta(milliseconds=int(batch[3])), int(batch[2])
         elif record := _RECORD.match(line):
             try:
                 payload = json.loads(record[2])
@@ -230,6 +252,10 @@ def _printed(lines: Iterable[str]) -> Iterator[Record]:
                 raise TruthError(f"not decoded: {line[:300]}") from None
             assert at is not None  # noqa: S101 - a record follows its batch
             yield Record(int(record[1]), at, payload["type"], payload["data"])
+        elif change := _LEADER_CHANGE.match(line):
+            assert at is not None  # noqa: S101 - so here
+            told = json.loads(change[2]) if change[2] else {}
+            yield Record(int(change[1]), at, _LEADER_CHANGE_RECORD, {"leaderId": None, **told, "epoch": epoch})
         elif line.startswith("|") and _CONTROL.search(line) is None:
             raise TruthError(f"not a record: {line[:300]}")
 
@@ -239,6 +265,7 @@ def truth_of(log: Iterable[Record]) -> Truth:
     truth = Truth()
     for record in log:
         truth.ended_at = max(truth.ended_at, record.at)
+        truth.counts[record.type] += 1
         replay = _REPLAYS.get(record.type)
         if replay is not None:
             replay(truth, record)
@@ -382,10 +409,15 @@ def _config(truth: Truth, record: Record) -> None:
 
 
 def _feature_level(truth: Truth, record: Record) -> None:
-    truth.features.append(FeatureLevel(record.at, record.data["name"], record.data["featureLevel"]))
+    truth.features.append(FeatureLevel(record.offset, record.at, record.data["name"], record.data["featureLevel"]))
+
+
+def _leader_change(truth: Truth, record: Record) -> None:
+    truth.terms.append(Term(record.offset, record.at, record.data["epoch"], record.data["leaderId"]))
 
 
 _REPLAYS = {
+    _LEADER_CHANGE_RECORD: _leader_change,
     "TOPIC_RECORD": _topic,
     "REMOVE_TOPIC_RECORD": _remove_topic,
     "PARTITION_RECORD": _partition,

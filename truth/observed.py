@@ -169,7 +169,7 @@ def _times_out(journal: Sequence[Entry]) -> dict[int, list[Outage]]:
     out: dict[int, list[Outage]] = {}
     begun: dict[tuple[int, str], datetime] = {}
     for entry in journal:
-        for broker in entry.brokers:
+        for broker in entry.nodes:
             if entry.action in _ENDED_BY.values():
                 begun.setdefault((broker, entry.action), entry.began_at)
             elif (action := _ENDED_BY.get(entry.action)) and (broker, action) in begun:

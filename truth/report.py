@@ -106,7 +106,16 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
 
 def failed_steps(journal: Sequence[Entry]) -> list[str]:
     """The steps that did not go as wanted, and why."""
-    return [f"{entry.what}: {entry.error}" for entry in journal if entry.error is not None]
+    return [_failed(entry) for entry in journal if entry.error is not None]
+
+
+def failed_on_nodes(journal: Sequence[Entry]) -> list[str]:
+    """Those of them that were done to nodes. What is asked of a cluster may fail while it elects a controller."""
+    return [_failed(entry) for entry in journal if entry.error is not None and entry.nodes]
+
+
+def _failed(entry: Entry) -> str:
+    return f"{entry.what}: {entry.error}"
 
 
 def _judge_gold(

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Setup:
-    """A cluster as it is formatted."""
+    """A cluster as it is formatted, and what is done with it."""
 
     name: str
     kafka_version: str
@@ -42,13 +43,35 @@ class Setup:
     features: Mapping[str, int] = field(default_factory=dict)
     brokers: int = 4
     racks: tuple[str, ...] = ("a", "b", "c")
+    controllers: int | None = 1
+    """Apart from the brokers; three of them fail too. Null: each broker is one."""
+    isolates: bool = True
+    """Brokers can be cut off from the controllers, which takes controllers apart, of 3.9 and later."""
+    is_polled: bool = True
+    """Else history is made of the controllers' log alone. Of a cluster whose quorum fails that is all that can be held
+    against anything: what no majority has yet is in the log with its time, and no broker shows it.
+    """
 
 
 NEWEST = Setup("4.3.1", "4.3.1")
 WITHOUT_ELR = Setup("4.3.1 without ELR", "4.3.1", features={"eligible.leader.replicas.version": 0})
 OLD_EPOCHS = Setup("3.9.2 at 3.5-IV2", "3.9.2", metadata_version="3.5-IV2")
 """Below 3.6-IV0, where a shrink raises the epoch too."""
-SETUPS = (NEWEST, WITHOUT_ELR, OLD_EPOCHS)
+WITHOUT_NO_OPS = Setup("3.3.2 at 3.3-IV0", "3.3.2", metadata_version="3.3-IV0", isolates=False, is_polled=False)
+"""The lowest that can be formatted: a log that is silent while nothing happens, and older records of brokers."""
+SETUPS = (
+    NEWEST,
+    WITHOUT_ELR,
+    OLD_EPOCHS,
+    Setup("4.3.1, three controllers", "4.3.1", controllers=3, is_polled=False),
+    # Of five voters two may be out, so that brokers fail as elsewhere.
+    Setup("4.3.1, combined controllers", "4.3.1", brokers=5, controllers=None, isolates=False, is_polled=False),
+    Setup("4.0.1", "4.0.1", is_polled=False),
+    Setup("3.9.2, three controllers", "3.9.2", controllers=3, is_polled=False),
+    Setup("3.7.2", "3.7.2", isolates=False, is_polled=False),
+    Setup("3.3.2, three controllers", "3.3.2", controllers=3, isolates=False, is_polled=False),
+    WITHOUT_NO_OPS,
+)
 
 
 @dataclass(frozen=True)
@@ -74,8 +97,8 @@ def run(
     intervals: Sequence[int],
     say: Say,
 ) -> Run:
-    """Start a cluster, poll it on each interval into a lake of its own, do what the seed plans, and make history of it,
-    silver and gold.
+    """Start a cluster, poll it on each interval into a lake of its own, follow its controllers' log, do what the seed
+    plans, and make history of it, silver and gold.
 
     The polling goes on until the cluster has settled. Everything that was started has ended when this returns or
     raises.
@@ -83,15 +106,16 @@ def run(
     properties = {**PROPERTIES, **WHOLE_LOG}
     with LocalCluster(
         brokers=setup.brokers,
-        controllers=1,
+        controllers=setup.controllers,
         kafka_version=setup.kafka_version,
         metadata_version=setup.metadata_version,
         features=setup.features,
         racks=setup.racks,
         properties=properties,
-        isolatable=True,
+        isolatable=setup.isolates,
     ) as cluster:
-        say(f"{setup.name}: {setup.brokers} brokers and a controller; seed {seed}")
+        roles = Counter(node.description for node in cluster.nodes.values())
+        say(f"{setup.name}: {', '.join(f'{count} x {role}' for role, count in roles.items())}; seed {seed}")
         brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
         administration = Administration(cluster)
         begun_with = topics(seed, brokers)
@@ -105,12 +129,15 @@ def run(
         with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]) as traffic:
             administration.await_settled(brokers)
             log = _log_config(folder, cluster)
-            with polling(spark, configs.values()) as queries, following(spark, log):
-                await_batches(queries, 1)
-                journal = play(cluster, administration, plan(seed, brokers, seconds), say)
+            with polling(spark, configs.values()) as queries, following(spark, log) as reading:
+                await_batches([*queries, reading], 1)
+                fail_too = (setup.controllers or 0) > 1
+                steps = plan(seed, brokers, seconds, isolates=setup.isolates, of_controllers=fail_too)
+                journal = play(cluster, administration, steps, say)
                 time.sleep(_QUIET_SECONDS)
                 # The polls of the end; what comes after the last is left out of the comparison.
                 await_batches(queries, 1)
+                _check(reading)
         say(f"settled; {traffic.delivered} records were delivered, {traffic.refused} not")
         truth = read_truth(cluster)
     for config in (*configs.values(), log):
@@ -134,11 +161,11 @@ def polling(spark: SparkSession, configs: Iterable[Config]) -> Iterator[list[Str
 
 
 @contextlib.contextmanager
-def following(spark: SparkSession, config: Config) -> Iterator[None]:
+def following(spark: SparkSession, config: Config) -> Iterator[StreamingQuery]:
     """Follow the controllers' log for a while, and read it to where it ends then."""
     reading = Reading(spark.newSession(), config, CLUSTER_LOG)
     try:
-        yield
+        yield reading.query
     finally:
         reading.query.stop()
     follow(spark, config, CLUSTER_LOG, once=True)
@@ -150,11 +177,15 @@ def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:
     deadline = time.monotonic() + _COMMIT_SECONDS
     while any(_batches(query) < before + count for query, before in zip(queries, done, strict=True)):
         for query in queries:
-            if query.exception() is not None:
-                raise TruthError(f"polling ended: {query.exception()}")
+            _check(query)
         if time.monotonic() > deadline:
             raise TruthError(f"{count} batches of polls have not come within {_COMMIT_SECONDS:.0f} s")
         time.sleep(0.2)
+
+
+def _check(query: StreamingQuery) -> None:
+    if query.exception() is not None:
+        raise TruthError(f"{query.name} ended: {query.exception()}")
 
 
 def _batches(query: StreamingQuery) -> int:

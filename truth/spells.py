@@ -281,8 +281,8 @@ def cuts(journal: Sequence[Entry], views: Views) -> list[Cut]:
     return [
         cut
         for action, back in _CUTS.items()
-        for broker in sorted({broker for entry in journal for broker in entry.brokers})
-        for cut in _cuts([entry for entry in journal if broker in entry.brokers], broker, (action, back), views)
+        for broker in sorted({broker for entry in journal for broker in entry.nodes})
+        for cut in _cuts([entry for entry in journal if broker in entry.nodes], broker, (action, back), views)
     ]
 
 

@@ -31,6 +31,7 @@ from jobs.history import History
 from kafka_metadata_history.check import checked_log
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
+from local_cluster.controllers import active_controller
 from metadata_source.cluster_log.datasource import KafkaClusterLogSource
 from metadata_source.cluster_log.rows import SCHEMA
 from metadata_source.errors import ClusterLogError
@@ -39,7 +40,6 @@ from metadata_source.protocol.cluster_specs import COUNTED
 from schemas import bronze, silver
 from tests.group_messages import without_nulls
 from tests.lakes import new_lake
-from tests.support.controllers import active_controller
 from tests.support.documents import blocks
 from tests.support.dumped import printed_record
 from tests.support.stored import rows_of

@@ -9,6 +9,7 @@ import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from local_cluster import LocalCluster
+from local_cluster.controllers import active_controller
 from metadata_source import poller as poller_module
 from metadata_source.datasource import _read_on_schedule, _tasks
 from metadata_source.enrichment import Enrichment, Rows, subject
@@ -16,7 +17,6 @@ from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
 from metadata_source.schedule import Offset, plan
 from metadata_source.transport import Connection
-from tests.support.controllers import active_controller
 
 TOPIC = "enrichment-test"
 MOVED = "enrichment-test-moved"

@@ -21,7 +21,7 @@ from truth.events import isr_departures, leader_transitions
 from truth.log import Record, Truth, at_time, truth_of
 from truth.observed import Poll, Seen, SeenBroker, Watch, polls_of
 from truth.plain import isr_changes, leader_changes
-from truth.report import Verdict, failed_steps
+from truth.report import Verdict, failed_on_nodes, failed_steps
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -501,6 +501,8 @@ def test_a_step_that_failed_is_a_fault():
     assert failed_steps(journal) == ["cancel: timed out"]
     verdict = Verdict("4.3.1", 1, "", StateScore(), StateScore(), EpochScore(), {}, {}, failed_steps(journal))
     assert verdict.faults == ["a step failed: cancel: timed out"]
+    stopped = Entry("stop", "stop 1", (1,), second(1), second(2), "it still runs")
+    assert failed_on_nodes([*journal, stopped]) == ["stop 1: it still runs"]
 
 
 def entry(action: str, since: float, until: float, *brokers: int) -> Entry:

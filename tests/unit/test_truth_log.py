@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from truth.log import Record, TruthError, at_time, during, records, truth_of
+from truth.log import Record, Term, TruthError, at_time, during, records, truth_of
 
 DATA = Path(__file__).parent / "data"
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -147,6 +147,20 @@ def test_an_aborted_transaction_never_happened():
     read = list(records(printed(a, began, b, aborted, began, c, ended, d)))
     assert [(record.offset, record.data["name"]) for record in read] == [(0, "a"), (5, "c"), (7, "d")]
     assert read[1].at == datetime(1970, 1, 1, 0, 0, 1, 5000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("told", "controller_id"),
+    [('LeaderChange: {"version":1,"leaderId":7,"voters":[]}', 7), ("controlType: LEADER_CHANGE(2)", None)],
+)
+def test_a_controller_becomes_the_active_one_amid_a_transaction(told, controller_id):
+    began, aborted = (payload(f"{word}_TRANSACTION_RECORD") for word in ("BEGIN", "ABORT"))
+    lines = printed(began, payload("TOPIC_RECORD", "lost"), "", aborted)
+    lines[4] = lines[4].replace("partitionLeaderEpoch: 1", "partitionLeaderEpoch: 5")
+    lines[5] = lines[5].replace("payload: ", told)
+    truth = truth_of(records(lines))
+    at = datetime(1970, 1, 1, 0, 0, 1, 2000, tzinfo=UTC)
+    assert (truth.terms, truth.topics) == ([Term(2, at, 5, controller_id)], {})
 
 
 def test_a_log_that_a_snapshot_cut_is_refused():
