@@ -25,7 +25,7 @@ from truth.report import HEADINGS, Verdict, failed_on_nodes, judge
 from truth.run import NEWEST, SETUPS, Run, run
 from truth.session import local_session
 
-SHORT_SECONDS, LONG_SECONDS = 60.0, 240.0
+SHORT_SECONDS, LONG_SECONDS = 60.0, 150.0
 INTERVALS = (1, 2, 5, 15)
 
 

@@ -25,8 +25,8 @@ from truth.lake import ALIAS
 from truth.log import WHOLE_LOG, Truth, TruthError, read_truth
 from truth.traffic import Traffic
 
-_BATCH_SECONDS = 10
-"""Polls of one lake are committed about this often: a commit a second would be all that a small machine does."""
+_BATCH_SECONDS = 5
+"""Polls are committed about this often for each lake: a commit a second would be all that a small machine does."""
 _COMMIT_SECONDS = 120.0
 _QUIET_SECONDS = 3.0
 
@@ -121,7 +121,7 @@ def run(
         begun_with = topics(seed, brokers)
         administration.create_topics(begun_with)
         # Nobody polls during a commit, which takes the longer the more lakes there are.
-        batch_seconds = _BATCH_SECONDS * min(2, len(intervals))
+        batch_seconds = _BATCH_SECONDS * len(intervals)
         configs = {
             interval: _config(folder, cluster.bootstrap_servers, interval, max(1, batch_seconds // interval))
             for interval in intervals

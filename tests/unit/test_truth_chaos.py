@@ -56,20 +56,24 @@ def test_topics_and_partitions_are_there_when_something_is_done_to_them(seed):
 def test_controllers_fail_in_each_way_and_all_come_back(seed):
     steps = plan(seed, BROKERS, 150, of_controllers=True)
     out: dict[int, str] = {}
+    lost = 0
     for step in steps:
         if step.action == "restore":
+            lost += len(out) > 1
             out = {}
         for rank in step.controllers:
             # Which one a rank is may be another one once the active one is out.
             assert (rank in out) == (step.action == "resume")
-            out[rank] = step.action
-        if len([rank for rank, action in out.items() if action != "resume"]) > 1 and not step.controllers:
+            if step.action == "resume":
+                del out[rank]
+            else:
+                out[rank] = step.action
+        if len(out) > 1 and not step.controllers:
             assert step.action == "kill"  # which takes no quorum
     assert not out
+    assert lost
     done = {(step.action, step.controllers) for step in steps if step.controllers}
     assert {("pause", (0,)), ("stop", (0,)), ("pause", (1, 2)), ("resume", (1, 2))} <= done
-    assert done & {("kill", (0,)), ("kill", (1,)), ("stop", (1,))}
-    assert done & {(action, ranks) for action in ("kill", "pause") for ranks in ((0, 1), (1, 2))}
 
 
 def test_brokers_are_cut_off_only_where_they_can_be():
