@@ -21,7 +21,7 @@ from truth.compare import tolerance
 from truth.compare_log import compare_log
 from truth.missed import HEADINGS as MISSED_HEADINGS
 from truth.missed import missed, said
-from truth.report import HEADINGS, Verdict, failed_on_nodes, judge
+from truth.report import HEADINGS, Verdict, failed_on_nodes, failed_steps, judge
 from truth.run import NEWEST, SETUPS, Run, run
 from truth.session import local_session
 
@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 exact = compare_log(spark, done.log.lake, done.truth, done.journal)
                 say(f"{setup.name}, by its controllers' log: {exact}")
                 of_logs += [f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults]
-                of_logs += [f"{setup.name}, a step failed: {step}" for step in failed_on_nodes(done.journal)]
+                if not setup.is_polled:  # else each verdict says it
+                    failed = failed_on_nodes(done.journal) if setup.quorum_fails else failed_steps(done.journal)
+                    of_logs += [f"{setup.name}, a step failed: {step}" for step in failed]
                 new = [judge(spark, done, interval) for interval in polled]
                 for verdict in new:
                     say(f"{verdict.name}\n{verdict}")

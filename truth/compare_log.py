@@ -16,9 +16,11 @@ from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
 from truth.lake import ALIAS
-from truth.log import NO_LEADER, BrokerState, FeatureLevel, PartitionState, Term, Truth
+from truth.log import MIGRATING, NO_LEADER, BrokerState, ConfigChange, FeatureLevel, PartitionState, Term, Truth
 
 Told = tuple[Any, ...]
+_LEVEL_OF_RECOVERY = 3
+"""Of metadata.version: 3.2-IV0."""
 
 
 @dataclass
@@ -53,13 +55,16 @@ def compare_log(spark: SparkSession, lake: Lake, truth: Truth, journal: Sequence
     last = journal[-1].ended_at
     unread = [each for of in truth.partitions.values() for each in of if each.offset >= until and each.at <= last]
     score.faults += [f"read up to offset {until}, without {each}" for each in unread]
-    score.compare("states", _found_states(rows(silver.PARTITION_SNAPSHOTS)), _states(states.values()))
+    for about, table, of_state, of_row in _PARTITION_STATES:
+        score.compare(about, _found_spans(rows(table), of_row), _spans(states.values(), truth, of_state))
     score.compare("broker states", _found_brokers(rows(silver.BROKER_REGISTRATIONS)), _brokers(brokers.values()))
     changes = [pair for of in states.values() for pair in pairwise(of)]
-    score.compare("leader changes", _found_leaders(rows(gold.LEADER_CHANGES)), _leaders(changes))
+    marked = truth.level("metadata.version") >= _LEVEL_OF_RECOVERY
+    score.compare("leader changes", _found_leaders(rows(gold.LEADER_CHANGES)), _leaders(changes, marked=marked))
     score.compare("ISR changes", _found_isr(rows(gold.ISR_CHANGES)), _isr(changes))
     terms = [term for term in truth.terms if term.offset < until]
     score.compare("controllers", _found_terms(rows(gold.CONTROLLER_CHANGES)), _terms(terms))
+    score.compare("configurations", _found_configs(rows(silver.CONFIGS)), _configs(truth.configs))
     levels = [level for level in truth.features if level.offset < until]
     score.compare("levels", _found_levels(rows(silver.FEATURES)), _levels(levels))
     return score
@@ -75,22 +80,79 @@ class _Rows:
         return sorted(found, key=lambda row: row.get("first_poll") or row["poll"])
 
 
-def _states(partitions: Iterable[Sequence[PartitionState]]) -> Iterator[Told]:
-    """The begin of each state that clients can tell from the one before."""
-    for states in partitions:
-        for told, same in groupby(states, lambda of: (of.leader, of.leader_epoch, of.isr, of.replicas)):
-            first = next(same)
-            yield first.topic_id, first.partition, first.offset, first.at, *told
+def _of_clients(of: PartitionState) -> Told:
+    return of.leader, of.leader_epoch, of.isr, of.replicas
 
 
-def _found_states(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
+def _of_row_of_clients(row: dict[str, Any]) -> Told:
     """Offline replicas are derived from brokers' states: a row that changes nothing else is left out."""
+    return row["leader"], row["leader_epoch"], tuple(row["isr"]), tuple(row["replicas"])
 
-    def told(row: dict[str, Any]) -> Told:
-        return row["leader"], row["leader_epoch"], tuple(row["isr"]), tuple(row["replicas"])
 
-    for first in _firsts(rows, lambda row: (row["topic_id"], row["partition"]), told):
-        yield first["topic_id"], first["partition"], first["from_offset"], first["valid_from"], *told(first)
+def _of_controllers(of: PartitionState) -> Told:
+    return of.recovering, tuple(None if each == MIGRATING else each for each in of.directories)
+
+
+def _of_row_of_controllers(row: dict[str, Any]) -> Told:
+    return row["is_recovering"], tuple(row["directories"])
+
+
+def _eligible(of: PartitionState) -> Told | None:
+    return (of.elr, of.last_known_elr) if of.elr or of.last_known_elr else None
+
+
+def _of_row_of_eligible(row: dict[str, Any]) -> Told:
+    return tuple(row["elr"]), tuple(row["last_known_elr"])
+
+
+def _moves(of: PartitionState) -> Told | None:
+    return (of.adding, of.removing) if of.adding or of.removing else None
+
+
+def _of_row_of_moves(row: dict[str, Any]) -> Told:
+    return tuple(row["adding_replicas"]), tuple(row["removing_replicas"])
+
+
+_PARTITION_STATES: tuple[
+    tuple[str, Table, Callable[[PartitionState], Told | None], Callable[[dict[str, Any]], Told]], ...
+] = (
+    ("states", silver.PARTITION_SNAPSHOTS, _of_clients, _of_row_of_clients),
+    ("registrations", silver.PARTITION_REGISTRATIONS, _of_controllers, _of_row_of_controllers),
+    ("states of the ELR", silver.PARTITION_ELR, _eligible, _of_row_of_eligible),
+    ("reassignments", silver.REASSIGNMENTS, _moves, _of_row_of_moves),
+)
+"""Name, table, the part of a state that its rows tell (null: there is no row), and that part of a row."""
+
+
+def _spans(
+    partitions: Iterable[Sequence[PartitionState]], truth: Truth, told: Callable[[PartitionState], Told | None]
+) -> Iterator[Told]:
+    """Each time in which the same was told of a partition: its begin and its end."""
+    for states in partitions:
+        spans = [(value, next(same)) for value, same in groupby(states, told)]
+        if spans:
+            first = spans[0][1]
+            ends = [*(following.at for _, following in spans[1:]), truth.ends_at((first.topic_id, first.partition))]
+            for (value, begun), ended_at in zip(spans, ends, strict=True):
+                if value is not None:
+                    yield begun.topic, begun.partition, begun.offset, begun.at, ended_at, *value
+
+
+def _found_spans(rows: Iterable[dict[str, Any]], told: Callable[[dict[str, Any]], Told]) -> Iterator[Told]:
+    """The times of rows, those that follow each other and say the same as one."""
+    ordered = sorted(rows, key=lambda row: (row["topic"], row["partition"], row["first_poll"]))
+    begun, before = None, None
+    for row in [*ordered, None]:
+        follows = before and row and (row["topic"], row["partition"], row["first_poll"]) == (
+            before["topic"], before["partition"], before["superseded_poll"]
+        )  # fmt: skip
+        is_same = follows and before["end_reason"] is None and told(row) == told(before)
+        if not is_same:
+            if begun is not None:
+                times = begun["from_offset"], begun["valid_from"], before["valid_to"]
+                yield begun["topic"], begun["partition"], *times, *told(begun)
+            begun = row
+        before = row
 
 
 def _brokers(brokers: Iterable[Sequence[BrokerState]]) -> Iterator[Told]:
@@ -119,19 +181,21 @@ def _firsts(
             yield next(same)
 
 
-def _leaders(changes: Iterable[tuple[PartitionState, PartitionState]]) -> Iterator[Told]:
+def _leaders(changes: Iterable[tuple[PartitionState, PartitionState]], *, marked: bool) -> Iterator[Told]:
     for before, after in changes:
         if after.names_leader:
             place = (after.topic_id, after.partition, after.at, after.at)
             leaders = (before.leader, after.leader, before.leader_epoch, after.leader_epoch)
-            yield *place, *leaders, _unclean(before, after), 0
+            yield *place, *leaders, _unclean(before, after, marked=marked), 0
 
 
-def _unclean(before: PartitionState, after: PartitionState) -> str:
-    """``leaderRecoveryState`` is set by an unclean election, and by nothing else."""
+def _unclean(before: PartitionState, after: PartitionState, *, marked: bool) -> str:
+    """Kafka's own word is ``leaderRecoveryState``, which an unclean election sets where it is not set, and nothing
+    else. Where it is set, or is not told (`marked`: from 3.2-IV0 on it is), ISR and ELR decide.
+    """
+    if marked and not before.recovering:
+        return "proven" if after.recovering else "no"
     clean = {NO_LEADER, before.leader, *before.isr, *before.elr}
-    if after.recovering and not before.recovering:
-        return "proven"
     is_moved = before.adding and not after.adding
     return "no" if after.leader in clean or is_moved else "proven"
 
@@ -152,6 +216,18 @@ def _found_isr(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
     for row in rows:
         if row["change"] != "initially_out":
             yield *_place(row), row["broker_id"], row["change"] == "left"
+
+
+def _configs(changes: Iterable[ConfigChange]) -> Iterator[Told]:
+    """The begin of each value. Nobody changes one here; they go with their topic, and come back with the next one."""
+    for each in changes:
+        if each.value is not None:
+            yield each.at, each.resource_type, each.resource, each.name, each.value
+
+
+def _found_configs(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
+    for row in rows:
+        yield row["valid_from"], row["resource_type"], row["resource_name"], row["name"], row["value"]
 
 
 def _terms(terms: Iterable[Term]) -> Iterator[Told]:

@@ -30,6 +30,8 @@ WHOLE_LOG = {
 """Properties of a cluster whose metadata log is to be read whole."""
 
 NO_LEADER = -1
+MIGRATING = "AAAAAAAAAAAAAAAAAAAAAA"
+"""``DirectoryId.MIGRATING``: a replica whose directory no record has told."""
 _RECOVERING = 1
 _TOOL_MOVED = (4, 3)
 """The first version whose DumpLogSegments is in kafka-tools."""
@@ -79,6 +81,8 @@ class PartitionState:
     removing: tuple[int, ...]
     elr: tuple[int, ...]
     last_known_elr: tuple[int, ...]
+    directories: tuple[str, ...]
+    """Of each replica the id of its log directory; MIGRATING before 3.7-IV2, which knows none."""
     recovering: bool
     """leaderRecoveryState 1: the leader was elected unclean."""
     names_leader: bool
@@ -315,6 +319,7 @@ def _partition(truth: Truth, record: Record) -> None:
             removing=_set(data.get("removingReplicas")),
             elr=_set(data.get("eligibleLeaderReplicas")),
             last_known_elr=_set(data.get("lastKnownElr")),
+            directories=_directories(data.get("directories"), len(data["replicas"])),
             recovering=data.get("leaderRecoveryState", 0) == _RECOVERING,
             names_leader=True,
         )
@@ -328,6 +333,8 @@ def _partition_change(truth: Truth, record: Record) -> None:
     # -2 is "no change"; the tool leaves out what is not set.
     names_leader = data.get("leader", -2) != -2
     recovery = data.get("leaderRecoveryState", -1)
+    replicas = before.replicas if data.get("replicas") is None else tuple(data["replicas"])
+    told = before.directories if data.get("directories") is None else data["directories"]
     states.append(
         replace(
             before,
@@ -336,11 +343,12 @@ def _partition_change(truth: Truth, record: Record) -> None:
             leader=data["leader"] if names_leader else before.leader,
             leader_epoch=before.leader_epoch + names_leader,
             isr=_changed(data.get("isr"), before.isr),
-            replicas=before.replicas if data.get("replicas") is None else tuple(data["replicas"]),
+            replicas=replicas,
             adding=_changed(data.get("addingReplicas"), before.adding),
             removing=_changed(data.get("removingReplicas"), before.removing),
             elr=_changed(data.get("eligibleLeaderReplicas"), before.elr),
             last_known_elr=_changed(data.get("lastKnownElr"), before.last_known_elr),
+            directories=_directories(told, len(replicas)),
             recovering=before.recovering if recovery == -1 else recovery == _RECOVERING,
             names_leader=names_leader,
         )
@@ -435,6 +443,11 @@ _REPLAYS = {
 
 def _set(brokers: Iterable[int] | None) -> tuple[int, ...]:
     return tuple(sorted(brokers or ()))
+
+
+def _directories(told: Sequence[str] | None, replicas: int) -> tuple[str, ...]:
+    """As they are told; none are told before 3.7-IV2."""
+    return tuple(told) if {*(told or ())} - {MIGRATING} else (MIGRATING,) * replicas
 
 
 def _changed(brokers: Iterable[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:

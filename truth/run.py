@@ -52,6 +52,11 @@ class Setup:
     against anything: what no majority has yet is in the log with its time, and no broker shows it.
     """
 
+    @property
+    def quorum_fails(self) -> bool:
+        """Controllers fail too: they are three, or brokers."""
+        return self.controllers != 1
+
 
 NEWEST = Setup("4.3.1", "4.3.1")
 WITHOUT_ELR = Setup("4.3.1 without ELR", "4.3.1", features={"eligible.leader.replicas.version": 0})
@@ -131,8 +136,8 @@ def run(
             log = _log_config(folder, cluster)
             with polling(spark, configs.values()) as queries, following(spark, log) as reading:
                 await_batches([*queries, reading], 1)
-                fail_too = (setup.controllers or 0) > 1
-                steps = plan(seed, brokers, seconds, isolates=setup.isolates, of_controllers=fail_too)
+                of_controllers = setup.controllers is not None and setup.quorum_fails
+                steps = plan(seed, brokers, seconds, isolates=setup.isolates, of_controllers=of_controllers)
                 journal = play(cluster, administration, steps, say)
                 time.sleep(_QUIET_SECONDS)
                 # The polls of the end; what comes after the last is left out of the comparison.
