@@ -44,17 +44,26 @@ class LogScore:
         return f"{counts}; {len(self.faults)} faults"
 
 
+Rows = Callable[[Table], list[dict[str, Any]]]
+"""The rows of a table, in the order of the records that began them."""
+
+
 def compare_log(spark: SparkSession, lake: Lake, truth: Truth, journal: Sequence[Entry]) -> LogScore:
     """Hold silver and gold of the log against the truth, up to where the log was read: past the last step."""
-    rows = _Rows(spark, lake)
     read = lake.read(spark, CLUSTER_LOG).where("record = 'span' AND snapshot_offset IS NULL")
     until = max(row.next_offset for row in read.select("next_offset").collect())
-    states = {key: [each for each in of if each.offset < until] for key, of in truth.partitions.items()}
-    brokers = {broker: [each for each in of if each.offset < until] for broker, of in truth.brokers.items()}
-    score = LogScore()
+    score = compare_rows(_Rows(spark, lake), truth, until)
     last = journal[-1].ended_at
     unread = [each for of in truth.partitions.values() for each in of if each.offset >= until and each.at <= last]
     score.faults += [f"read up to offset {until}, without {each}" for each in unread]
+    return score
+
+
+def compare_rows(rows: Rows, truth: Truth, until: int) -> LogScore:
+    """Hold rows of silver and gold against the truth before an offset."""
+    states = {key: [each for each in of if each.offset < until] for key, of in truth.partitions.items()}
+    brokers = {broker: [each for each in of if each.offset < until] for broker, of in truth.brokers.items()}
+    score = LogScore()
     for about, table, of_state, of_row in _PARTITION_STATES:
         score.compare(about, _found_spans(rows(table), of_row), _spans(states.values(), truth, of_state))
     score.compare("broker states", _found_brokers(rows(silver.BROKER_REGISTRATIONS)), _brokers(brokers.values()))
