@@ -42,6 +42,8 @@ _RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
 _LEADER_CHANGE = re.compile(r"^\| offset: (\d+) .*?\b(?:LeaderChange: (.*)|controlType: LEADER_CHANGE\(2\))$")
 """Old tools do not print its fields."""
 _LEADER_CHANGE_RECORD = "leader change"
+_NO_OP = "NO_OP_RECORD"
+"""Written while nothing happens: it says nothing, and history knows nothing of it."""
 CONTROLS = {"LeaderChange": 2, "SnapshotHeader": 3, "SnapshotFooter": 4, "KRaftVersion": 5, "KRaftVoters": 6}
 """The types of control records, which the quorum writes for itself, by their names in a dump."""
 _CONTROL = re.compile(rf"\b({'|'.join(CONTROLS)}|controlType): ")
@@ -57,7 +59,9 @@ class Record:
 
     offset: int
     at: datetime
-    """When its batch was begun, to the millisecond (cut off): the controller commits it a moment later."""
+    """When its batch was begun, to the millisecond (cut off): the controller commits it a moment later. Never before
+    the record before it.
+    """
     type: str
     data: Mapping[str, Any]
 
@@ -221,10 +225,22 @@ def dump_command(kafka_version: str, files: Sequence[Path], java_options: Sequen
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """The metadata records of a dump, those of aborted transactions left out.
+    """The metadata records of a dump, each when it is in effect: those of a transaction at its end, those of an aborted
+    one never, and none before the one before it.
 
     Raises TruthError for a log that does not begin at its beginning, and for what the tool could not decode.
     """
+    at = _EPOCH
+    for record in _in_effect(lines):
+        # A controller of 3.3 may write its bootstrap record, with a later time, before the leader change of its epoch.
+        if record.type != _NO_OP:
+            at = max(at, record.at)
+            yield replace(record, at=at)
+        else:
+            yield record
+
+
+def _in_effect(lines: Iterable[str]) -> Iterator[Record]:
     transaction: list[Record] | None = None
     for record in _printed(lines):
         if record.type == _LEADER_CHANGE_RECORD:
@@ -234,7 +250,7 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
         elif record.type == "ABORT_TRANSACTION_RECORD":
             transaction = None
         elif record.type == "END_TRANSACTION_RECORD":
-            yield from transaction or ()
+            yield from (replace(each, at=record.at) for each in transaction or ())
             transaction = None
         elif transaction is not None:
             transaction.append(record)

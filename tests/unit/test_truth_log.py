@@ -146,7 +146,17 @@ def test_an_aborted_transaction_never_happened():
     a, b, c, d = (payload("TOPIC_RECORD", name) for name in "abcd")
     read = list(records(printed(a, began, b, aborted, began, c, ended, d)))
     assert [(record.offset, record.data["name"]) for record in read] == [(0, "a"), (5, "c"), (7, "d")]
-    assert read[1].at == datetime(1970, 1, 1, 0, 0, 1, 5000, tzinfo=UTC)
+    assert read[1].at == datetime(1970, 1, 1, 0, 0, 1, 6000, tzinfo=UTC)  # in effect at its end
+
+
+def test_no_record_is_in_effect_before_the_one_before_it():
+    lines = [
+        line.replace("CreateTime: 1001", "CreateTime: 900").replace("CreateTime: 1002", "CreateTime: 5000")
+        for line in printed(payload("A"), payload("B"), payload("NO_OP_RECORD"), payload("C"))
+    ]
+    assert [(record.type, record.at.microsecond) for record in records(lines)] == [
+        ("A", 0), ("B", 0), ("NO_OP_RECORD", 0), ("C", 3000),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
