@@ -88,7 +88,7 @@ def _missed(spark: SparkSession, done: Run) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m truth", description="Hold history against the controllers' log.")
-    parser.add_argument("--long", action="store_true", help="all set-ups, polled each 1, 2, 5 and 15 s")
+    parser.add_argument("--long", action="store_true", help="all set-ups, those that are polled each 1, 2, 5 and 15 s")
     parser.add_argument("--setup", choices=[setup.name for setup in SETUPS], help="with --long, this one alone")
     seed = secrets.randbelow(100_000)
     parser.add_argument("--seed", type=int, default=seed, help="decides what is done (default: another each time)")
