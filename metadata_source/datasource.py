@@ -102,6 +102,7 @@ class _Task(InputPartition):
     entity: str
     request_timeout_ms: int
     client_hash_key: str | None
+    groups_pattern: str | None
     is_last: bool
     """Whether no batch follows, whose polls would have to wait for these."""
 
@@ -135,6 +136,7 @@ def _tasks(options: Options, planned: Offset, *, is_last: bool = False) -> list[
             entity=options.entity,
             request_timeout_ms=options.request_timeout_ms,
             client_hash_key=options.client_hash_key,
+            groups_pattern=options.groups_pattern,
             is_last=is_last,
         )
         for index in range(count)
@@ -254,9 +256,10 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
                 failed[cluster.alias] = poll
                 return
             if task.entity == "polls":
-                enrich = _enrichment(poller, poll, tuple(due.polling.enrich))
+                enrich = _enrichment(task, poller, poll, tuple(due.polling.enrich))
                 planned = Planned(task.stream, task.first, cluster.alias, day_of(task.scheduled_ms))
-                rows = BatchRecords(task.topic_filter, pseudonyms).rows(planned, poll, enrich)
+                records = BatchRecords(task.topic_filter, pseudonyms, task.groups_pattern)
+                rows = records.rows(planned, poll, enrich)
             else:
                 rows = entity_rows(task.entity, cluster.alias, poll)
             del poll  # only its rows are held, and its place among the decoders goes to another after them
@@ -289,7 +292,7 @@ def _poll_on_beat(
     # The beat is wall-clock time, waiting is not: a clock that is set while the batch runs must not stretch it.
     wall, monotonic = _now_ms(), time.monotonic()
     interval_ms, beat_s, after_s = due.polling.interval_ms, task.beat_ms / 1000, due.after_ms / 1000
-    records = BatchRecords(task.topic_filter, _pseudonyms(task))
+    records = BatchRecords(task.topic_filter, _pseudonyms(task), task.groups_pattern)
     next_batch = monotonic + (beat[-1] - wall) / 1000 + beat_s
     idle_since = -math.inf
     with _poller(task, due, decoders, interval_ms=interval_ms) as poller:
@@ -306,7 +309,7 @@ def _poll_on_beat(
             until = now + (min(at + interval_ms / 1000, next_batch) - now) / 2
             beats = due.polling.enrich
             kinds = poller.due(beats, [kind for kind, every in beats.items() if turn.is_due(every, interval_ms)])
-            enrich = _enrichment(poller, poll, kinds, until=until)
+            enrich = _enrichment(task, poller, poll, kinds, until=until)
             day = day_of(task.scheduled_ms)
             planned = Planned(task.stream, turn.number, due.cluster.alias, day, interval_ms, scheduled)
             rows = records.rows(planned, poll, enrich)
@@ -338,12 +341,14 @@ def _pseudonyms(task: _Task) -> Pseudonyms | None:
 
 
 def _enrichment(
-    poller: Poller, poll: Poll, kinds: tuple[str, ...], *, until: float = math.inf
+    task: _Task, poller: Poller, poll: Poll, kinds: tuple[str, ...], *, until: float = math.inf
 ) -> Callable[[], Enrichment]:
-    """Return what asks for those enrichments after a poll. It holds names of topics, not the poll's answer."""
+    """Return what asks for those enrichments after a poll. It holds names of topics, and at most the leaders of
+    partitions, not the poll's answer.
+    """
     from metadata_source.enrichment import Enrichment, subject  # noqa: PLC0415
 
     if poll.metadata is None or not kinds:
         return Enrichment
-    about = subject(kinds, poll.metadata)
+    about = subject(kinds, poll.metadata, task.topic_filter, task.groups_pattern)
     return lambda: poller.enrich(about, until)

@@ -8,6 +8,7 @@
 | `elr`: eligible leader replicas, last known ones (KIP-966) | DescribeTopicPartitions | DESCRIBE on the topics |
 | `fenced`: brokers that are registered and fenced | DescribeCluster v2 | none |
 | `groups`: groups of every type, their members and what each has | see `groups` | DESCRIBE on the groups |
+| `offsets`: what groups have committed, and the ends of these logs | see `offsets` | DESCRIBE on groups and topics |
 
 Nothing here raises: what goes wrong is the outcome of one kind, and so is an answer that lists something twice or
 without a name. What is kept is in an order of its own, since brokers answer in any: equal answers are equal rows.
@@ -15,7 +16,7 @@ without a name. What is kept is in an order of its own, since brokers answer in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -23,26 +24,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source import groups, questions
+from metadata_source import groups, offsets, questions
 from metadata_source.errors import PollError
 from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.groups import Broker
+from metadata_source.offsets import Wanted
+from metadata_source.options import TopicFilter
 from metadata_source.outcomes import answered, failed, outcome_of
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, PAGE_PARTITIONS, UNCLEAN, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from metadata_source.groups import Visits
+    from metadata_source.groups import Coordinated, Visits
     from metadata_source.protocol.metadata import ClusterMetadata
 
 _GROUPS_A_ROW: Final = 100
+_OFFSETS_A_ROW: Final = 1_000
+
+_EVERY_TOPIC: Final = TopicFilter()
 
 _Key = TypeVar("_Key", int, str)
 
 
 class Asker(Protocol):
     """Whom to ask. `require` and `ask` raise PollError."""
+
+    coordinated: list[Coordinated] | PollError | None
+    """What listing the groups came to, if `groups` was asked before with the same poll."""
 
     def require(self, question: Question) -> None:
         """Raise unless the broker has such a request."""
@@ -57,10 +66,10 @@ class Asker(Protocol):
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The answer to one kind: values for the bronze column of its name, one for each topic, or one alone where there
-    are none.
+    are none. An array where they are many; it has the column's type.
     """
 
-    values: list[Any]
+    values: list[Any] | pa.Array
     topics: list[str] | None = None
     missing: str | None = None
     """The part that could not be told, in one line."""
@@ -86,9 +95,16 @@ class Subject:
     brokers: tuple[Broker, ...] = ()
     controller_id: int | None = None
     """The active controller with ZooKeeper; any live broker under KRaft. -1 or None where none is named."""
+    offsets: Wanted | None = None
+    """None where the kinds have no `offsets`."""
 
 
-def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
+def subject(
+    kinds: Iterable[str],
+    metadata: ClusterMetadata,
+    topic_filter: TopicFilter = _EVERY_TOPIC,
+    groups_pattern: str | None = None,
+) -> Subject:
     """Return what these kinds are asked about, after a good poll. `metadata` has the topics that are covered only."""
     # What the broker answers itself comes first: with the quorum lost, what it forwards gets no answer.
     ordered = tuple(kind for kind in _KINDS if kind in kinds)
@@ -96,21 +112,21 @@ def subject(kinds: Iterable[str], metadata: ClusterMetadata) -> Subject:
     exists = pc.and_(pc.equal(metadata.topics["error_code"], 0), pc.is_valid(names))
     topics = names.filter(exists).to_pylist()
     brokers = tuple(Broker(row["broker_id"], (row["host"], row["port"])) for row in metadata.brokers.to_pylist())
+    wanted = None
+    if "offsets" in ordered:
+        leaders = metadata.partitions.select(["topic", "partition", "leader"])
+        wanted = Wanted(leaders, topic_filter, groups_pattern)
+    about = Subject(ordered, topics, [], brokers, metadata.controller_id, wanted)
     if "elr" not in ordered:
-        return Subject(ordered, topics, [], brokers, metadata.controller_id)
+        return about
     partitions = metadata.partitions
     fewer = pc.less(pc.list_value_length(partitions["isr"]), pc.list_value_length(partitions["replicas"]))
     counts = metadata.topics["partition_count"].to_numpy()
     topic_of_partition = np.repeat(np.arange(len(counts)), counts)
     hit = pa.array(np.isin(np.arange(len(counts)), topic_of_partition[fewer.to_numpy()]))
     table = metadata.topics.filter(pc.and_(hit, exists.combine_chunks()))
-    return Subject(
-        ordered,
-        topics,
-        list(zip(table["topic"].to_pylist(), table["partition_count"].to_pylist(), strict=True)),
-        brokers,
-        metadata.controller_id,
-    )
+    reduced = zip(table["topic"].to_pylist(), table["partition_count"].to_pylist(), strict=True)
+    return replace(about, reduced=list(reduced))
 
 
 def answer(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]:
@@ -255,9 +271,27 @@ def _fenced(asker: Asker, _: Subject) -> Rows:
 
 def _groups(asker: Asker, about: Subject) -> Rows:
     """At most 100 groups a row."""
-    described, missing = groups.described(asker.visits(), about.brokers)
+    try:
+        described, missing, asker.coordinated = groups.described(asker.visits(), about.brokers)
+    except PollError as error:
+        asker.coordinated = error
+        raise
     rows = [described[begin : begin + _GROUPS_A_ROW] for begin in range(0, len(described), _GROUPS_A_ROW)]
     return Rows(rows, missing=missing)
+
+
+def _offsets(asker: Asker, about: Subject) -> Rows:
+    """At most 1,000 partitions a row."""
+    visits, coordinated = asker.visits(), asker.coordinated
+    if isinstance(coordinated, PollError):
+        raise coordinated
+    if coordinated is None:
+        coordinated = groups.coordinated(visits, about.brokers)
+    if about.offsets is None:
+        raise TypeError("nothing is known of leaders")
+    told, missing = offsets.told(visits, coordinated, about.brokers, about.offsets)
+    begins = pa.array([*range(0, len(told), _OFFSETS_A_ROW), len(told)], pa.int32())
+    return Rows(pa.ListArray.from_arrays(begins, told, type=offsets.OFFSETS), missing=missing)
 
 
 _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
@@ -265,6 +299,7 @@ _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "elr": _elr,
     "configs": _configs,
     "groups": _groups,
+    "offsets": _offsets,
     "reassignments": _reassignments,
     "quorum": _quorum,
 }

@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from metadata_source.errors import PollError
 from metadata_source.facts import OFFSETS_TOPIC
@@ -39,11 +39,13 @@ from metadata_source.threads import side_by_side
 from metadata_source.transport import format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from metadata_source.protocol.spec import Api
     from metadata_source.questions import AnyQuestion
     from metadata_source.transport import Address
+
+    _Tell: TypeAlias = Callable[["Visits", "Broker", str | None, Sequence[str], "Time"], Iterator[tuple[str, "Values"]]]
 
 _GROUPS_A_REQUEST: Final = 200
 _LOADING_BEGINS_S: Final = 1.0
@@ -55,6 +57,7 @@ _NAMED: Final = 20
 _REASONS: Final = 5
 
 Values = dict[str, Any]
+_Item = TypeVar("_Item")
 
 
 class Broker(NamedTuple):
@@ -87,8 +90,15 @@ class Visits(Protocol):
         """Whether one of these, partitions with leader epochs, was not there at the asking before, if there was one."""
 
 
+class Coordinated(NamedTuple):
+    """The groups that a broker listed, each with its type; None before ListGroups v5 (Kafka 3.8)."""
+
+    broker: Broker
+    groups: dict[str, str | None]
+
+
 class Described(NamedTuple):
-    """The cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings.
+    """The cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings, and who coordinates them.
 
     `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request
     that is known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this
@@ -97,18 +107,31 @@ class Described(NamedTuple):
 
     groups: list[Values]
     missing: str | None
+    coordinated: list[Coordinated]
 
 
-class _Time(NamedTuple):
+class Time(NamedTuple):
     """The time that all brokers have, s, and when it ends (of `time.monotonic`)."""
 
     seconds: float
     until: float
 
+    @classmethod
+    def half(cls, visits: Visits) -> Time:
+        """Return half of the time that is left: what comes after has the rest."""
+        now = time.monotonic()
+        seconds = max(0.0, visits.deadline - now) / 2
+        return cls(seconds, now + seconds)
+
     @property
     def is_over(self) -> bool:
         """Whether nothing is to be asked any more."""
         return time.monotonic() >= self.until
+
+    def check(self) -> None:
+        """Raise PollError if nothing is to be asked any more."""
+        if self.is_over:
+            raise PollError("timeout", "not asked, no time was left")
 
     def problem(self, broker: Broker, error: PollError) -> str:
         """Return what a broker did wrong, and how long it had if it was late."""
@@ -120,6 +143,7 @@ class _Time(NamedTuple):
 class _Account:
     """The groups that one broker coordinates, and its answers about them and about the offsets topic."""
 
+    broker: Broker
     groups: dict[str, Values]
     led: frozenset[tuple[int, int]]
     """Partitions of the offsets topic that it led before and after, with leader epochs."""
@@ -138,32 +162,73 @@ class _Lost:
 def described(visits: Visits, brokers: Iterable[Broker]) -> Described:
     """Return all groups of the cluster. Raises PollError if some may be missing, and says which brokers and partitions.
 
-    Brokers are asked side by side. It takes half of the time that is left: what comes after it has the rest.
+    Brokers are asked side by side. It takes half of the time that is left.
     """
-    now = time.monotonic()
-    half = max(0.0, visits.deadline - now) / 2
-    given = _Time(half, now + half)
-    # Brokers at one address (a proxy, a mistake) share a connection, which carries one question at a time.
-    at: dict[Address, list[Broker]] = {}
-    for broker in brokers:
-        at.setdefault(broker.address, []).append(broker)
-    accounts = _accounts(visits, at.values(), given)
-    if visits.are_new(frozenset[tuple[int, int]]().union(*(account.led for account in accounts))):
-        # A broker says that it leads a moment before its coordinator begins to load, and lists nothing until then.
-        time.sleep(max(0.0, min(_LOADING_BEGINS_S, given.until - time.monotonic())))
-        accounts = _accounts(visits, at.values(), given)
+    accounts = _settled_accounts(visits, brokers, _describe)
     groups: dict[str, Values] = {}
     for account in accounts:
         for group_id, group in account.groups.items():
             # Two brokers list a group that moves meanwhile: one of them describes it.
             if "error" in groups.get(group_id, {"error": None}):
                 groups[group_id] = group
-    return Described([groups[group_id] for group_id in sorted(groups)], _undescribed(groups.values()))
+    missing = undone(
+        (group["error"] for group in groups.values() if "error" in group), len(groups), "groups could not be described"
+    )
+    return Described([groups[group_id] for group_id in sorted(groups)], missing, _coordinated(accounts))
 
 
-def _accounts(visits: Visits, brokers: Iterable[Sequence[Broker]], given: _Time) -> list[_Account]:
+def coordinated(visits: Visits, brokers: Iterable[Broker]) -> list[Coordinated]:
+    """Return who coordinates which groups, and describe none; else as `described`."""
+    return _coordinated(_settled_accounts(visits, brokers, lambda *_: iter(())))
+
+
+def at_addresses(items: Iterable[_Item], address: Callable[[_Item], Address]) -> list[list[_Item]]:
+    """Return items together that are asked of one address: it has one connection, which carries a question at a time.
+
+    Brokers may be at one (a proxy, a mistake).
+    """
+    at: dict[Address, list[_Item]] = {}
+    for item in items:
+        at.setdefault(address(item), []).append(item)
+    return list(at.values())
+
+
+def undone(errors: Iterable[str], total: int, what: str) -> str | None:
+    """Return in one line how many of all failed in `what`, and why; None if there are none."""
+    reasons = Counter(error.removeprefix("failed: ") for error in errors)
+    if not reasons:
+        return None
+    each = [f"{reason}: {count}" if len(reasons) > 1 else reason for reason, count in reasons.most_common()]
+    return f"{reasons.total()} of {total} {what}: {_some(each, '; ', _REASONS)}"
+
+
+def _coordinated(accounts: Iterable[_Account]) -> list[Coordinated]:
+    return [
+        Coordinated(account.broker, {group_id: group["group_type"] for group_id, group in account.groups.items()})
+        for account in accounts
+    ]
+
+
+def _settled_accounts(visits: Visits, brokers: Iterable[Broker], tell: _Tell) -> list[_Account]:
+    """Return what all brokers say, once coordinators that are new have begun to load. Raises PollError, as `_accounts`.
+
+    `tell`: of a broker, a type and ids of its groups, what else there is to say of each.
+    """
+    given = Time.half(visits)
+    at = at_addresses(brokers, lambda broker: broker.address)
+    accounts = _accounts(visits, at, given, tell)
+    if visits.are_new(frozenset[tuple[int, int]]().union(*(account.led for account in accounts))):
+        # A broker says that it leads a moment before its coordinator begins to load, and lists nothing until then.
+        time.sleep(max(0.0, min(_LOADING_BEGINS_S, given.until - time.monotonic())))
+        accounts = _accounts(visits, at, given, tell)
+    return accounts
+
+
+def _accounts(visits: Visits, brokers: Iterable[Sequence[Broker]], given: Time, tell: _Tell) -> list[_Account]:
     """Return what all brokers say, each sequence of them in a thread. Raises PollError if groups may be missing."""
-    told = side_by_side(brokers, lambda those: [_account_or_lost(visits, each, given) for each in those], "groups")
+    told = side_by_side(
+        brokers, lambda those: [_account_or_lost(visits, each, given, tell) for each in those], "groups"
+    )
     answers = list(chain.from_iterable(told))
     accounts = [answer for answer in answers if isinstance(answer, _Account)]
     lost = [answer for answer in answers if isinstance(answer, _Lost)]
@@ -180,16 +245,15 @@ def _accounts(visits: Visits, brokers: Iterable[Sequence[Broker]], given: _Time)
     raise PollError(lost[0].error.kind if lost else "broker_error", "; ".join(problems))
 
 
-def _account_or_lost(visits: Visits, broker: Broker, given: _Time) -> _Account | _Lost:
+def _account_or_lost(visits: Visits, broker: Broker, given: Time, tell: _Tell) -> _Account | _Lost:
     try:
-        return _account(visits, broker, given)
+        return _account(visits, broker, given, tell)
     except PollError as error:
         return _Lost(broker, error)
 
 
-def _account(visits: Visits, broker: Broker, given: _Time) -> _Account:
-    if given.is_over:
-        raise PollError("timeout", "not asked, no time was left")
+def _account(visits: Visits, broker: Broker, given: Time, tell: _Tell) -> _Account:
+    given.check()
     led, partitions = _led(visits, broker, given.until)
     question = _question(messages.LIST_GROUPS, states_filter=[], types_filter=[])
     answer = visits.ask(broker.address, question, given.until)
@@ -197,25 +261,17 @@ def _account(visits: Visits, broker: Broker, given: _Time) -> _Account:
     still_led, still_there = _led(visits, broker, given.until)
     groups = {listed["group_id"]: _listed_group(listed) for listed in answer["groups"]}
     for type_, ids in _batches(answer["groups"]):
-        for group_id, told in _describe(visits, broker, type_, ids, given):
+        for group_id, told in tell(visits, broker, type_, ids, given):
             groups[group_id] |= told
-    return _Account(groups, led & still_led, partitions | still_there)
+    return _Account(broker, groups, led & still_led, partitions | still_there)
 
 
-def _problems(lost: Iterable[_Lost], given: _Time) -> list[str]:
+def _problems(lost: Iterable[_Lost], given: Time) -> list[str]:
     """Return a line for each thing that is wrong, with the brokers of which it is said."""
     brokers: dict[str, list[Broker]] = {}
     for each in lost:
         brokers.setdefault(given.problem(each.broker, each.error), []).append(each.broker)
     return [f"broker{'s' * (len(those) > 1)} {_some(those)}: {problem}" for problem, those in brokers.items()]
-
-
-def _undescribed(groups: Collection[Values]) -> str | None:
-    reasons = Counter(group["error"].removeprefix("failed: ") for group in groups if "error" in group)
-    if not reasons:
-        return None
-    each = [f"{reason}: {count}" if len(reasons) > 1 else reason for reason, count in reasons.most_common()]
-    return f"{reasons.total()} of {len(groups)} groups could not be described: {_some(each, '; ', _REASONS)}"
 
 
 def _some(names: Sequence[object], separator: str = ", ", most: int = _NAMED) -> str:
@@ -255,7 +311,7 @@ def _batches(listed: Iterable[Values]) -> list[tuple[str | None, list[str]]]:
 
 
 def _describe(
-    visits: Visits, broker: Broker, type_: str | None, ids: Sequence[str], given: _Time
+    visits: Visits, broker: Broker, type_: str | None, ids: Sequence[str], given: Time
 ) -> Iterator[tuple[str, Values]]:
     """Yield what is told of each of the groups: at least an error."""
     kind = _KINDS.get(type_ or _CLASSIC)

@@ -126,16 +126,19 @@ def difference(one: ClusterMetadata, one_id: int | None, other: ClusterMetadata,
     return Difference(age, partitions, max(lower, higher))
 
 
+def covered(names: pa.Array | pa.ChunkedArray, topic_filter: TopicFilter) -> pa.Array | pa.ChunkedArray | None:
+    """Which of these topics the filter covers; None for every one."""
+    if topic_filter.pattern is not None:
+        return pc.match_substring_regex(names, whole_name(topic_filter.pattern))
+    if topic_filter.topics is not None:
+        return pc.is_in(names, pa.array(topic_filter.topics, pa.string()))
+    return None
+
+
 def filtered(metadata: ClusterMetadata, topic_filter: TopicFilter) -> ClusterMetadata:
     """The metadata with the topics that the filter covers only."""
-    names = metadata.topics["topic"].combine_chunks()
-    if topic_filter.pattern is not None:
-        covered = pc.match_substring_regex(names, whole_name(topic_filter.pattern))
-    elif topic_filter.topics is not None:
-        covered = pc.is_in(names, pa.array(topic_filter.topics, pa.string()))
-    else:
-        return metadata
-    return with_topics(metadata, covered)
+    mask = covered(metadata.topics["topic"].combine_chunks(), topic_filter)
+    return metadata if mask is None else with_topics(metadata, mask)
 
 
 def with_topics(metadata: ClusterMetadata, mask: pa.Array | pa.ChunkedArray) -> ClusterMetadata:

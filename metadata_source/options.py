@@ -33,6 +33,7 @@ ENRICHMENTS: Final = {
     "elr": "1m",
     "fenced": "1m",
     "groups": "30s",
+    "offsets": "1m",
 }
 """Questions that can be asked beside metadata, and how often they are unless told. See `metadata_source.enrichment`."""
 ENRICH_TIMEOUT_MS: Final = 5_000
@@ -264,6 +265,11 @@ OPTIONS: Final = (
         + ". A cluster for which nothing is to be asked has `none`.",
         per_cluster=True,
     ),
+    Option(
+        "groupsPattern",
+        "`offsets` of `enrich` are asked of groups only whose whole id matches this regular expression (RE2); `groups` "
+        "are always all.",
+    ),
     _CLIENT_HASH_KEY,
     Option(
         "requestTimeout",
@@ -274,8 +280,9 @@ OPTIONS: Final = (
     ),
     Option(
         "enrichTimeout",
-        "Bounds all questions of `enrich` after one poll of one cluster; `groups` gets half of what is left. At most "
-        "half of the time until the cluster's next poll or the next batch, so that no poll has to wait.",
+        "Bounds all questions of `enrich` after one poll of one cluster; `groups` gets half of what is left, and so do "
+        "the steps of `offsets` one after the other. At most half of the time until the cluster's next poll or the "
+        "next batch, so that no poll has to wait.",
         default="5s, or `requestTimeout` where that is less",
         per_cluster=True,
     ),
@@ -518,6 +525,8 @@ class Options:
     request_timeout_ms: int
     client_hash_key: str | None
     """A reference; None where client ids and hosts are kept as they are."""
+    groups_pattern: str | None = None
+    """Of the groups whose offsets are asked for, by their whole id (RE2); None for every one."""
     newest_stream: str | None = None
     """The newest stream of polls where they are kept; None where nothing is known of one."""
 
@@ -567,6 +576,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         polls_per_batch=polls,
         request_timeout_ms=timeout_ms,
         client_hash_key=given.get("clientHashKey"),
+        groups_pattern=_pattern("groupsPattern", given["groupsPattern"]) if "groupsPattern" in given else None,
         newest_stream=_stream(given),
     )
 
@@ -1146,11 +1156,11 @@ def _topic_filter(given: Mapping[str, str]) -> TopicFilter:
                 raise OptionsError(f"topics: {name!r} cannot be a topic's name; patterns go into topicsPattern")
         return TopicFilter(topics=names)
     if "topicsPattern" in given:
-        return TopicFilter(pattern=_pattern(given["topicsPattern"]))
+        return TopicFilter(pattern=_pattern("topicsPattern", given["topicsPattern"]))
     return TopicFilter()
 
 
-def _pattern(pattern: str) -> str:
+def _pattern(name: str, pattern: str) -> str:
     # The engine that will match has the last word on what a pattern is. Imported here to keep the module light.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -1160,7 +1170,7 @@ def _pattern(pattern: str) -> str:
         for each in (pattern, whole_name(pattern)):
             pc.match_substring_regex(pa.array([""]), each)
     except pa.ArrowInvalid as error:
-        raise OptionsError(f"topicsPattern: {pattern!r} is not a regular expression of RE2: {error}") from None
+        raise OptionsError(f"{name}: {pattern!r} is not a regular expression of RE2: {error}") from None
     return pattern
 
 

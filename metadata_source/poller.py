@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from metadata_source.enrichment import Subject
+    from metadata_source.groups import Coordinated
     from metadata_source.options import Cluster
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.questions import AnyQuestion, Question
@@ -576,12 +577,13 @@ class Poller:
         self._memory.answered, self._memory.learnt = None, {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asker:
-    """Asks for a poller, by a deadline."""
+    """Asks for a poller, by a deadline, after one poll."""
 
     poller: Poller
     deadline: float
+    coordinated: list[Coordinated] | PollError | None = None
 
     def require(self, question: Question) -> None:
         self.poller.require(question)

@@ -8,7 +8,7 @@ it forwards (KRaft), or says that it is not the controller (ZooKeeper).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow.compute as pc
 from kafka.protocol.admin import (
@@ -21,7 +21,9 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest
 
 from metadata_source.errors import PollError, ProtocolError, TooSlowError
+from metadata_source.protocol.entries import read_entries, written_entries
 from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
+from metadata_source.protocol.offset_messages import LIST_OFFSETS, OFFSET_FETCH
 from metadata_source.protocol.spec import METADATA_REQUEST
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
@@ -29,15 +31,23 @@ from metadata_source.transport import error_name, format_address
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    import numpy as np
+    import numpy.typing as npt
 
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.protocol.spec import Message
+    from metadata_source.protocol.spec import Api, Message
+    from metadata_source.protocol.wire import Columns
     from metadata_source.transport import Connection
 
 DENIED: Final = frozenset({29, 30, 31})
 """TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED."""
 NOT_CONTROLLER: Final = 41
+LATEST: Final = -1
+EARLIEST: Final = -2
+"""ListOffsetsRequest.LATEST_TIMESTAMP and EARLIEST_TIMESTAMP."""
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 PAGE_PARTITIONS: Final = 2_000
@@ -56,6 +66,11 @@ _FIRST_WITH_FENCED: Final = 2
 _BROKERS: Final = 1
 """DescribeCluster's endpoint type: brokers, not controllers."""
 _CONTROLLER_TIMEOUT_MS: Final = 5_000
+_CONSUMER: Final = -1
+"""In place of a replica's id."""
+_READ_UNCOMMITTED: Final = 0
+_REMOTE_TIMEOUT_MS: Final = 5_000
+"""Of looking up times in remote storage, which is not asked for here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +183,88 @@ class TopicQuestion:
         return replace(metadata, topics=topics, partitions=partitions)
 
 
-AnyQuestion: TypeAlias = Question | TableQuestion | TopicQuestion
+class Timed(NamedTuple):
+    """An answer in columns, when it was asked for and when it had come, by this machine's clock."""
+
+    columns: Columns
+    version: int
+    sent_at: datetime
+    received_at: datetime
+
+    @property
+    def throttle_time_ms(self) -> int | None:
+        """Throttling that the broker asked for; None where the version does not say."""
+        told = self.columns.get("throttle_time_ms")
+        return None if told is None else int(told[0])
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesQuestion:
+    """A request whose answer is read into columns. `fields`: of a version, as `write_message` takes them."""
+
+    api: Api
+    fields: Callable[[int], Mapping[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the request."""
+        return self.api.request.name
+
+    @property
+    def versions(self) -> tuple[int, int, int]:
+        """API key, first and last version."""
+        return self.api.request.api_key, self.api.lowest, self.api.request.last_version
+
+    def put(self, connection: Connection, version: int, deadline: float) -> Timed:
+        """Return the response. Raises PollError."""
+        request = self.api.request
+        answer = connection.request(
+            request.api_key,
+            version,
+            write_message(request, version, self.fields(version)),
+            flexible=request.flexible(version),
+            deadline=deadline,
+        )
+        try:
+            columns = read_entries(answer.body, self.api.response, version, deadline=read_by(deadline))
+        except ProtocolError as error:
+            raise PollError(kind_of(error), f"{format_address(connection.address)}: {error}") from None
+        # It was sent over this connection.
+        sent_at = connection.sent_at or answer.received_at
+        return Timed(columns, version, sent_at, answer.received_at)
+
+
+def commits(group_ids: Sequence[str]) -> EntriesQuestion:
+    """All that these groups have committed; before Kafka 3.0 (version 8) of the first of them alone.
+
+    Offsets that a transaction is about to commit are not waited for: the ones before are told.
+    """
+    groups = [{"group_id": each, "member_id": None, "member_epoch": -1, "topics": None} for each in group_ids]
+    fields = {"group_id": group_ids[0], "topics": None, "groups": groups, "require_stable": False}
+    return EntriesQuestion(OFFSET_FETCH, lambda _: fields)
+
+
+def ends(topics: Iterable[tuple[str, npt.NDArray[np.int32]]], end: int) -> EntriesQuestion:
+    """One end of each of these partitions of topics: LATEST, which is the high watermark, or EARLIEST."""
+    told = list(topics)
+
+    def fields(version: int) -> Mapping[str, Any]:
+        by_topic = []
+        for name, partitions in told:
+            columns = {"partition_index": partitions, "current_leader_epoch": -1, "timestamp": end}
+            entries = written_entries(LIST_OFFSETS.request, version, "topics.partitions", columns)
+            by_topic.append({"name": name, "partitions": entries})
+        return {
+            "replica_id": _CONSUMER,
+            "isolation_level": _READ_UNCOMMITTED,
+            "topics": by_topic,
+            "timeout_ms": _REMOTE_TIMEOUT_MS,
+        }
+
+    return EntriesQuestion(LIST_OFFSETS, fields)
+
+
+AnyQuestion: TypeAlias = Question | TableQuestion | TopicQuestion | EntriesQuestion
 
 
 def ask(connection: Connection, question: AnyQuestion, deadline: float) -> Any:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from metadata_source.enrichment import Enrichment
 from metadata_source.images import with_topics
+from metadata_source.offsets import OFFSETS
 from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest
 from metadata_source.schedule import poll_id
 
@@ -34,6 +35,9 @@ CHUNK_PARTITIONS: Final = 1_000
 BATCH_ROWS: Final = 4_096
 BATCH_PARTITIONS: Final = 100_000
 """Some 10 MB of Arrow."""
+
+
+_WITHOUT_DIGEST: Final = frozenset({"offsets"})
 
 
 def _list_of(element: pa.DataType) -> pa.ListType:
@@ -168,6 +172,7 @@ POLLS: Final = pa.schema(
         pa.field("controller_id", pa.int32()),
         pa.field("witnesses", _list_of(_WITNESS)),
         pa.field("topic_filter", pa.string()),
+        pa.field("groups_pattern", pa.string()),
         pa.field("is_key_frame", pa.bool_()),
         pa.field("topic_count", pa.int32()),
         pa.field("brokers", pa.list_(pa.field("element", BROKER))),
@@ -188,6 +193,7 @@ POLLS: Final = pa.schema(
         pa.field("elr", pa.list_(pa.field("element", _ELR))),
         pa.field("fenced", pa.list_(pa.field("element", BROKER))),
         pa.field("groups", _list_of(_GROUP)),
+        pa.field("offsets", OFFSETS),
     ]
 )
 
@@ -239,8 +245,11 @@ class BatchRecords:
     come under `pseudonyms`, if there are any.
     """
 
-    def __init__(self, topic_filter: TopicFilter, pseudonyms: Pseudonyms | None = None) -> None:
+    def __init__(
+        self, topic_filter: TopicFilter, pseudonyms: Pseudonyms | None = None, groups_pattern: str | None = None
+    ) -> None:
         self._filter = topic_filter
+        self._groups_pattern = groups_pattern
         self._pseudonyms = pseudonyms
         self._before: Image | None = None
         self._cluster_id: str | None = None
@@ -253,7 +262,7 @@ class BatchRecords:
 
         `enrich` is called for a good poll, after its answer was let go here.
         """
-        header = _header_row(planned, poll, self._filter)
+        header = _header_row(planned, poll, self._filter) | {"groups_pattern": self._groups_pattern}
         if poll.metadata is None or poll.image is None:
             yield _header(header)
             return
@@ -265,7 +274,7 @@ class BatchRecords:
             header
             | {
                 "enriched": list(enrichment.outcomes.items()) or None,
-                "enrichment_digests": [(answer.kind, answer.digest) for answer in answers] or None,
+                "enrichment_digests": [(each.kind, each.digest) for each in answers if each.digest is not None] or None,
             }
         )
         for answer in answers:
@@ -363,22 +372,27 @@ def _header(row: dict[str, Any]) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The answer about one kind of enrichment: a value a row, and the topics of the rows if they have any."""
+    """The answer about one kind of enrichment: a value a row, and the topics of the rows if they have any. `digest`:
+    None of a kind whose answer is another one each time.
+    """
 
     kind: str
     values: pa.Array
     topics: list[str] | None
-    digest: bytes
+    digest: bytes | None
 
 
 def _answers(enrichment: Enrichment, pseudonyms: Pseudonyms | None) -> list[_Answer]:
     """Return the answers of the good kinds. Digests are of what is stored: with pseudonyms, if there are any."""
     answers = []
     for kind, rows in enrichment.rows.items():
-        values = pa.array(rows.values, POLLS.field(kind).type)
+        values = rows.values
+        if not isinstance(values, pa.Array):
+            values = pa.array(values, POLLS.field(kind).type)
         if pseudonyms is not None:
             values = pseudonyms.of_column(kind, values)
-        answers.append(_Answer(kind, values, rows.topics, rows_digest([rows.topics, values.to_pylist()])))
+        digest = None if kind in _WITHOUT_DIGEST else rows_digest([rows.topics, values.to_pylist()])
+        answers.append(_Answer(kind, values, rows.topics, digest))
     return answers
 
 

@@ -26,6 +26,12 @@ GROUP_STRUCT = (
     f"target_epoch: int, topology_epoch: int, assignor: string, members: array<{GROUP_MEMBER_STRUCT}>>"
 )
 
+OFFSET_STRUCT = (
+    "struct<group_id: string, topic: string, partition: int, committed_offset: bigint, committed_leader_epoch: int, "
+    "log_start: bigint, log_end: bigint, error: string, commit_read_after: timestamp, commit_read_before: timestamp, "
+    "ends_read_after: timestamp, ends_read_before: timestamp>"
+)
+
 POLL_KEY = (
     Column("poll_id", "string", "<stream>/<n, 12 digits>. Sorts as text in the order of polling.", nullable=False),
     Column("stream", "string", "<start, UTC>-<random>: minted once for each checkpoint.", nullable=False),
@@ -35,14 +41,15 @@ POLL_KEY = (
         "record",
         "string",
         "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, "
-        "reassignments, elr (a topic each), quorum, fenced, groups.",
+        "reassignments, elr (a topic each), quorum, fenced, groups, offsets.",
         nullable=False,
     ),
-    Column("topic", "string", "Topic name; null on headers, quorum, fenced and groups."),
+    Column("topic", "string", "Topic name; null on headers, quorum, fenced, groups and offsets."),
     Column(
         "chunk",
         "int",
-        "0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more than 100 groups.",
+        "0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more than 100 groups, and more "
+        "than 1,000 partitions of offsets.",
         nullable=False,
     ),
     Column("day", "date", "Day (UTC) on which the first poll of its batch was due.", nullable=False),
@@ -79,6 +86,11 @@ POLL_COLUMNS = (
     Column(
         "topic_filter", "string", 'Topics asked for: null for every one, else {"topics": [...]} or {"pattern": "..."}.'
     ),
+    Column(
+        "groups_pattern",
+        "string",
+        "On headers: the expression that whole ids of groups match whose offsets are asked for; null for every one.",
+    ),
     Column("is_key_frame", "boolean", "True when every topic of the answer has its rows here."),
     Column("topic_count", "int", "Topics in the answer, after the filter."),
     Column("brokers", f"array<{BROKER_STRUCT}>", "Brokers as answered: live, not fenced."),
@@ -111,7 +123,8 @@ ENRICHMENT_COLUMNS = (
     Column(
         "enrichment_digests",
         "map<string, binary>",
-        "On headers: enrichment that was answered with this poll -> 128 bits over all its rows; null when none was.",
+        "On headers: enrichment that was answered with this poll -> 128 bits over all its rows; null when none was. "
+        "Not of offsets, which are others each time.",
     ),
     Column(
         "configs",
@@ -141,6 +154,16 @@ ENRICHMENT_COLUMNS = (
         f"array<{GROUP_STRUCT}>",
         "On groups rows, at most 100 each: groups of every type, each described by its type's own request.",
     ),
+    Column(
+        "offsets",
+        f"array<{OFFSET_STRUCT}>",
+        "On offsets rows, at most 1,000 each: of each group, share groups left out, and each partition what the group "
+        "has committed, and the ends of the partition's log: log_start, and log_end, which is the high watermark. "
+        "Between commit_read_after and commit_read_before the one was read, and later, between ends_read_after and "
+        "ends_read_before, the others. log_end - committed_offset is the most that the group was behind between "
+        "commit_read_before and ends_read_after. A group without a commit has one entry without a topic. What could "
+        "not be told is null, and error says why: not_allowed | not_supported | failed: ... | a clause.",
+    ),
 )
 
 METADATA_POLLS = Table(
@@ -153,8 +176,9 @@ METADATA_POLLS = Table(
     columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
     key=("poll_id", "cluster", "record", "topic", "chunk"),
     constraints={
-        "record_known": "record IN ('poll', 'topic', 'configs', 'reassignments', 'quorum', 'elr', 'fenced', 'groups')",
-        "topic_named": "(record IN ('poll', 'quorum', 'fenced', 'groups')) = (topic IS NULL)",
+        "record_known": "record IN ('poll', 'topic', 'configs', 'reassignments', 'quorum', 'elr', 'fenced', 'groups', "
+        "'offsets')",
+        "topic_named": "(record IN ('poll', 'quorum', 'fenced', 'groups', 'offsets')) = (topic IS NULL)",
         "outcome_known": "record <> 'poll' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))",
         "failure_explained": "record <> 'poll' OR (outcome = 'ok') = (error_kind IS NULL)",
         "enrichment_of_good_polls": "enriched IS NULL OR (record = 'poll' AND outcome = 'ok')",

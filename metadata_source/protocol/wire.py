@@ -22,6 +22,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -49,14 +50,14 @@ FIXED_BYTES = {
     Primitive.INT64: 8,
     Primitive.UUID: 16,
 }
-_INT_TYPECODES = {
+INT_TYPECODES = {
     Primitive.INT8: "b",
     Primitive.INT16: "h",
     Primitive.UINT16: "H",
     Primitive.INT32: "i",
     Primitive.INT64: "q",
 }
-_TYPECODES = _INT_TYPECODES | {Primitive.BOOL: "b"}
+_TYPECODES = INT_TYPECODES | {Primitive.BOOL: "b"}
 _LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
 _SHOWN_BYTES = 16
 _ENTRIES_UNTIMED = 256
@@ -136,7 +137,7 @@ class Cursor:
 
     def _read_primitives(self, kind: Primitive, count: int) -> Sequence[Any]:
         """Read the entries of an array: into an array of integers where they are that, else into a list."""
-        typecode = _INT_TYPECODES.get(kind)
+        typecode = INT_TYPECODES.get(kind)
         if typecode is None:
             return [self._read_primitive(kind, nullable=False) for _ in self._entries(count)]
         values = array(typecode, self._take(FIXED_BYTES[kind] * max(count, 0)))
@@ -166,6 +167,15 @@ class Cursor:
         return count
 
     def _read_string(self, *, nullable: bool) -> str | None:
+        taken = self._take_string(nullable=nullable)
+        try:
+            return None if taken is None else taken.decode()
+        except UnicodeDecodeError as error:
+            content = self.position - len(error.object)
+            at = content + error.start
+            raise self._error(at, "a string that is not UTF-8", content + error.end) from None
+
+    def _take_string(self, *, nullable: bool) -> bytes | None:
         start = self.position
         length = self._read_length(primitive_length(Primitive.STRING, flexible=self.flexible), "a string")
         if length == NULL:
@@ -175,12 +185,7 @@ class Cursor:
         if length > MAX_STRING or length > self._left():
             limit = f"{self._left()} bytes are left" if length > self._left() else f"{MAX_STRING} is the most"
             raise self._error(start, f"a string of {length} bytes, but {limit}")
-        content = self.position
-        try:
-            return self._take(length).decode()
-        except UnicodeDecodeError as error:
-            at = content + error.start
-            raise self._error(at, "a string that is not UTF-8", content + error.end) from None
+        return self._take(length)
 
     def _read_bytes(self, *, nullable: bool) -> bytes | None:
         start = self.position
@@ -374,8 +379,20 @@ def _keys(struct: Struct, prefix: str, version: int) -> tuple[tuple[Field, str],
     return tuple((each, f"{prefix}.{each.name}") for each in struct.in_version(version))
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The entries of an array, written already."""
+
+    count: int
+    data: bytes
+
+    def __len__(self) -> int:
+        return self.count
+
+
 def write_message(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
-    """Return the body for `values` (by field name; structs as mappings). Fields that the version lacks are left out.
+    """Return the body for `values` (by field name; structs as mappings, arrays as sequences or `Entries`). Fields that
+    the version lacks are left out.
 
     So are tagged fields whose value is their default, or not given.
     """
@@ -426,6 +443,9 @@ def _write_value(out: bytearray, kind: Primitive | Array | Struct, version: int,
         _write_struct(out, kind, version, value, flexible=flexible)
     elif isinstance(kind, Array):
         _write_length(out, array_length(kind, flexible=flexible), NULL if value is None else len(value))
+        if isinstance(value, Entries):
+            out += value.data
+            return
         for entry in value or ():
             _write_value(out, kind.of, version, entry, flexible=flexible)
     else:

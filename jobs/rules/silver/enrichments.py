@@ -11,6 +11,7 @@ from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Header, Place, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
 from metadata_source.outcomes import is_answered
+from schemas.silver import ENRICHMENTS
 
 _GROUP_STATE = (
     *("group_type", "protocol_type", "state", "group_epoch", "target_epoch", "topology_epoch", "assignor", "members"),
@@ -58,9 +59,14 @@ def min_isr_of_changed(
 
 
 def answered_kinds(header: Header) -> dict[str, bytes | None]:
-    """The kinds that were answered with this poll, and the digests of those answers."""
+    """The kinds with a table of silver that were answered with this poll, and the digests of those answers.
+
+    `offsets` has none: it says something new with each poll, and wakes nobody.
+    """
     digests, outcomes = dict(header["enrichment_digests"] or ()), dict(header["enriched"] or ())
-    return {kind: digests.get(kind) for kind, outcome in outcomes.items() if is_answered(outcome)}
+    return {
+        kind: digests.get(kind) for kind, outcome in outcomes.items() if kind in ENRICHMENTS and is_answered(outcome)
+    }
 
 
 def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:

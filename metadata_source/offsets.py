@@ -1,0 +1,425 @@
+"""Offsets that groups have committed, and the ends of the logs that these are of: asked of coordinators, then of
+leaders.
+
+| step | whom | request |
+|---|---|---|
+| which groups there are | every broker, unless `groups` listed them just before | ListGroups, as in `groups` |
+| what each group has committed | the broker that listed it | OffsetFetch, many groups each (before Kafka 3.0 one) |
+| the ends of these partitions | their leaders, as the poll was answered | ListOffsets, latest, then earliest |
+
+Each step takes half of the time that is left. Share groups have no offsets of this kind. A coordinator leaves out
+commits of topics that the user may not describe.
+
+`log_end` is the high watermark: the end of a log for who reads all records. For who reads committed ones only it ends
+where the first open transaction begins, which is not asked for.
+
+Commits are asked before the ends, and neither falls by itself: so `log_end` - `committed_offset` is the most that the
+group was behind at any time from `commit_read_before` to `ends_read_after`.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source import questions
+from metadata_source.errors import PollError
+from metadata_source.groups import Time, at_addresses, undone
+from metadata_source.images import covered
+from metadata_source.options import TopicFilter, whole_name
+from metadata_source.outcomes import outcome_of
+from metadata_source.questions import EARLIEST, LATEST, check, commits
+from metadata_source.threads import side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from metadata_source.groups import Broker, Coordinated, Visits
+    from metadata_source.protocol.wire import Columns
+    from metadata_source.questions import Timed
+
+Numbers = npt.NDArray[np.int64]
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+OFFSET: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),
+        ("committed_leader_epoch", pa.int32()),
+        ("log_start", pa.int64()),
+        ("log_end", pa.int64()),
+        ("error", pa.string()),
+        ("commit_read_after", _TIME),
+        ("commit_read_before", _TIME),
+        ("ends_read_after", _TIME),
+        ("ends_read_before", _TIME),
+    ]
+)
+"""As in bronze; nullable throughout, as all that most rows have none of."""
+OFFSETS: Final = pa.list_(pa.field("element", OFFSET))
+
+_GROUPS_A_REQUEST: Final = 50
+_PARTITIONS_A_REQUEST: Final = 10_000
+_SHARE: Final = "share"
+_NO_PARTITION: Final = "not among the partitions of the poll's answer"
+_NO_LEADER: Final = "it has no leader"
+_BITS: Final = 32
+"""Of a key, for the partition; the topic's number is above them."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_NOT_SAID: Final = "the leader left it out of its answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose offsets, of what: those groups whose whole id matches `groups_pattern` (None: all), of the topics that the
+    filter covers. `leaders`: topic, partition and leader of each partition of the poll's answer.
+    """
+
+    leaders: pa.Table
+    topic_filter: TopicFilter
+    groups_pattern: str | None = None
+
+
+class Told(NamedTuple):
+    """Structs `OFFSET`, sorted by group, topic and partition; and in one line what could not be told, None if all was.
+
+    A group without a commit is one struct without a topic, and so is one whose commits could not be told, with the
+    reason.
+    """
+
+    offsets: pa.StructArray
+    missing: str | None
+
+
+def told(visits: Visits, coordinated: Iterable[Coordinated], brokers: Iterable[Broker], wanted: Wanted) -> Told:
+    """Return the offsets of all groups, and the ends of their logs. What is not told has the reason, and is null."""
+    commits = _commits(visits, coordinated, wanted)
+    ends = _ends(visits, commits.table, brokers, wanted.leaders)
+    missing = [
+        undone(filter(None, commits.errors), len(commits.errors), "groups could not be asked for their commits"),
+        undone(ends.reasons[ends.reasons != None], len(ends.keys), "partitions have no ends of their log"),  # noqa: E711
+    ]
+    return Told(_structs(commits.table, ends), "; ".join(filter(None, missing)) or None)
+
+
+def _reason(code: int) -> str | None:
+    """Return what an error code came to; None for none."""
+    try:
+        check(code)
+    except PollError as error:
+        return outcome_of(error)
+    return None
+
+
+# --- what groups have committed ---
+
+_COMMITS: Final = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),
+        ("committed_leader_epoch", pa.int32()),
+        ("error", pa.string()),
+        ("commit_read_after", _TIME),
+        ("commit_read_before", _TIME),
+    ]
+)
+
+
+class _Asked(NamedTuple):
+    """A group that was asked for its commits, and the bounds of when they were read; or why they were not."""
+
+    error: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+
+class _Commits(NamedTuple):
+    """Rows of all groups, as in `_COMMITS` and sorted, and the errors of those whose commits could not be told."""
+
+    table: pa.Table
+    errors: list[str | None]
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The answers of one coordinator."""
+
+    groups: dict[str, _Asked] = field(default_factory=dict)
+    tables: list[pa.Table] = field(default_factory=list)
+
+
+def _commits(visits: Visits, coordinated: Iterable[Coordinated], wanted: Wanted) -> _Commits:
+    given = Time.half(visits)
+    by_broker = [(each.broker, ids) for each in coordinated if (ids := _wanted_groups(each, wanted))]
+    at = at_addresses(by_broker, lambda item: item[0].address)
+    told = side_by_side(at, lambda those: [_asked(visits, broker, ids, given) for broker, ids in those], "commits")
+    groups: dict[str, _Asked] = {}
+    tables = [_COMMITS.empty_table()]
+    for answers in chain.from_iterable(told):
+        # Two brokers list a group that moves meanwhile: one of them tells its commits.
+        better = {each: asked for each, asked in answers.groups.items() if groups.get(each, _UNASKED).error is not None}
+        groups |= better
+        tables += [table.filter(pc.is_in(table["group_id"], pa.array(better, pa.string()))) for table in answers.tables]
+    rows = pa.concat_tables(tables)
+    is_covered = covered(rows["topic"], wanted.topic_filter)
+    rows = rows if is_covered is None else rows.filter(is_covered)
+    bare = groups.keys() - set(pc.unique(rows["group_id"]).to_pylist())
+    rows = pa.concat_tables([rows, _without_topics({group_id: groups[group_id] for group_id in bare})])
+    keys = [(name, "ascending") for name in ("group_id", "topic", "partition")]
+    return _Commits(rows.sort_by(keys), [asked.error for asked in groups.values()])
+
+
+_UNASKED: Final = _Asked("not asked")
+
+
+def _wanted_groups(coordinated: Coordinated, wanted: Wanted) -> list[str]:
+    """Return ids in a random order: what time does not reach is told the next time."""
+    ids = [group_id for group_id, type_ in coordinated.groups.items() if type_ != _SHARE]
+    if wanted.groups_pattern is not None:
+        names = pa.array(ids, pa.string())
+        ids = names.filter(pc.match_substring_regex(names, whole_name(wanted.groups_pattern))).to_pylist()
+    random.shuffle(ids)
+    return ids
+
+
+def _without_topics(groups: Mapping[str, _Asked]) -> pa.Table:
+    rows = [
+        {"group_id": each, "error": asked.error, "commit_read_after": asked.after, "commit_read_before": asked.before}
+        for each, asked in groups.items()
+    ]
+    return pa.Table.from_pylist(rows, _COMMITS)
+
+
+def _asked(visits: Visits, broker: Broker, ids: Sequence[str], given: Time) -> _Answers:
+    answers = _Answers()
+    for begin in range(0, len(ids), _GROUPS_A_REQUEST):
+        _ask(visits, broker, ids[begin : begin + _GROUPS_A_REQUEST], given, answers)
+    return answers
+
+
+def _ask(visits: Visits, broker: Broker, ids: Sequence[str], given: Time, answers: _Answers) -> None:
+    """Ask until each group was told: an answer may be of one of them alone."""
+    while ids:
+        try:
+            given.check()
+            groups, table = _read_commits(visits.ask(broker.address, commits(ids), given.until), ids)
+        except PollError as error:
+            if error.kind == "too_large" and len(ids) > 1:
+                middle = len(ids) // 2
+                _ask(visits, broker, ids[:middle], given, answers)
+                ids = ids[middle:]
+                continue
+            reason = outcome_of(PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}"))
+            answers.groups |= dict.fromkeys(ids, _Asked(reason))
+            return
+        answers.groups |= groups
+        answers.tables.append(table)
+        ids = [each for each in ids if each not in groups]
+
+
+def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked], pa.Table]:
+    """Return what an answer says of the groups that were asked: of each, and their commits. Raises PollError."""
+    columns = answer.columns
+    if "groups" in columns:
+        groups, codes = columns.get("groups.group_id", []), columns.get("groups.error_code", [])
+        topics, topics_of_group = "groups.topics", columns.get("groups.topics", [])
+    else:
+        groups, codes = [asked[0]], columns["error_code"]
+        topics, topics_of_group = "topics", columns["topics"]
+    names = pa.array(columns.get(f"{topics}.name", []), pa.string())
+    # An index of a group and a topic for each partition.
+    topic = np.repeat(np.arange(len(names)), columns.get(f"{topics}.partitions", []))
+    group = np.repeat(np.arange(len(groups)), topics_of_group)[topic]
+    partition, offset, epoch, code = (
+        _numbers(columns, f"{topics}.partitions.{name}", len(topic))
+        for name in ("partition_index", "committed_offset", "committed_leader_epoch", "error_code")
+    )
+    encoded = names.dictionary_encode()
+    keys = _keys(group * len(names) + encoded.indices.to_numpy()[topic], partition)
+    if len(set(groups)) < len(groups) or (partition < 0).any() or len(np.unique(keys)) < len(keys):
+        raise PollError("odd_answer", "its answer lists a group or a partition twice, or a negative one")
+    error = np.full(len(topic), None, dtype=object)
+    for each in np.unique(code):
+        error[code == each] = _reason(int(each))
+    is_known = (offset >= 0) & (code == 0)
+    table = pa.table(
+        [
+            pa.array(groups, pa.string()).take(pa.array(group)),
+            names.take(pa.array(topic)),
+            partition.astype(np.int32),
+            pa.array(offset, mask=~is_known),
+            pa.array(epoch.astype(np.int32), mask=~is_known | (epoch < 0)),
+            pa.array(error, pa.string()),
+            pa.repeat(pa.scalar(answer.sent_at, _TIME), len(topic)),
+            pa.repeat(pa.scalar(answer.received_at, _TIME), len(topic)),
+        ],
+        schema=_COMMITS,
+    )
+    told = {
+        each: _Asked(_reason(code), answer.sent_at, answer.received_at)
+        for each, code in zip(groups, codes, strict=True)
+        if each in asked
+    }
+    if not told:
+        raise PollError("broker_error", "the coordinator left it out of its answer")
+    # A partition without an offset has no commit: it expired.
+    is_told = pc.and_(pc.is_in(table["group_id"], pa.array(told, pa.string())), pa.array(is_known | (code != 0)))
+    return told, table.filter(is_told)
+
+
+def _numbers(columns: Columns, name: str, count: int) -> Numbers:
+    """Return a column; -1 where the version has none."""
+    told = columns.get(name)
+    return np.full(count, -1) if told is None else np.asarray(told, dtype=np.int64)
+
+
+# --- the ends of their logs ---
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Of partitions, by their keys in ascending order: the ends of their logs, -1 where they are not known, the bounds
+    of when they were read (µs since 1970), and why one is not known, None if both are.
+    """
+
+    topics: pa.StringArray
+    keys: Numbers
+    start: Numbers
+    end: Numbers
+    after: Numbers
+    before: Numbers
+    reasons: npt.NDArray[np.object_]
+
+    @classmethod
+    def unknown(cls, topics: pa.StringArray, keys: Numbers) -> _Ends:
+        start, end, after, before = np.full((4, len(keys)), -1, dtype=np.int64)
+        return cls(topics, keys, start, end, after, before, np.full(len(keys), None, dtype=object))
+
+
+def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders: pa.Table) -> _Ends:
+    """Ask leaders for the ends of the logs of all partitions with a commit."""
+    given = Time.half(visits)
+    topics = pc.unique(commits["topic"].drop_null()).sort()
+    wanted = _keys_of(commits, topics)
+    ends = _Ends.unknown(topics, np.unique(wanted[wanted >= 0]))
+    known = _keys_of(leaders, topics)
+    place, is_there = _places(known, ends.keys)
+    leader = np.where(is_there, leaders["leader"].to_numpy()[place] if len(known) else -1, -1)
+    ends.reasons[leader < 0] = _NO_LEADER
+    ends.reasons[~is_there] = _NO_PARTITION
+    at_broker = {broker.broker_id: broker for broker in brokers}
+    items = []
+    for each in np.unique(leader[leader >= 0]).tolist():
+        rows = np.flatnonzero(leader == each)
+        if each in at_broker:
+            items.append((at_broker[each], rows))
+        else:
+            ends.reasons[rows] = f"its leader, broker {each}, is not among the brokers of the poll's answer"
+    at = at_addresses(items, lambda item: item[0].address)
+
+    def ask(those: Iterable[tuple[Broker, Numbers]]) -> None:
+        for broker, rows in those:
+            _ask_ends(visits, broker, rows, given, ends)
+
+    # Each writes what it finds into rows of its own.
+    side_by_side(at, ask, "ends")
+    return ends
+
+
+def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: _Ends) -> None:
+    for begin in range(0, len(rows), _PARTITIONS_A_REQUEST):
+        part = rows[begin : begin + _PARTITIONS_A_REQUEST]
+        keys = ends.keys[part]
+        topic, partition = keys >> _BITS, (keys & (1 << _BITS) - 1).astype(np.int32)
+        begins = np.flatnonzero(np.diff(topic, prepend=-1))
+        names = ends.topics.take(pa.array(topic[begins])).to_pylist()
+        asked = list(zip(names, np.split(partition, begins[1:]), strict=True))
+        try:
+            # The later end first: it is nearer to the commits.
+            for which, told in ((LATEST, ends.end), (EARLIEST, ends.start)):
+                given.check()
+                answer = visits.ask(broker.address, questions.ends(asked, which), given.until)
+                offset, code = _read_end(answer, ends.topics, keys)
+                told[part] = np.where(code == 0, offset, -1)
+                ends.reasons[part[(told[part] < 0) & (code == 0)]] = _NOT_SAID
+                for each in np.unique(code[code != 0]):
+                    ends.reasons[part[code == each]] = _reason(int(each))
+                if which == LATEST:
+                    ends.after[part] = _micros(answer.sent_at)
+                ends.before[part] = _micros(answer.received_at)
+        except PollError as error:
+            ends.reasons[part] = outcome_of(PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}"))
+
+
+def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[Numbers, Numbers]:
+    """Return offset and error code of each wanted partition: -1 and 0 where the answer has none. Raises PollError."""
+    columns = answer.columns
+    names = pc.index_in(pa.array(columns.get("topics.name", []), pa.string()), value_set=topics).fill_null(-1)
+    topic = np.repeat(names.to_numpy(), columns.get("topics.partitions", []))
+    partition, offset, code = (
+        _numbers(columns, f"topics.partitions.{name}", len(topic))
+        for name in ("partition_index", "offset", "error_code")
+    )
+    keys = _keys(topic, partition)
+    if (partition < 0).any() or len(np.unique(keys)) < len(keys):
+        raise PollError("odd_answer", "its answer lists a partition twice, or a negative one")
+    place, is_there = _places(keys, wanted)
+    if not len(keys):
+        return np.full(len(wanted), -1), np.zeros(len(wanted), dtype=np.int64)
+    return np.where(is_there, offset[place], -1), np.where(is_there, code[place], 0)
+
+
+def _keys(topic: Numbers, partition: Numbers) -> Numbers:
+    """Return a number for each partition of a topic with a number."""
+    return (topic.astype(np.int64) << _BITS) | partition
+
+
+def _keys_of(rows: pa.Table, topics: pa.StringArray) -> Numbers:
+    """Return the keys of rows with `topic` and `partition`; -1 where the topic is none of `topics`."""
+    topic = pc.index_in(rows["topic"].cast(pa.string()), value_set=topics).fill_null(-1).to_numpy()
+    return np.where(topic < 0, -1, _keys(topic, rows["partition"].fill_null(0).to_numpy()))
+
+
+def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """Return where in `keys` each wanted one is, and whether it is there: if not, the place means nothing."""
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
+    order = np.argsort(keys)
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return place, keys[place] == wanted
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def _structs(commits: pa.Table, ends: _Ends) -> pa.StructArray:
+    place, is_there = _places(ends.keys, _keys_of(commits, ends.topics))
+
+    def of_ends(values: Numbers, kind: pa.DataType) -> pa.Array:
+        found = values[place] if len(values) else np.full(len(place), -1)
+        return pa.array(found, mask=~is_there | (found < 0)).cast(kind)
+
+    reasons = pa.array(ends.reasons, pa.string()).take(pa.array(place, mask=~is_there))
+    columns = {
+        "log_start": of_ends(ends.start, pa.int64()),
+        "log_end": of_ends(ends.end, pa.int64()),
+        "ends_read_after": of_ends(ends.after, _TIME),
+        "ends_read_before": of_ends(ends.before, _TIME),
+        "error": pc.coalesce(commits["error"].combine_chunks(), reasons),
+    }
+    children = [columns[each.name] if each.name in columns else commits[each.name].combine_chunks() for each in OFFSET]
+    return pa.StructArray.from_arrays(children, fields=list(OFFSET))
