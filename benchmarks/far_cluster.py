@@ -33,9 +33,11 @@ from benchmarks.process import in_process
 from local_cluster.certificates import Authority
 from metadata_source.protocol.group_messages import DESCRIBE_GROUPS, LIST_GROUPS
 from metadata_source.protocol.metadata import NO_UUID
+from metadata_source.protocol.offset_messages import LIST_OFFSETS, OFFSET_FETCH
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
+from metadata_source.questions import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -53,10 +55,14 @@ _SALTED: Final = hashlib.pbkdf2_hmac("sha512", PASSWORD.encode(), _SALT, _ITERAT
 _CLIENT_KEY: Final = hmac.digest(_SALTED, b"Client Key", "sha512")
 _SERVER_KEY: Final = hmac.digest(_SALTED, b"Server Key", "sha512")
 _EPOCH: Final = 5
+TOPIC: Final = "far"
+COMMITTED: Final = 90
+LOG_END: Final = 100
 
+_OF_GROUPS: Final = (LIST_GROUPS, DESCRIBE_GROUPS, OFFSET_FETCH, LIST_OFFSETS)
 _APIS: Final = {
     METADATA_REQUEST.api_key: (METADATA_REQUEST, METADATA_RESPONSE),
-    **{each.request.api_key: (each.request, each.response) for each in (LIST_GROUPS, DESCRIBE_GROUPS)},
+    **{each.request.api_key: (each.request, each.response) for each in _OF_GROUPS},
 }
 _LIBRARYS: Final = {
     each.API_KEY: (each, answer)
@@ -70,6 +76,8 @@ _VERSIONS: Final = {
     METADATA_REQUEST.api_key: 12,
     LIST_GROUPS.request.api_key: 5,
     DESCRIBE_GROUPS.request.api_key: 5,
+    OFFSET_FETCH.request.api_key: 9,
+    LIST_OFFSETS.request.api_key: 8,
     ApiVersionsRequest.API_KEY: 3,
     SaslHandshakeRequest.API_KEY: 1,
     SaslAuthenticateRequest.API_KEY: 2,
@@ -96,7 +104,7 @@ class FarBroker:
 
 class FarCluster:
     """Brokers 0 to `brokers` - 1. Each coordinates `groups` groups without members, and leads some `partitions` of
-    __consumer_offsets.
+    __consumer_offsets, and `consumed` of the topic TOPIC. Of that, each group has committed all offsets.
 
     A context manager. `is_secured`: its listeners are SASL_SSL with SCRAM-SHA-512, or PLAINTEXT.
     """
@@ -108,10 +116,11 @@ class FarCluster:
         round_trip_s: float = 0.04,
         partitions: int = 50,
         groups: int = 4,
+        consumed: int = 100,
         is_secured: bool = False,
     ) -> None:
         self.brokers = [FarBroker(n, [f"group-{n}-{each}" for each in range(groups)]) for n in range(brokers)]
-        self.partitions = partitions
+        self.partitions, self.consumed = partitions, consumed
         self.round_trip_s = round_trip_s
         self._is_secured = is_secured
         self._stack = ExitStack()
@@ -310,30 +319,61 @@ class _Session:
                 return self._metadata()
             case "ListGroupsRequest":
                 return {"groups": [_listed(each) for each in self._broker.groups]}
+            case "OffsetFetchRequest":
+                return {"groups": [self._committed(each["group_id"]) for each in asked["groups"]]}
+            case "ListOffsetsRequest":
+                return {"topics": [_end(each) for each in asked["topics"]]}
             case _:
                 return {"groups": [_described(each) for each in asked["groups"]]}
 
     def _metadata(self) -> dict[str, Any]:
         brokers = self._cluster.brokers
-        partitions = [
-            {
-                "error_code": 0,
-                "partition_index": n,
-                "leader_id": n % len(brokers),
-                "leader_epoch": _EPOCH,
-                "replica_nodes": [n % len(brokers)],
-                "isr_nodes": [n % len(brokers)],
-                "offline_replicas": [],
-            }
-            for n in range(self._cluster.partitions)
+        topics = [
+            self._topic("__consumer_offsets", self._cluster.partitions),
+            self._topic(TOPIC, self._cluster.consumed),
         ]
-        topic = {"error_code": 0, "name": "__consumer_offsets", "topic_id": NO_UUID, "is_internal": True}
         return {
             "brokers": [{"node_id": b.broker_id, "host": HOST, "port": b.port, "rack": None} for b in brokers],
             "cluster_id": "far",
             "controller_id": 0,
-            "topics": [topic | {"partitions": partitions, "topic_authorized_operations": 0}],
+            "topics": topics,
         }
+
+    def _topic(self, name: str, count: int) -> dict[str, Any]:
+        brokers = len(self._cluster.brokers)
+        partitions = [
+            {
+                "error_code": 0,
+                "partition_index": n,
+                "leader_id": n % brokers,
+                "leader_epoch": _EPOCH,
+                "replica_nodes": [n % brokers],
+                "isr_nodes": [n % brokers],
+                "offline_replicas": [],
+            }
+            for n in range(count)
+        ]
+        topic = {"error_code": 0, "name": name, "topic_id": NO_UUID, "is_internal": name != TOPIC}
+        return topic | {"partitions": partitions, "topic_authorized_operations": 0}
+
+    def _committed(self, group: str) -> dict[str, Any]:
+        offset = {"committed_offset": COMMITTED, "committed_leader_epoch": _EPOCH, "metadata": "", "error_code": 0}
+        partitions = [{"partition_index": n, **offset} for n in range(self._cluster.consumed)]
+        return {"group_id": group, "topics": [{"name": TOPIC, "partitions": partitions}], "error_code": 0}
+
+
+def _end(topic: dict[str, Any]) -> dict[str, Any]:
+    partitions = [
+        {
+            "partition_index": each["partition_index"],
+            "error_code": 0,
+            "timestamp": -1,
+            "offset": LOG_END if each["timestamp"] == LATEST else 0,
+            "leader_epoch": _EPOCH,
+        }
+        for each in topic["partitions"]
+    ]
+    return {"name": topic["name"], "partitions": partitions}
 
 
 def _listed(group: str) -> dict[str, Any]:

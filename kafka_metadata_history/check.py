@@ -24,9 +24,13 @@ FEATURES: Final = {
     "quorum": "controller quorum",
     "fenced": "fenced brokers",
     "groups": "consumer groups",
+    "offsets": "consumer groups",
     "groupLog": "rebalance history",
 }
-"""Question of `enrich`, or groupLog -> the feature whose permission it needs. The others need none of their own."""
+"""Question of `enrich`, or groupLog -> the feature whose permission it needs. The others need none of their own.
+
+OffsetFetch needs of a group what DescribeGroups does.
+"""
 _SIDE_BY_SIDE: Final = 16
 
 

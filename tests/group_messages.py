@@ -99,7 +99,7 @@ def structs(struct: Struct, version: int) -> st.SearchStrategy[dict[str, Any]]:
 
 def _field(field: Field, version: int) -> st.SearchStrategy[Any]:
     match field.name:
-        case "subscription" | "metadata":
+        case "subscription" | "metadata" if field.type is Primitive.BYTES:
             strategy = _embedded(SUBSCRIPTION)
         case "assignment" if field.type is Primitive.BYTES:
             strategy = _embedded(ASSIGNMENT)

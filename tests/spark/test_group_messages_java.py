@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from metadata_source.protocol import group_messages
 from metadata_source.protocol.spec import Api, Message
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from tests.group_messages import structs
 from tests.spark.test_group_records_java import as_json
+from tests.support.coordinators import APIS
 
-APIS = [each for each in vars(group_messages).values() if isinstance(each, Api)]
 VERSIONS = [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)]
 
 

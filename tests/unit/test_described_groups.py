@@ -72,7 +72,10 @@ def check_kafka_python(module: Any, api: Api, version: int) -> None:
     @quickly
     @given(structs(api.request.body, version), structs(api.response.body, version))
     def check(request: dict[str, Any], response: dict[str, Any]) -> None:
-        assert asked(version=version, **request).encode(version=version) == write_message(api.request, version, request)
+        written = write_message(api.request, version, request)
+        read = asked.decode(written, version=version)
+        assert read.encode(version=version) == written
+        assert told(read.to_dict(json=False), request) == request
         read = answered.decode(write_message(api.response, version, response), version=version).to_dict(json=False)
         for group in response.get("groups", ()):
             group.pop("authorized_operations", None)  # a set there

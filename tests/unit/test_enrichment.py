@@ -21,13 +21,13 @@ from metadata_source import questions
 from metadata_source.enrichment import Rows, Subject, answer, subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
-from metadata_source.options import ENRICHMENTS, parse
+from metadata_source.options import ENRICHMENTS, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.records import POLLS
 
 EVERY = tuple(ENRICHMENTS)
-ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind != "groups")
+ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "offsets"})
 
 
 class Answered:
@@ -423,7 +423,14 @@ def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
     assert made.topics == ["whole", "reduced", "empty", "leaderless"]
     assert made.reduced == [("reduced", 2), ("leaderless", 1)]
     assert subject({"configs"}, answered).reduced == []
-    assert subject(EVERY, metadata()) == replace(made, kinds=subject(EVERY, metadata()).kinds, topics=[], reduced=[])
+    nothing = subject(EVERY, metadata())
+    assert nothing == replace(made, kinds=nothing.kinds, topics=[], reduced=[], offsets=nothing.offsets)
+    assert made.offsets is None
+    wanted = subject({"offsets"}, answered, TopicFilter(pattern="x"), "g").offsets
+    assert (wanted.topic_filter.pattern, wanted.groups_pattern) == ("x", "g")
+    assert wanted.leaders.to_pylist() == [
+        {name: each[name] for name in ("topic", "partition", "leader")} for each in answered.partitions.to_pylist()
+    ]
 
 
 def test_what_the_broker_forwards_is_asked_last():

@@ -26,15 +26,17 @@ VERSIONS = [
     for api in (OFFSET_FETCH, LIST_OFFSETS)
     for version in range(api.lowest, api.response.last_version + 1)
 ]
-partitions_of_topics = pytest.mark.parametrize(("api", "version"), VERSIONS, ids=str)
+LAYOUTS = [*((OFFSET_FETCH, version) for version in (2, 5, 6, 8)), *((LIST_OFFSETS, version) for version in (1, 4, 6))]
+"""A version of each way in which entries are laid out."""
+of_each_layout = pytest.mark.parametrize(("api", "version"), LAYOUTS, ids=str)
 
 
-@partitions_of_topics
+@pytest.mark.parametrize(("api", "version"), VERSIONS, ids=str)
 def test_messages_there_and_back(api: Api, version: int) -> None:
     check_there_and_back(api, version)
 
 
-@partitions_of_topics
+@pytest.mark.parametrize(("api", "version"), VERSIONS, ids=str)
 def test_messages_are_those_of_kafka_python(api: Api, version: int) -> None:
     check_kafka_python(consumer, api, version)
 
@@ -82,7 +84,7 @@ def exactly(body: bytes, message: Message, version: int) -> dict[str, Any]:
     return {key: column for key, column in columns.items() if not key.endswith(".metadata")}
 
 
-@partitions_of_topics
+@of_each_layout
 def test_columns_are_those_of_the_exact_reader(api: Api, version: int) -> None:
     @quickly
     @given(entries)
@@ -129,11 +131,7 @@ def outcome(read: Callable[[], Any]) -> Any:
         return str(error)
 
 
-@pytest.mark.parametrize(
-    ("api", "version"),
-    [*((OFFSET_FETCH, version) for version in (2, 5, 9)), *((LIST_OFFSETS, version) for version in (1, 4, 11))],
-    ids=str,
-)
+@of_each_layout
 def test_no_prefix_is_a_response_and_changed_bytes_end_in_one_line(api: Api, version: int) -> None:
     body = write_message(api.response, version, response(api, repeated([(0, 1, "", 40), (0, 1, None, 2)]), topics=1))
     for size in range(0, len(body), 13):

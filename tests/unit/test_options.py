@@ -157,7 +157,10 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (
             None,
             BOOTSTRAP | {"enrich": "elr, config"},
-            "enrich: 'config' is none of configs, reassignments, quorum, elr, fenced, groups: did you mean 'configs'?",
+            (
+                "enrich: 'config' is none of configs, reassignments, quorum, elr, fenced, groups, "
+                "offsets: did you mean 'configs'?"
+            ),
         ),
         (
             None,
@@ -211,6 +214,7 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (None, BOOTSTRAP | {"topics": "a", "topicsPattern": "b"}, "topics: contradicts topicsPattern"),
         (None, BOOTSTRAP | {"topics": "a,b*"}, "'b*' cannot be a topic's name; patterns go into topicsPattern"),
         (None, BOOTSTRAP | {"topicsPattern": "("}, "topicsPattern: '(' is not a regular expression of RE2"),
+        (None, BOOTSTRAP | {"groupsPattern": "("}, "groupsPattern: '(' is not a regular expression of RE2"),
         (None, BOOTSTRAP | {"topicsPattern": "a)|(b"}, "topicsPattern: 'a)|(b' is not a regular expression of RE2"),
         (None, BOOTSTRAP | {"entity": "topic"}, "entity: 'topic' is none of polls, brokers, topics, partitions"),
         ("stream", BOOTSTRAP | {"entity": "topics"}, "entity: a stream reads polls"),

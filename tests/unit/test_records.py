@@ -14,6 +14,7 @@ from kafka.protocol.metadata import MetadataResponse
 from metadata_source import records
 from metadata_source.enrichment import Enrichment, Rows
 from metadata_source.images import Image, filtered
+from metadata_source.offsets import OFFSETS
 from metadata_source.options import TopicFilter
 from metadata_source.poller import OVERLAPPED, Poll
 from metadata_source.protocol.digest import topic_digests
@@ -193,6 +194,20 @@ def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
         assert (stored["client_id"], stored["client_host"]) == (client("app"), client("/10.0.0.7"))
         assert stored["member_id"].startswith(client("app"))
         assert others[0]["groups"][1]["members"] is None
+
+
+def test_offsets_have_rows_and_no_digest_and_the_header_says_of_which_groups():
+    told = [{"group_id": "a", "topic": "t", "partition": n, "committed_offset": n} for n in range(3)]
+    values = pa.array([told[:2], told[2:]], OFFSETS)
+    for key in (None, Pseudonyms("key")):
+        enrichment = Enrichment({"offsets": "ok"}, {"offsets": Rows(values)})
+        records = BatchRecords(EVERY, key, "a.*")
+        header, *others = rows(records.rows(planned(), answer({}), lambda enrichment=enrichment: enrichment))
+        assert (header["enriched"], header["enrichment_digests"]) == ([("offsets", "ok")], None)
+        assert header["groups_pattern"] == "a.*"
+        assert [(row["record"], row["topic"], row["chunk"], row["offsets"]) for row in others] == [
+            ("offsets", None, n, row) for n, row in enumerate(values.to_pylist())
+        ]
 
 
 def test_an_enrichment_that_was_refused_has_no_row_and_none_is_asked_of_a_failed_poll():

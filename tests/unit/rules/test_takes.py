@@ -72,6 +72,15 @@ def test_from_the_first_poll_with_news_on_all_records_are_read() -> None:
     assert found.records == {"topic"}
 
 
+def test_offsets_that_change_with_each_asking_are_no_news() -> None:
+    """History has no table of them."""
+    asked = {"enriched": {"offsets": "ok"}, "enrichment_digests": {}}
+    headers = [header(n, **asked) for n in (1, 2)]
+    found = taken(after(0), *headers)
+    assert found.polls == {poll_id(1): [], poll_id(2): []}
+    assert not is_due(found, after(0), headers, (), at(3))
+
+
 def test_a_poll_without_digest_is_looked_at() -> None:
     assert taken(after(0), header(1, None)).records == {"topic"}
 
