@@ -103,7 +103,9 @@ class Told(NamedTuple):
 
 
 def told(visits: Visits, coordinated: Iterable[Coordinated], brokers: Iterable[Broker], wanted: Wanted) -> Told:
-    """Return the offsets of all groups, and the ends of their logs. What is not told has the reason, and is null."""
+    """Return the offsets of all groups, and the ends of their logs. If something is not told, it is null and has
+    the reason.
+    """
     commits = _commits(visits, coordinated, wanted)
     ends = _ends(visits, commits.table, brokers, wanted.leaders)
     missing = [

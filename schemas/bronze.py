@@ -161,8 +161,9 @@ ENRICHMENT_COLUMNS = (
         "has committed, and the ends of the partition's log: log_start, and log_end, which is the high watermark. "
         "Between commit_read_after and commit_read_before the one was read, and later, between ends_read_after and "
         "ends_read_before, the others. log_end - committed_offset is the most that the group was behind between "
-        "commit_read_before and ends_read_after. A group without a commit has one entry without a topic. What could "
-        "not be told is null, and error says why: not_allowed | not_supported | failed: ... | a clause.",
+        "commit_read_before and ends_read_after. A group without a commit has one entry without a topic. If "
+        "something could not be told, it is null and error says why: not_allowed | not_supported | failed: and the "
+        "problem | a clause.",
     ),
 )
 
