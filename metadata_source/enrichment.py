@@ -85,7 +85,9 @@ class Enrichment:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of the questions: names alone, so that nobody holds a decoded answer while waiting for another."""
+    """The subject of the questions: names, and leaders where they are asked, so that nobody holds a decoded answer
+    while waiting for another.
+    """
 
     kinds: tuple[str, ...]
     topics: list[str]
