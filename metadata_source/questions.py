@@ -56,7 +56,8 @@ PAGE_PARTITIONS: Final = 2_000
 _UNSUPPORTED_VERSION: Final = 35
 _FIRST_BY_NAME: Final = 10
 """Metadata's first version of Kafka 2.8."""
-_LAST_WITH_TOPIC_NAMES: Final = 12
+LAST_WITH_TOPIC_NAMES: Final = 12
+"""Fetch's last version of that kind."""
 _FAR: Final = 2**62
 """An offset that no log has: a fetch brings no records."""
 _TOPIC: Final = 2
@@ -108,6 +109,7 @@ class TableQuestion:
     response: Message
     fields: Mapping[str, Any]
     lowest: int = 0
+    highest: int | None = None
 
     @property
     def name(self) -> str:
@@ -117,7 +119,8 @@ class TableQuestion:
     @property
     def versions(self) -> tuple[int, int, int]:
         """API key, first and last version."""
-        return self.request.api_key, self.lowest, self.request.last_version
+        last = self.request.last_version if self.highest is None else self.highest
+        return self.request.api_key, self.lowest, last
 
     def put(self, connection: Connection, version: int, deadline: float) -> dict[str, Any]:
         """Return the response as values by field name. Raises PollError."""
@@ -356,7 +359,7 @@ def read_probe(topic: str) -> Question:
         "topics": [fetched(topic=topic, partitions=[partition])],
         "forgotten_topics_data": [],
     }
-    return Question(FetchRequest, fields, highest=_LAST_WITH_TOPIC_NAMES)
+    return Question(FetchRequest, fields, highest=LAST_WITH_TOPIC_NAMES)
 
 
 def fetch_error(response: Any) -> int:

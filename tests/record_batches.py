@@ -32,6 +32,8 @@ class Batch:
     codec: str = "none"
     log_append_time: bool = False
     control: bool = False
+    producer_id: int = -1
+    transactional: bool = False
     last_offset_delta: int | None = None
     written: dict[str, int] = field(default_factory=dict)
     """Fields of the header that are written as they should not be."""
@@ -61,14 +63,17 @@ def batch_bytes(batch: Batch, content: bytes | None = None) -> bytes:
     records = b"".join(map(record_bytes, batch.records)) if content is None else content
     told = {
         "magic": 2,
-        "attributes": CODECS.index(batch.codec) | 8 * batch.log_append_time | 32 * batch.control,
+        "attributes": CODECS.index(batch.codec)
+        | 8 * batch.log_append_time
+        | 16 * batch.transactional
+        | 32 * batch.control,
         "last_offset_delta": batch.last_delta() if batch.last_offset_delta is None else batch.last_offset_delta,
         "count": len(batch.records),
     } | batch.written
     checked = struct.pack(
         ">hiqqqhii",
         *(told["attributes"], told["last_offset_delta"], batch.base_timestamp, batch.max_timestamp),
-        *(-1, -1, -1, told["count"]),
+        *(batch.producer_id, -1, -1, told["count"]),
     ) + compressed(records, batch.codec)
     crc = told.get("crc", plain_crc32c(checked))
     after_length = struct.pack(">ibI", batch.leader_epoch, told["magic"], crc) + checked

@@ -48,6 +48,8 @@ _WAIT_MS: Final = 500
 """So long a controller waits for a record that is not there yet."""
 _ANSWER_BYTES: Final = 1 << 20
 _NO_REPLICA: Final = -1
+_FIRST_BY_ID: Final = 13
+"""Fetch's first version that names topics by their ids."""
 
 
 class Diverging(NamedTuple):
@@ -227,7 +229,7 @@ def _fetch(cluster_id: str | None, offset: int, last_epoch: int, epoch: int) -> 
         "forgotten_topics_data": [],
         "rack_id": "",
     }
-    return TableQuestion(FETCH.request, FETCH.response, fields, FETCH.lowest)
+    return TableQuestion(FETCH.request, FETCH.response, fields, _FIRST_BY_ID)
 
 
 def _fetch_snapshot(cluster_id: str | None, of: SnapshotId, position: int, epoch: int) -> TableQuestion:

@@ -57,6 +57,7 @@ HEADER: Final = np.dtype(
 _MAGIC: Final = 2
 _CODEC: Final = 0x07
 _IS_LOG_APPEND_TIME: Final = 0x08
+_IS_TRANSACTIONAL: Final = 0x10
 _IS_CONTROL: Final = 0x20
 _LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xb")
 _COUNTED_FROM: Final = 12
@@ -76,6 +77,8 @@ BATCHES: Final = pa.schema(
         pa.field("last_offset", pa.int64(), nullable=False),
         pa.field("leader_epoch", pa.int32(), nullable=False),
         pa.field("record_count", pa.int32(), nullable=False),
+        pa.field("producer_id", pa.int64(), nullable=False),
+        pa.field("is_transactional", pa.bool_(), nullable=False),
     ]
 )
 RECORDS: Final = pa.schema(
@@ -92,8 +95,8 @@ RECORDS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RecordBatches:
-    """Batches in their order (schema `BATCHES`; `position` is the byte where one begins), and the records of all of
-    them (schema `RECORDS`).
+    """Batches in their order (schema `BATCHES`; `position` is the byte where one begins, `producer_id` is -1 where
+    there is none), and the records of all of them (schema `RECORDS`).
 
     `size` is how many bytes the batches take. After them begins one that was not read, or nothing.
     """
@@ -155,6 +158,8 @@ def _batches(headers: Headers, begins: Positions) -> pa.RecordBatch:
         "last_offset": headers["base_offset"] + headers["last_offset_delta"],
         "leader_epoch": headers["leader_epoch"],
         "record_count": headers["count"],
+        "producer_id": headers["producer_id"],
+        "is_transactional": headers["attributes"] & _IS_TRANSACTIONAL != 0,
     }
     return _record_batch(columns, BATCHES)
 

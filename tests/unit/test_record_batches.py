@@ -38,6 +38,8 @@ batches = st.builds(
     codec=st.sampled_from(CODECS),
     log_append_time=st.booleans(),
     control=st.booleans(),
+    producer_id=st.integers(-1, 2**62),
+    transactional=st.booleans(),
 )
 
 SOME = Batch(base_offset=7, records=[Record(0, 0, b"k", b"v"), Record(1, 3, None, b"w" * 70), Record(5, 4)])
@@ -64,6 +66,8 @@ def test_what_is_written_is_read(written: list[Batch]) -> None:
             "last_offset": each.base_offset + each.last_delta(),
             "leader_epoch": each.leader_epoch,
             "record_count": len(each.records),
+            "producer_id": each.producer_id,
+            "is_transactional": each.transactional,
         }
         for index, each in enumerate(written)
     ]
