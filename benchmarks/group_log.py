@@ -2,16 +2,19 @@
 loops.
 
 ``python -m benchmarks.group_log [--quick]``. Topics in the layout of `__consumer_offsets` on a real broker hold offset
-commits and, among them, records of groups: a classic group of three members, a KIP-848 group's epoch and what a member
-has, in turn. Every loop passes over commits by the first two bytes of the key and decodes the rest. kafka-python has no
-classes for these records, so the plain loops decode with the struct module; ours decodes every type and version, to
-Arrow. Rates are records read a second, commits included, medians of the runs; ratios are to the faster of the two loops
-as they come. The tuned one has this source's settings of the client: what is left to gain in Python.
+commits of 50 groups to 8 partitions each and, among them, records of another group: a classic group of three members, a
+KIP-848 group's epoch and what a member has, in turn. Ours decodes every commit too, to aggregates; the plain loops pass
+over commits by the first two bytes of the key. kafka-python has no classes for these records, so the plain loops decode
+the rest with the struct module; ours decodes every type and version, to Arrow. Rates are records read a second, commits
+included, medians of the runs; ratios are to the faster of the two loops as they come. The tuned one fetches without
+pauses and takes 10,000 messages at once: what is left to gain in Python. The last line says what an aggregate takes in
+a Parquet file of its own batch.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import statistics
 import struct
@@ -22,12 +25,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.aims import aim
 from local_cluster import LocalCluster
-from metadata_source.group_log.client import consumer
 from metadata_source.group_log.datasource import KafkaGroupLogSource
 from metadata_source.group_log.places import Span
 from metadata_source.group_log.reader import read_spans
@@ -37,7 +42,7 @@ from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSC
 from metadata_source.protocol.wire import write_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from metadata_source.options import Cluster
 
@@ -46,14 +51,18 @@ RECORDS: Final = 500_000
 QUICK_RECORDS: Final = 100_000
 PARTITIONS: Final = 2
 RUNS: Final = 3
+_TUNED: Final = {"fetch.queue.backoff.ms": 1}
+"""By default a full queue stops fetching for a second, six times as long as it takes to empty it."""
 WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)", "consume, tuned")
 TIMEOUT_MS: Final = 30_000
 
 CLASSIC, EPOCH, CURRENT = 2, 3, 8
-COMMIT: Final = (
-    struct.pack(">hh8sh6si", 1, 8, b"payments", 6, b"orders", 3),
-    struct.pack(">hqihq", 3, 123_456, 7, 0, 1_763_802_000_000),
-)
+GROUPS, GROUP_PARTITIONS = 50, 8
+COMMIT_KEYS: Final = [
+    struct.pack(">hh11sh6si", 1, 11, b"payments-%02d" % group, 6, b"orders", partition)
+    for group in range(GROUPS)
+    for partition in range(GROUP_PARTITIONS)
+]
 
 
 class _Source(KafkaGroupLogSource):
@@ -81,7 +90,9 @@ def main() -> None:
             ratios.append((share, ours / max(plain)))
             figures = "".join(f"{rate:>16,.0f}" for rate in rates)
             print(f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x{through_spark / max(plain):>7.1f}x", flush=True)
+        size, aggregates = _bytes_of_commits(cluster, f"log-{SHARES[0]}")
         spark.stop()
+    print(f"{size / aggregates:.0f} bytes an aggregate of commits, {aggregates:,} of them")
     for share, ratio in ratios:
         print(aim(f"the faster plain loop's time, one core, {share:.1%} of groups", ratio, ">=", 3))
 
@@ -94,7 +105,7 @@ def _reads(spark: Any, servers: str, cluster: Cluster, topic: str) -> list[Calla
         lambda: _through_spark(spark, servers, topic),
         lambda: _plain(Consumer(default), topic, _polled),
         lambda: _plain(Consumer(default), topic, _consumed),
-        lambda: _plain(consumer(cluster), topic, _drained),
+        lambda: _plain(Consumer(default | _TUNED), topic, _drained),
     ]
 
 
@@ -129,7 +140,8 @@ def _fill(servers: str, topic: str, share: float, count: int) -> None:
     groups = _group_records()
     every = round(1 / share)
     for at in range(count):
-        key, value = groups[at // every % len(groups)] if at % every == 0 else COMMIT
+        commit = COMMIT_KEYS[at % len(COMMIT_KEYS)], struct.pack(">hqihq", 3, at, 7, 0, 1_763_802_000_000)
+        key, value = groups[at // every % len(groups)] if at % every == 0 else commit
         producer.produce(topic, value, key, partition=at * PARTITIONS // count)
         if at % 10_000 == 0:
             producer.poll(0)
@@ -195,14 +207,27 @@ def _record(number: int, version: int, key: dict[str, Any], value: dict[str, Any
 
 
 def _ours(cluster: Cluster, topic: str) -> int:
+    return sum(sum(record == "record" for record in batch["record"].to_pylist()) for batch in _batches(cluster, topic))
+
+
+def _bytes_of_commits(cluster: Cluster, topic: str) -> tuple[int, int]:
+    """Return what rows of commits add to a file of all rows, and how many aggregates they have."""
+    rows = pa.Table.from_batches(_batches(cluster, topic))
+    is_of_commits = pc.equal(rows["record"], "commits")
+    sizes = []
+    for written in (rows, rows.filter(pc.invert(is_of_commits))):
+        pq.write_table(written, file := io.BytesIO())
+        sizes.append(len(file.getvalue()))
+    aggregates: int = pc.sum(pc.list_value_length(rows["offset_commits"])).as_py()
+    return sizes[0] - sizes[1], aggregates
+
+
+def _batches(cluster: Cluster, topic: str) -> Iterator[pa.RecordBatch]:
     with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
         seen = watcher.look()
     asked: dict[str, Any] = {"read_at": datetime.now(UTC), "timeout_ms": TIMEOUT_MS, "pseudonyms": None, "topic": topic}
     spans = [Span("c", seen.cluster_id, seen.topic_id, partition, 0, end) for partition, end in seen.ends.items()]
-    return sum(
-        batch.num_rows - sum(record != "record" for record in batch["record"].to_pylist())
-        for batch in read_spans(cluster, spans, **asked)
-    )
+    return read_spans(cluster, spans, **asked)
 
 
 def _through_spark(spark: Any, servers: str, topic: str) -> int:

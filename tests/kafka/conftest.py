@@ -18,7 +18,9 @@ os.environ["ALICE_PASSWORD"] = "alice-secret"  # noqa: S105
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
     """Three brokers in three racks, shared: a test leaves all of them running as it found them."""
-    with LocalCluster(brokers=3, racks=["a", "b", "c"]) as started:
+    # As much metadata as a commit can have: strings have up to 32,767 bytes.
+    properties = {"offset.metadata.max.bytes": "32767"}
+    with LocalCluster(brokers=3, racks=["a", "b", "c"], properties=properties) as started:
         yield started
 
 
