@@ -29,7 +29,7 @@ from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import kept_since
-from jobs.common.group_log import PLACE, Places, new_rows
+from jobs.common.group_log import COLUMNS, PLACE, Places, new_rows
 from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
@@ -194,7 +194,7 @@ class RebalanceHistory(Maker):
             news.ends[row.cluster][row.log_partition] = row.end.era, row.end.goes_on_at
             news.parts[row.cluster].update(row.parts)
         said = rows.where("cluster_id IS NOT NULL").withColumn(PART, F.explode("_parts"))
-        columns = F.array(F.struct(*GROUP_LOG.column_names, *PLACE)).alias(column_of(GROUP_LOG))
+        columns = F.array(F.struct(*COLUMNS, *PLACE)).alias(column_of(GROUP_LOG))
         news.rows.append(said.select(_key(F.col(PART)).alias(_KEY), columns))
 
     def _new_polls(self, of_silver: Mapping[str, Row]) -> dict[str, Take]:

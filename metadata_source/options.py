@@ -324,6 +324,11 @@ GROUP_LOG_OPTIONS: Final = (
         modes=("stream",),
     ),
     Option(
+        "groupsPattern",
+        "Only offset commits of groups whose whole name matches this regular expression (RE2) are kept. Records of "
+        "groups are kept of every group.",
+    ),
+    Option(
         "requestTimeout",
         "Bounds each question to a cluster. A partition's reading fails when nothing comes for so long.",
         default="30s",
@@ -616,6 +621,8 @@ class GroupLogOptions:
     max_records: int
     request_timeout_ms: int
     client_hash_key: str | None
+    groups_pattern: str | None
+    """For names of groups, whole (RE2)."""
     resume_at: Mapping[str, Mapping[int, int]]
     """By alias and partition: up to which offset a log was read, of which the checkpoint need not know."""
 
@@ -634,6 +641,7 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
     given = _by_name(options, GROUP_LOG_BY_NAME)
     _check_modes(given, GROUP_LOG_BY_NAME, mode)
     default = {option.name: option.default or "" for option in GROUP_LOG_OPTIONS}
+    pattern = given.get("groupsPattern")
     return GroupLogOptions(
         clusters=tuple(map(_cluster, _each(given, GROUP_LOG_BY_NAME))),
         starting=_starting(given.get("startingOffsets", default["startingOffsets"])),
@@ -646,6 +654,7 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
             "requestTimeout", given.get("requestTimeout", default["requestTimeout"]), minimum=1
         ),
         client_hash_key=given.get("clientHashKey"),
+        groups_pattern=None if pattern is None else whole_name(_pattern("groupsPattern", pattern)),
         resume_at=_resume_at(given.get("resumeAt", "{}")),
     )
 

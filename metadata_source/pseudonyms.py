@@ -23,6 +23,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.protocol.group_records import BYTES_SHOWN
 from metadata_source.references import resolve_secret
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ _LEFT_OUT: Final = frozenset(
     )
 )
 _TOUCHED: Final = tuple(_CLIENT | _MEMBER_ID | _LEFT_OUT)
-_BYTES_SHOWN: Final = r" \(read [^)]*\)"
 _NAMED_UUID: Final = re.compile(
     r"(?P<name>.*)-(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})", re.DOTALL
 )
@@ -94,7 +94,7 @@ class Pseudonyms:
         )
         had_raw = pc.or_(pc.is_valid(records["key"]), pc.is_valid(records["value"]))
         # Errors of the decoder show some of the bytes.
-        said = pc.replace_substring_regex(records["error"], _BYTES_SHOWN, "")
+        said = pc.replace_substring_regex(records["error"], BYTES_SHOWN, "")
         error = pc.if_else(had_raw, pc.binary_join_element_wise(said, RAW_LEFT_OUT, "; "), records["error"])
         return replaced.set_column(records.schema.names.index("error"), records.schema.field("error"), error)
 

@@ -1,6 +1,6 @@
 """Bronze: what was seen, append only."""
 
-from schemas.table import Column, Table
+from schemas.table import Column, Table, View
 
 PARTITION_STRUCT = (
     "struct<partition: int, error_code: int, leader: int, leader_epoch: int, "
@@ -220,7 +220,12 @@ _SUBTOPOLOGY = (
 GROUP_LOG_KEY = (
     Column("cluster", "string", "Alias of the cluster.", nullable=False),
     Column("log_partition", "int", "Partition of __consumer_offsets.", nullable=False),
-    Column("offset", "bigint", "Offset of the record; of other rows where their span begins.", nullable=False),
+    Column(
+        "offset",
+        "bigint",
+        "Offset of the record or marker; of other rows where their span, or their commits, begin.",
+        nullable=False,
+    ),
     Column(
         "record",
         "string",
@@ -228,7 +233,9 @@ GROUP_LOG_KEY = (
         "gone before it "
         "could be read: the log begins later; or its cluster was taken out of the configuration just before) | "
         "truncated (what had been read up to offset is the log's up to next_offset alone: an unclean election, or the "
-        "topic was made again; reading continues at next_offset).",
+        "topic was made again; reading continues at next_offset) | commits (offset commits of a group, between two "
+        "records of the group or ends of what a batch went through: see bronze.offset_commits) | marker (the first end "
+        "of a transaction of a producer in what a batch went through).",
         nullable=False,
     ),
     Column("cluster_id", "string", "Kafka's id of the cluster; null where the brokers did not say."),
@@ -238,13 +245,13 @@ GROUP_LOG_KEY = (
 
 GROUP_LOG_SPAN = (
     Column("next_offset", "bigint", "Of rows other than records: the offset to go on at."),
-    Column("commits", "bigint", "On read rows: offset commits (types 0 and 1), passed over."),
+    Column("commits", "bigint", "On read rows: offset commits (types 0 and 1), of aborted transactions too."),
     Column("records", "bigint", "On read rows: rows of records."),
     Column("holes", "bigint", "On read rows: offsets without a record: compacted away, or transaction markers."),
 )
 
 GROUP_LOG_RECORD = (
-    Column("timestamp", "timestamp", "Of the record: the coordinator's clock; null in message format 0."),
+    Column("timestamp", "timestamp", "Of the record or marker: the coordinator's clock; null in message format 0."),
     Column("leader_epoch", "int", "Leader epoch that wrote the record; null before message format 2."),
     Column("type", "int", "Record type: the key's first two bytes; null where there is no such key."),
     Column("version", "int", "Version of the value; null for a tombstone."),
@@ -326,17 +333,72 @@ GROUP_LOG_DECODED = (
     ),
 )
 
+# An aggregate as rows of commits nest it and bronze.offset_commits shows it: by name, its type and its meaning.
+_COMMIT_COLUMNS = (
+    Column("topic", "string", "Topic whose offsets were committed."),
+    Column("partition", "int", "Partition of the topic."),
+    Column(
+        "topic_id",
+        "string",
+        "Kafka's id of the topic, as the coordinator notes it from Kafka 4.1 on, but not of commits in transactions. "
+        "Null where it does not. Commits with another one, or none, are another row.",
+    ),
+    Column("commits", "bigint", "Commits, removals not counted."),
+    Column(
+        "from_offset",
+        "bigint",
+        "Offset in the log of the first commit: of its record, or of the marker that commits its transaction. Null "
+        "where there is none but a removal.",
+    ),
+    Column("from_timestamp", "timestamp", "Time of that record or marker: the coordinator's clock."),
+    Column("first_committed", "bigint", "The offset of the topic that the first commit committed."),
+    Column("to_offset", "bigint", "Offset in the log of the last commit, as from_offset."),
+    Column("to_timestamp", "timestamp", "Time of that record or marker."),
+    Column("last_committed", "bigint", "The offset of the topic that the last commit committed."),
+    Column(
+        "gap_from",
+        "timestamp",
+        "Where the longest time between two successive commits of the row begins; null with fewer than two.",
+    ),
+    Column("gap_to", "timestamp", "Where it ends."),
+    Column("falls", "bigint", "Commits of an offset below that of the commit before in the row."),
+    Column("fallen", "bigint", "By how much the committed offset fell, all falls together."),
+    Column(
+        "removed_offset",
+        "bigint",
+        "Offset in the log of the record that removed the committed offset, after the commits: it expired, or it, the "
+        "group or the topic was deleted. A commit that follows begins another row. Null where none did.",
+    ),
+    Column("removed_timestamp", "timestamp", "Time of that record."),
+)
+GROUP_LOG_COMMITS = (
+    Column(
+        "producer_id",
+        "bigint",
+        "On marker rows: the producer whose transaction ended. On commits rows: the producer whose transaction is open "
+        "at the end of what the batch went through; they count once the producer's next marker row is_committed, with "
+        "the marker's offset and time, and never if it is not. Null for commits that count.",
+    ),
+    Column("is_committed", "boolean", "On marker rows: whether the transaction was committed, or aborted."),
+    Column("chunk", "int", "On commits rows: 0, 1, ...: more than 1,000 aggregates take several rows."),
+    Column(
+        "offset_commits",
+        f"array<struct<{', '.join(f'{column.name}: {column.type}' for column in _COMMIT_COLUMNS)}>>",
+        "On commits rows: an aggregate for each topic and partition, in the order of the log.",
+    ),
+)
+
 GROUP_LOG = Table(
     schema="bronze",
     name="group_log",
     comment=(
-        "Records that group coordinators wrote to __consumer_offsets, offset commits counted only; by offset, each "
-        "record once."
+        "Records that group coordinators wrote to __consumer_offsets, by offset, each record once; of offset commits "
+        "what they came to."
     ),
-    columns=GROUP_LOG_KEY + GROUP_LOG_SPAN + GROUP_LOG_RECORD + GROUP_LOG_DECODED,
-    key=("cluster", "log_partition", "offset", "record"),
+    columns=GROUP_LOG_KEY + GROUP_LOG_SPAN + GROUP_LOG_RECORD + GROUP_LOG_DECODED + GROUP_LOG_COMMITS,
+    key=("cluster", "log_partition", "offset", "record", "group_id", "chunk"),
     constraints={
-        "record_known": "record IN ('record', 'read', 'lost', 'truncated')",
+        "record_known": "record IN ('record', 'read', 'lost', 'truncated', 'commits', 'marker')",
         "span_is_whole": "(record = 'record') = (next_offset IS NULL)",
         "undecoded_kept": (
             "error IS NULL OR key IS NOT NULL OR value IS NOT NULL OR record <> 'record' OR error LIKE "
@@ -533,4 +595,26 @@ CLUSTER_LOG = Table(
     keeps_changes=True,
 )
 
+OFFSET_COMMITS = View(
+    schema="bronze",
+    name="offset_commits",
+    comment=(
+        "Offset commits of groups, an aggregate for each topic and partition between two records of the group or ends "
+        "of what a batch went through. Those of transactions that were open at such an end have a producer_id: see "
+        "bronze.group_log."
+    ),
+    parts=(
+        f"""SELECT cluster, cluster_id, log_partition, group_id, producer_id, offset, next_offset, chunk,
+  {", ".join(f"told.{column.name}" for column in _COMMIT_COLUMNS)},
+  read_at, day
+FROM (
+  SELECT cluster, cluster_id, log_partition, group_id, producer_id, offset, next_offset, chunk, read_at, day,
+    explode(offset_commits) AS told
+  FROM {{bronze.group_log}} WHERE record = 'commits'
+)""",  # noqa: S608 - names of our own
+    ),
+    meanings=tuple((column.name, column.comment) for column in _COMMIT_COLUMNS),
+)
+
 TABLES = (METADATA_POLLS, GROUP_LOG, CLUSTER_LOG)
+VIEWS = (OFFSET_COMMITS,)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TABLES: tuple[Table, ...] = (
     bronze.TABLES + silver.TABLES + gold.TABLES + groups.TABLES + quality.TABLES + internal.TABLES
 )
-VIEWS: tuple[View, ...] = internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
+VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
 """In an order in which each refers to tables and to views before it."""
 NAMES = frozenset((*(table.full_name for table in TABLES), *(view.full_name for view in VIEWS)))
 

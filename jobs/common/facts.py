@@ -46,7 +46,7 @@ FROM {{bronze.group_log}} LEFT JOIN (
   SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
   FROM {{internal.state}} WHERE history = 'rebalance_history'
 ) USING (cluster)
-WHERE record <> 'record' AND cluster IN (CLUSTERS) AND read_at >= CAST(:since AS TIMESTAMP)
+WHERE record IN ('read', 'lost', 'truncated') AND cluster IN (CLUSTERS) AND read_at >= CAST(:since AS TIMESTAMP)
   AND day >= CAST(:day AS DATE)
 GROUP BY cluster
 """

@@ -81,6 +81,7 @@ class _Task(InputPartition):
     topic: str
     request_timeout_ms: int
     client_hash_key: str | None
+    groups_pattern: str | None
 
 
 def _tasks(between: Iterable[Span], options: GroupLogOptions, topic: str) -> list[_Task]:
@@ -95,6 +96,7 @@ def _tasks(between: Iterable[Span], options: GroupLogOptions, topic: str) -> lis
             topic,
             options.request_timeout_ms,
             options.client_hash_key,
+            options.groups_pattern,
         )
         for together in grouped(between)
     ]
@@ -132,6 +134,7 @@ def _read_cluster(task: _Task, alias: str, pseudonyms: Pseudonyms | None) -> Ite
             timeout_ms=task.request_timeout_ms,
             pseudonyms=pseudonyms,
             topic=task.topic,
+            groups_pattern=task.groups_pattern,
         )
     except GroupLogError as error:
         raise error.of(alias) from None

@@ -1,47 +1,56 @@
 """From spans of a log's offsets to rows of bronze.group_log.
 
-Nearly every record is an offset commit: it costs a look at the first two bytes of its key. The end of a span is an
-offset, not a
-record: there may be none, where records were compacted away or are markers of transactions.
+Nearly every record is an offset commit: those come to aggregates (`commits`), the others are rows. The end of a span is
+an offset, not a record: there may be none, where records were compacted away or are markers of transactions.
 """
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicPartition
+import pyarrow.compute as pc
 
-from metadata_source.errors import GroupLogError
-from metadata_source.facts import LAST_MS
-from metadata_source.group_log.client import consumer
+from metadata_source.errors import GroupLogError, PollError, ProtocolError
+from metadata_source.facts import LAST_MS, TOPIC_AUTHORIZATION_FAILED
+from metadata_source.group_log.batches import read_answers
+from metadata_source.group_log.commits import ROWS, Commits, Records
 from metadata_source.group_log.places import is_remade
 from metadata_source.group_log.watcher import LogWatcher
-from metadata_source.protocol.group_records import OFFSET_COMMITS, RECORDS, decode_records
+from metadata_source.lineage import NO_EPOCH
+from metadata_source.protocol.group_records import RECORDS, decode_records
+from metadata_source.protocol.offset_commits import are_commits
+from metadata_source.protocol.record_batches import MOST_BYTES
+from metadata_source.threads import side_by_side
+from metadata_source.transport import error_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from confluent_kafka import Consumer
-
+    from metadata_source.group_log.batches import Answered
     from metadata_source.group_log.places import Log, Span
+    from metadata_source.group_log.watcher import Led
     from metadata_source.options import Cluster
     from metadata_source.pseudonyms import Pseudonyms
+    from metadata_source.transport import Address
 
 BATCH_ROWS: Final = 4_096
 BATCH_BYTES: Final = 16 * 2**20
 
-_AT_ONCE: Final = 10_000
-"""Messages in Python's hands at once."""
-_OFFSET: Final[Any] = Message.offset
-_PARTITION: Final[Any] = Message.partition
-_WAIT_S: Final = 0.5
+_WAIT_S: Final = 0.2
+_LEAST_S: Final = 1.0
+"""The least time that a leader gets for its answer."""
+_AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error", "overlapped", "clock"})
+"""Kinds of errors that may be over soon."""
+_ANSWER_BYTES: Final = MOST_BYTES + (1 << 20)
+"""The largest answer: with a batch that is as large as may be."""
+_OUT_OF_RANGE: Final = 1
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
 SCHEMA: Final = pa.schema(
@@ -60,6 +69,7 @@ SCHEMA: Final = pa.schema(
         pa.field("timestamp", _TIME),
         pa.field("leader_epoch", pa.int32()),
         *RECORDS,
+        *(field for field in ROWS if field.name in {"producer_id", "is_committed", "chunk", "offset_commits"}),
     ]
 )
 
@@ -72,17 +82,21 @@ def read_spans(
     timeout_ms: int,
     pseudonyms: Pseudonyms | None,
     topic: str,
+    groups_pattern: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of spans of one cluster's log: records, and what was gone through. Raises GroupLogError, after
-    `timeout_ms` without progress.
+    """Yield the rows of spans of one cluster's log: records, what commits came to, and what was gone through. Raises
+    GroupLogError, after `timeout_ms` without progress.
 
-    All are read at once, by one consumer.
+    All are read at once, those of each leader by one request after the other.
     """
-    with closing(LogWatcher(cluster, topic, timeout_ms)) as watcher, closing(consumer(cluster)) as client:
-        reading = _Reading(client, watcher, spans, topic)
-        for records, ended in reading.steps(timeout_ms / 1000):
+    # As large as batches may be: what is asked of metadata has its own bound (`maxResponseBytes`), this has a log's.
+    reached = replace(cluster, max_response_bytes=max(cluster.max_response_bytes, _ANSWER_BYTES))
+    with closing(LogWatcher(reached, topic, timeout_ms)) as watcher:
+        reading = _Reading(watcher, spans, topic, groups_pattern)
+        for records, commits, ended in reading.steps(timeout_ms / 1000):
             if records:
-                yield record_rows(spans[0], read_at, records, pseudonyms)
+                yield record_rows(spans[0], read_at, pa.Table.from_batches(records), pseudonyms)
+            yield from _rows(spans[0], read_at, commits).to_batches()
             if ended:
                 yield span_rows(ended, read_at)
 
@@ -115,35 +129,44 @@ def span_rows(went: Sequence[Went], read_at: datetime) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-def record_rows(
-    span: Span, read_at: datetime, messages: Sequence[Any], pseudonyms: Pseudonyms | None
-) -> pa.RecordBatch:
-    """Return the rows of some records of one cluster, decoded; `span` is any of it."""
-    decoded = decode_records([message.key() for message in messages], [message.value() for message in messages])
+def record_rows(span: Span, read_at: datetime, records: pa.Table, pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
+    """Return the rows of some records of one cluster, decoded; `span` is any of it. `records`: as `record_batches` has
+    them, and `log_partition`.
+    """
+    records = records.combine_chunks()
+    decoded = decode_records(*(records[name].combine_chunks() for name in ("key", "value")))
     if pseudonyms is not None:
         decoded = pseudonyms.of_records(decoded)
-    times = [message.timestamp() for message in messages]
+    ms, epochs = records["timestamp_ms"], records["leader_epoch"]
+    # None of a message of format 0, as before Kafka 0.10.
+    is_time = pc.and_(pc.greater_equal(ms, 0), pc.less_equal(ms, LAST_MS))
     columns = {
-        "cluster": [span.cluster] * len(messages),
-        "log_partition": [message.partition() for message in messages],
-        "offset": [message.offset() for message in messages],
-        "record": ["record"] * len(messages),
-        "cluster_id": [span.cluster_id] * len(messages),
-        "read_at": [read_at] * len(messages),
-        "day": [read_at.astimezone(UTC).date()] * len(messages),
-        # None of a record of magic 0, as before Kafka 0.10.
-        "timestamp": [
-            ms * 1000 if kind != TIMESTAMP_NOT_AVAILABLE and 0 <= ms <= LAST_MS else None for kind, ms in times
-        ],
-        "leader_epoch": [message.leader_epoch() for message in messages],
+        "log_partition": records["log_partition"],
+        "offset": records["offset"],
+        "record": pa.repeat("record", len(records)),
+        "timestamp": pc.multiply(pc.if_else(is_time, ms, None), 1000).cast(_TIME),
+        "leader_epoch": pc.if_else(pc.equal(epochs, NO_EPOCH), None, epochs),
+    } | {name: decoded[name] for name in RECORDS.names}
+    (rows,) = _rows(span, read_at, pa.table(columns)).combine_chunks().to_batches()
+    return rows
+
+
+def _rows(span: Span, read_at: datetime, found: pa.Table) -> pa.Table:
+    """Return rows of one cluster in the columns of bronze, null where `found` has none."""
+    same = {
+        "cluster": span.cluster,
+        "cluster_id": span.cluster_id,
+        "read_at": read_at,
+        "day": read_at.astimezone(UTC).date(),
     }
-    arrays = [
-        decoded[field.name]
-        if field.name in RECORDS.names
-        else pa.array(columns.get(field.name, [None] * len(messages)), field.type)
+    count = len(found)
+    columns = [
+        found[field.name].cast(field.type)
+        if field.name in found.column_names
+        else pa.repeat(pa.scalar(same.get(field.name), field.type), count)
         for field in SCHEMA
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 class _At:
@@ -153,6 +176,11 @@ class _At:
         self.span = span
         self.position = self.since = span.start
         self.commits = self.records = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the span was gone through."""
+        return self.position >= self.span.end
 
     def pass_over(self, to: int) -> Iterator[Went]:
         """Count up to the position, and go on at `to`, which is the position unless offsets were lost."""
@@ -169,104 +197,165 @@ class _At:
 class _Reading:
     """Reads spans of a log side by side, each until its end."""
 
-    def __init__(self, client: Consumer, watcher: LogWatcher, spans: Sequence[Span], topic: str) -> None:
-        self._client = client
+    def __init__(self, watcher: LogWatcher, spans: Sequence[Span], topic: str, groups_pattern: str | None) -> None:
         self._watcher = watcher
         self._topic = topic
         self._ahead = {span.partition: _At(span) for span in spans}
-        self._records: list[Any] = []
-        self._size = 0
+        self._leaders: Mapping[Address, list[Led]] = {}
+        self._commits = Commits(groups_pattern)
+        self._records: list[pa.RecordBatch] = []
+        self._count = self._size = 0
         self._ended: list[Went] = []
+        self._is_out_of_range = False
+        self._problem = ""
 
-    def steps(self, timeout_s: float) -> Iterator[tuple[list[Any], list[Went]]]:
-        """Yield records that are no offset commits, some at a time, and what ended with them. Raises GroupLogError."""
-        self._assign()
+    def steps(self, timeout_s: float) -> Iterator[tuple[list[pa.RecordBatch], pa.Table, list[Went]]]:
+        """Yield records that are no offset commits, some at a time, rows of commits, and what ended with them. Raises
+        GroupLogError.
+        """
         deadline = time.monotonic() + timeout_s
         while self._ahead:
-            moved, errors = self._take(self._next())
-            if len(self._records) >= BATCH_ROWS or self._size >= BATCH_BYTES:
-                yield self._flush()
-            if moved:
+            has_moved = False
+            for answers in self._answers(deadline):
+                has_moved = self._take(answers) or has_moved
+                if self._count >= BATCH_ROWS or self._size >= BATCH_BYTES:
+                    yield self._flush()
+            if has_moved:
                 # Counted from here: whoever takes the rows may have taken long.
                 deadline = time.monotonic() + timeout_s
             late = time.monotonic() > deadline
-            if KafkaError.TOPIC_AUTHORIZATION_FAILED in errors.values():
-                raise GroupLogError("not_allowed", f"READ on topic {self._topic} is missing")
-            out_of_range = KafkaError._AUTO_OFFSET_RESET in errors.values()  # noqa: SLF001
-            if (late or out_of_range) and self._look_into(late=late):
+            if (late or self._is_out_of_range) and self._look_into(late=late):
                 deadline = time.monotonic() + timeout_s
         yield self._flush()
 
-    def _flush(self) -> tuple[list[Any], list[Went]]:
-        flushed = self._records, self._ended
-        self._records, self._ended, self._size = [], [], 0
+    def _flush(self) -> tuple[list[pa.RecordBatch], pa.Table, list[Went]]:
+        flushed = self._records, self._commits.rows(), self._ended
+        self._records, self._ended, self._count, self._size = [], [], 0, 0
         return flushed
 
-    def _assign(self) -> None:
-        self._client.assign(
-            [TopicPartition(self._topic, partition, at.position) for partition, at in self._ahead.items()]
-        )
+    def _answers(self, deadline: float) -> Iterator[list[dict[str, Any]]]:
+        """Yield what each leader has next of its partitions, all asked side by side; nothing if that is to be tried
+        again. Raises GroupLogError.
+        """
+        if not self._leaders:
+            try:
+                self._leaders = self._watcher.leaders()
+            except GroupLogError as error:
+                if error.kind not in _AGAIN:
+                    raise
+        offsets = {
+            address: {each: self._ahead[each.partition].position for each in led if each.partition in self._ahead}
+            for address, led in self._leaders.items()
+        }
+        asked = [(address, of_leader) for address, of_leader in offsets.items() if of_leader]
+        until = time.monotonic() + max(_LEAST_S, (deadline - time.monotonic()) / 2)
 
-    def _next(self) -> list[Any]:
-        """Return what has come, or wait for one message: a call for many would wait until it has as many."""
-        messages: list[Any] = self._client.consume(_AT_ONCE, 0)
-        if not messages and (message := self._client.poll(_WAIT_S)) is not None:
-            messages.append(message)
-        return messages
+        def ask(leader: tuple[Address, Mapping[Led, int]]) -> list[dict[str, Any]] | PollError:
+            try:
+                return self._watcher.fetch(*leader, until)
+            except PollError as error:
+                return error
 
-    def _take(self, messages: list[Any]) -> tuple[bool, dict[int, int]]:
-        """Go past messages. Return whether a partition has moved on, and what is wrong with which of them."""
-        moved = False
-        errors: dict[int, int] = {}
-        over = []
-        for partition, group in groupby(messages, _PARTITION):
-            at = self._ahead.get(partition)
-            if at is None:
-                # What had come before its fetching was paused, or an error of all of the topic.
-                errors.update((partition, each.error().code()) for each in group if each.error() is not None)
-                continue
-            before = at.position
-            self._take_of(at, list(group), errors)
-            moved = moved or at.position > before
-            if at.position >= at.span.end:
-                self._end(partition)
-                over.append(TopicPartition(self._topic, partition))
-        if over and self._ahead:
-            self._client.pause(over)
-        return moved, errors
-
-    def _take_of(self, at: _At, messages: list[Any], errors: dict[int, int]) -> None:
-        keys = [message.key() for message in messages]
-        others = [
-            message for message, key in zip(messages, keys, strict=True) if key is None or key[:2] not in OFFSET_COMMITS
-        ]
-        # What is not a record has no key: the end of the log, or an error.
-        events = [message for message in others if message.error() is not None]
-        if events:
-            messages = [message for message in messages if message.error() is None]
-        end = at.span.end
-        count = bisect_left(messages, end, key=_OFFSET)
-        records = [message for message in others if message.error() is None and message.offset() < end]
-        at.commits += count - len(records)
-        at.records += len(records)
-        self._records += records
-        self._size += sum(len(record.value() or b"") for record in records)
-        if count < len(messages):
-            at.position = end
-        elif messages:
-            at.position = messages[-1].offset() + 1
-        for event in events:
-            if event.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                at.position = min(end, max(at.position, event.offset()))
+        for answer in side_by_side(asked, ask, "leaders"):
+            if not isinstance(answer, PollError):
+                yield answer
+            elif answer.kind in _AGAIN:
+                self._leaders = {}
             else:
-                errors[at.span.partition] = event.error().code()
+                raise GroupLogError(answer.kind, answer.problem)
+        if not asked or not self._leaders:
+            self._doubt()
 
-    def _end(self, partition: int) -> None:
-        at = self._ahead.pop(partition)
-        self._ended += at.pass_over(at.position)
+    def _doubt(self) -> None:
+        """Look for the leaders again, after a while."""
+        self._leaders = {}
+        time.sleep(_WAIT_S)
+
+    def _take(self, answers: list[dict[str, Any]]) -> bool:
+        """Go past what a leader has answered. Return whether a partition has moved on. Raises GroupLogError."""
+        good = [each for each in answers if not self._is_refused(each)]
+        data = {each["partition_index"]: each["records"] for each in good if each["records"]}
+        before = {each["partition_index"]: self._ahead[each["partition_index"]].position for each in good}
+        try:
+            for found in read_answers(data):
+                self._pass(found)
+        except ProtocolError as error:
+            numbers = ", ".join(map(str, sorted(data)))
+            raise GroupLogError("protocol", f"partition {numbers} of {self._topic}: {error}") from None
+        if not data:
+            # Records that were compacted away, up to where the log ends: else one partition at least has some.
+            for each in good:
+                at = self._ahead[each["partition_index"]]
+                at.position = max(at.position, min(at.span.end, each["high_watermark"]))
+        has_moved = any(self._ahead[partition].position > position for partition, position in before.items())
+        self._end([partition for partition in before if self._ahead[partition].is_at_end])
+        for partition in data.keys() & self._ahead.keys():
+            # One whose batch is too large beside the others has its turn as the first one.
+            self._ahead[partition] = self._ahead.pop(partition)
+        return has_moved
+
+    def _is_refused(self, answer: Mapping[str, Any]) -> bool:
+        """Whether a leader has not answered for a partition. Raises GroupLogError."""
+        code = answer["error_code"]
+        if code == TOPIC_AUTHORIZATION_FAILED:
+            raise GroupLogError("not_allowed", f"READ on topic {self._topic} is missing")
+        if code == _OUT_OF_RANGE:
+            self._is_out_of_range = True
+        elif code:
+            self._leaders, self._problem = {}, f" (error {code}, {error_name(code)})"
+        return bool(code)
+
+    def _pass(self, found: Answered) -> None:
+        """Go past records."""
+        spans = {partition: self._ahead[partition] for partition in found.after}
+        numbers = np.array(sorted(spans), dtype=np.int64)
+        at = np.searchsorted(numbers, found.partitions)
+        offsets = found.records["offset"].to_numpy()
+        firsts = np.array([spans[number].position for number in numbers.tolist()])
+        ends = np.array([spans[number].span.end for number in numbers.tolist()])
+        is_wanted = (offsets >= firsts[at]) & (offsets < ends[at]) if len(at) else np.zeros(0, dtype=np.bool_)
+        records, partitions, producers = found.records, found.partitions, found.producers
+        if not is_wanted.all():
+            records = records.filter(pa.array(is_wanted))
+            at, partitions, producers = at[is_wanted], partitions[is_wanted], producers[is_wanted]
+        is_control = records["is_control"].to_numpy(zero_copy_only=False)
+        is_commit = are_commits(records["key"]) & ~is_control
+        is_wrong = self._commits.take(
+            Records(
+                partitions,
+                records["offset"].to_numpy(),
+                records["timestamp_ms"].to_numpy(),
+                records["key"],
+                records["value"],
+                producers,
+                is_control,
+                is_commit,
+            )
+        )
+        is_commit &= ~is_wrong
+        is_record = ~is_commit & ~is_control
+        of_each = (np.bincount(at[which], minlength=len(numbers)).tolist() for which in (is_commit, is_record))
+        for number, commits, rows in zip(numbers.tolist(), *of_each, strict=True):
+            one = spans[number]
+            one.commits += commits
+            one.records += rows
+            one.position = max(one.position, min(one.span.end, found.after[number]))
+        if is_record.any():
+            others = records.filter(pa.array(is_record))
+            self._records.append(others.append_column("log_partition", pa.array(partitions[is_record])))
+            self._count += len(others)
+            self._size += pc.sum(pc.binary_length(others["value"])).as_py() or 0
+
+    def _end(self, partitions: Collection[int]) -> None:
+        if partitions:
+            self._commits.end(partitions)
+        for partition in partitions:
+            at = self._ahead.pop(partition)
+            self._ended += at.pass_over(at.position)
 
     def _lose(self, partition: int, to: int) -> None:
         at = self._ahead[partition]
+        self._commits.end([partition])
         self._ended += at.pass_over(to)
         if to >= at.span.end:
             del self._ahead[partition]
@@ -274,9 +363,8 @@ class _Reading:
     def _look_into(self, *, late: bool) -> bool:
         """Find out why nothing comes: the log may have lost what is next; return whether it has. Raises GroupLogError
         where it is `late` and not that.
-
-        Not by the consumer's own watermarks, which of a partition without a leader can be those of an empty one.
         """
+        self._is_out_of_range = False
         resumed: dict[int, int] = {}
         try:
             log = self._watcher.look()
@@ -292,11 +380,10 @@ class _Reading:
         if not resumed and late:
             at, others = next(iter(self._ahead.values())), len(self._ahead) - 1
             where = f"partition {at.span.partition} of {self._topic}" + (f" and {others} more" if others else "")
-            raise GroupLogError("timeout", f"{where}: nothing came from offset {at.position} on")
+            raise GroupLogError("timeout", f"{where}: nothing came from offset {at.position} on{self._problem}")
         if not resumed:
-            # Out of range, and yet there: a leader that does not have it yet. The client has given up on it.
-            time.sleep(_WAIT_S)
-        self._assign()
+            # Out of range, and yet there: a leader that does not have it yet.
+            self._doubt()
         return bool(resumed)
 
     def _resumption(self, log: Log, at: _At, *, late: bool) -> int | None:

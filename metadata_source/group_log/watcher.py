@@ -1,7 +1,5 @@
-"""Asks a cluster about its log: where each partition begins and ends, and under which leader epochs it was written.
-
-Each partition's leader is asked, over the project's own transport: no client library shows the answers to
-OffsetForLeaderEpoch.
+"""Asks a cluster for its log: where each partition begins and ends, under which leader epochs it was written, and its
+records. Each partition's leader is asked, over one connection a broker.
 """
 
 from __future__ import annotations
@@ -16,8 +14,18 @@ from metadata_source.facts import TRUSTED_EPOCHS_VERSION
 from metadata_source.group_log.places import Log
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
 from metadata_source.poller import NO_TOPIC, Poller
-from metadata_source.questions import DENIED, Question, TopicQuestion, fetch_error, read_probe
+from metadata_source.protocol.cluster_messages import FETCH
+from metadata_source.questions import (
+    DENIED,
+    LAST_WITH_TOPIC_NAMES,
+    Question,
+    TableQuestion,
+    TopicQuestion,
+    fetch_error,
+    read_probe,
+)
 from metadata_source.threads import side_by_side
+from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,9 +44,14 @@ _LAST_LIST_OFFSETS: Final = 9
 """Later ones have no question that is asked here, and a field for tiered storage."""
 _FIRST_FOR_CONSUMERS: Final = 3
 """Before, OffsetForLeaderEpoch is answered as to a broker that debugs."""
+_PARTITION_BYTES: Final = 1 << 21
+_ANSWER_BYTES: Final = 1 << 22
+"""What a leader answers at most, but for a batch that alone is larger."""
+_WAIT_MS: Final = 500
+"""So long a leader waits for a record that is not there yet."""
 
 
-class _Led(NamedTuple):
+class Led(NamedTuple):
     """A partition and the epoch of its leader, -1 where it is not known."""
 
     partition: int
@@ -53,9 +66,9 @@ class LogWatcher:
         self._timeout_s = timeout_ms / 1000
         # Who answers says who the brokers are: no topic is asked for.
         self._poller = Poller(cluster, NO_TOPIC, timeout_ms)
-        self._leaders: dict[Address, list[_Led]] = {}
+        self._leaders: dict[Address, list[Led]] = {}
         self._topic_id: str | None = None
-        self._lineages: dict[_Led, Lineage] = {}
+        self._lineages: dict[Led, Lineage] = {}
         """Answers of leaders about older epochs: they hold for as long as those brokers lead."""
 
     def look(self, place: Place | None = None) -> Log:
@@ -67,8 +80,51 @@ class LogWatcher:
             return self._look({} if place is None else place.epochs, deadline)
         except PollError as error:
             self.close()
-            kind = "not_allowed" if error.kind == "authorization" else error.kind
-            raise GroupLogError(kind, error.problem) from None
+            raise _refused(error) from None
+
+    def leaders(self) -> Mapping[Address, list[Led]]:
+        """Return which partitions each broker leads. Raises GroupLogError."""
+        try:
+            self._find(time.monotonic() + self._timeout_s)
+        except PollError as error:
+            raise _refused(error) from None
+        return self._leaders
+
+    def fetch(self, address: Address, offsets: Mapping[Led, int], deadline: float) -> list[dict[str, Any]]:
+        """Return what a leader has of partitions from offsets on, open transactions too (partitions of Fetch's
+        response; none while it throttles). Raises PollError.
+
+        Threads may ask different brokers at once.
+        """
+        partitions = [
+            {
+                "partition": each.partition,
+                "current_leader_epoch": each.epoch,
+                "fetch_offset": offset,
+                "last_fetched_epoch": NO_EPOCH,
+                "log_start_offset": -1,
+                "partition_max_bytes": _PARTITION_BYTES,
+            }
+            for each, offset in offsets.items()
+        ]
+        fields = {
+            "replica_id": _CONSUMER,
+            "max_wait_ms": _WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": _ANSWER_BYTES,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": self._topic, "partitions": partitions}],
+            "forgotten_topics_data": [],
+            "rack_id": "",
+        }
+        question = TableQuestion(FETCH.request, FETCH.response, fields, FETCH.lowest, LAST_WITH_TOPIC_NAMES)
+        answer = self._poller.visit(address, question, deadline)
+        if answer["error_code"]:
+            where, code = format_address(address), answer["error_code"]
+            raise PollError("broker_error", f"{where}: error {code} ({error_name(code)})")
+        return [partition for topic in answer["responses"] for partition in topic["partitions"]]
 
     def starting(self, log: Log, starting: Literal["earliest", "latest"] | int) -> Mapping[int, int]:
         """Return the offsets to begin at, of the partitions with a leader. Raises GroupLogError."""
@@ -93,6 +149,12 @@ class LogWatcher:
         self._poller.close()
 
     def _look(self, ours: Mapping[int, Lineage], deadline: float) -> Log:
+        cluster_id, numbers = self._find(deadline)
+        begins, ends, epochs = self._of_leaders(ours, deadline)
+        return Log(cluster_id, self._topic_id, numbers, begins, ends, epochs)
+
+    def _find(self, deadline: float) -> tuple[str | None, frozenset[int]]:
+        """Find the leaders; return the cluster's id and the partitions."""
         poll = self._poller.poll()
         if poll.metadata is None or poll.error_kind is not None:
             raise PollError(poll.error_kind or "protocol", poll.error or "")
@@ -102,17 +164,15 @@ class LogWatcher:
         has_epochs = (poll.api_version or 0) >= TRUSTED_EPOCHS_VERSION
         brokers = {row["broker_id"]: (row["host"], row["port"]) for row in metadata.brokers.to_pylist()}
         partitions = metadata.partitions.to_pylist()
-        leaders: dict[Address, list[_Led]] = {}
+        leaders: dict[Address, list[Led]] = {}
         for each in partitions:
             if each["leader"] in brokers:
                 epoch = each["leader_epoch"] if has_epochs else NO_EPOCH
-                leaders.setdefault(brokers[each["leader"]], []).append(_Led(each["partition"], epoch))
+                leaders.setdefault(brokers[each["leader"]], []).append(Led(each["partition"], epoch))
         self._leaders = leaders
         if topic.get("topic_id") != self._topic_id:
             self._topic_id, self._lineages = topic.get("topic_id"), {}
-        numbers = frozenset(each["partition"] for each in partitions)
-        begins, ends, epochs = self._of_leaders(ours, deadline)
-        return Log(poll.cluster_id, self._topic_id, numbers, begins, ends, epochs)
+        return poll.cluster_id, frozenset(each["partition"] for each in partitions)
 
     def _check_read(self, topic: Mapping[str, Any], deadline: float) -> None:
         """Raise PollError unless the topic may be read: with DESCRIBE alone everything but that would work."""
@@ -137,7 +197,7 @@ class LogWatcher:
         epochs: dict[int, Lineage] = {}
         failed: list[PollError] = []
 
-        def ask(address: Address, led: list[_Led]) -> None:
+        def ask(address: Address, led: list[Led]) -> None:
             try:
                 first = self._offsets(address, led, OffsetSpec.EARLIEST, deadline)
                 last = self._offsets(address, led, OffsetSpec.LATEST, deadline)
@@ -155,7 +215,7 @@ class LogWatcher:
             raise failed[0]
         return begins, ends, epochs
 
-    def _offsets(self, address: Address, led: Iterable[_Led], when: int, deadline: float) -> dict[int, int]:
+    def _offsets(self, address: Address, led: Iterable[Led], when: int, deadline: float) -> dict[int, int]:
         """Return the offset at a time, or at an end of the log, of the partitions of which this broker tells it."""
         topic = ListOffsetsRequest.ListOffsetsTopic
         partitions = [
@@ -166,7 +226,7 @@ class LogWatcher:
         ]
         fields = {
             "replica_id": _CONSUMER,
-            # Those of open transactions are read too: see `client.consumer`.
+            # An open transaction must not hide what coordinators write, which is never part of one.
             "isolation_level": 0,
             "topics": [topic(name=self._topic, partitions=partitions)],
         }
@@ -179,7 +239,7 @@ class LogWatcher:
     def _epochs(
         self,
         address: Address,
-        led: Iterable[_Led],
+        led: Iterable[Led],
         begins: Mapping[int, int],
         ours: Mapping[int, Lineage],
         deadline: float,
@@ -199,7 +259,7 @@ class LogWatcher:
         return {each.partition: lineage for each, lineage in told.items()}
 
     def _ends_of_epochs(
-        self, address: Address, epochs: Mapping[_Led, int], deadline: float
+        self, address: Address, epochs: Mapping[Led, int], deadline: float
     ) -> dict[int, tuple[int, int]]:
         """Return, of the last epoch that a leader has up to the one asked for, which it is and where it ends."""
         topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
@@ -215,3 +275,7 @@ class LogWatcher:
         )
         told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
         return {each.partition: (each.leader_epoch, each.end_offset) for each in told}
+
+
+def _refused(error: PollError) -> GroupLogError:
+    return GroupLogError("not_allowed" if error.kind == "authorization" else error.kind, error.problem)

@@ -6,6 +6,7 @@ assignment epochs or configs that are not there. A metadata hash of 0 stays: it 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from metadata_source.protocol.consumer_protocol import (
     read_assignments,
     read_subscriptions,
 )
-from metadata_source.protocol.group_specs import RECORD_TYPES
+from metadata_source.protocol.group_specs import COMMIT_TYPES, OFFSET_COMMIT, RECORD_TYPES
 from metadata_source.protocol.rows import ERROR, Rows
 from metadata_source.protocol.shapes import each_entry, fields_of, filled, struct, without
 from metadata_source.protocol.vectors import leading_int16s
@@ -162,20 +163,23 @@ _GROUP_METADATA = 2
 _REGULAR_EXPRESSION = 16
 _TIMES = ("current_state_timestamp", "assignment_timestamp", "timestamp")
 """Fields that are times, in milliseconds since 1970."""
-OFFSET_COMMITS = frozenset((b"\0\0", b"\0\1"))
-"""The first two bytes of an offset commit's key (types 0 and 1): nearly all of the log, and not what `decode_records`
-is for.
-"""
+BYTES_SHOWN = r" \(read [^)]*\)"
+"""How errors show some of the bytes."""
 
 
-def decode_records(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> pa.RecordBatch:
+def decode_records(
+    keys: Sequence[bytes | None] | pa.BinaryArray, values: Sequence[bytes | None] | pa.BinaryArray
+) -> pa.RecordBatch:
     """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
 
     A record of an unknown type or version, and one whose bytes are not what they should be, has `error`, its raw `key`
-    and `value`, and what its key told; offset commits are among those. A tombstone has what its key tells, a pattern
-    too. `is_tombstone` is never null.
+    and `value`, and what its key told. Offset commits are many, and read by `offset_commits`: a row says what is wrong
+    with one, without a byte of its value, which may hold anything. A tombstone has what its key tells, a pattern too.
+    `is_tombstone` is never null.
     """
-    return _Decoding(pa.array(keys, _BYTES), pa.array(values, _BYTES)).records()
+    return _Decoding(
+        *(each if isinstance(each, pa.Array) else pa.array(each, _BYTES) for each in (keys, values))
+    ).records()
 
 
 class _Decoding:
@@ -186,6 +190,7 @@ class _Decoding:
         self._values = values
         self._live = values.is_valid().to_numpy(zero_copy_only=False)
         self._rows = Rows(RECORDS)
+        self._commits: list[int] = []
 
     def records(self) -> pa.RecordBatch:
         """Return all of them."""
@@ -193,35 +198,40 @@ class _Decoding:
         no_key = self._keys.is_null().to_numpy(zero_copy_only=False)
         self._rows.fail(rows[no_key], "no key")
         for number, of_type in self._by_number("type", self._keys, rows[~no_key]):
-            if number in RECORD_TYPES:
+            if number in _DECODERS or number in COMMIT_TYPES:
                 self._decode_type(number, of_type)
             else:
-                what = "an offset commit, type" if number in (0, 1) else "unknown record type"
-                self._rows.fail(of_type, f"{what} {number}")
+                self._rows.fail(of_type, f"unknown record type {number}")
         failed = self._rows.failed
         self._rows.put("key", failed, self._keys.take(pa.array(failed)))
+        failed = np.setdiff1d(failed, self._commits)
         self._rows.put("value", failed, self._values.take(pa.array(failed)))
         self._rows.put("is_tombstone", rows, pa.array(~self._live))
         return self._rows.made(len(rows))
 
     def _decode_type(self, number: int, rows: Positions) -> None:
-        record_type = RECORD_TYPES[number]
+        record_type = RECORD_TYPES.get(number, OFFSET_COMMIT)
+        if record_type is OFFSET_COMMIT:
+            self._commits += rows.tolist()
         rows, named = self._read(record_type.key, 0, self._keys, rows)
         names = fields_of(named)
-        self._rows.put("group_id", rows, names["group" if number == _GROUP_METADATA else "group_id"])
+        self._rows.put("group_id", rows, names["group" if "group" in names else "group_id"])
         if "member_id" in names:
             self._rows.put("member_id", rows, names["member_id"])
         live = self._live[rows]
         if number == _REGULAR_EXPRESSION:
             gone = names["regular_expression"].filter(pa.array(~live))
             self._rows.put("regular_expression", rows[~live], {"regex": gone})
-        column, decode = _DECODERS[number]
         last = record_type.value.last_version
         for version, of_version in self._by_number("version", self._values, rows[live]):
             if not 0 <= version <= last:
                 self._rows.fail(of_version, f"unknown version {version} of record type {number}, known are 0 to {last}")
                 continue
             whole, found = self._read(record_type.value, version, self._values, of_version)
+            if record_type is OFFSET_COMMIT:
+                self._refuse_negative_offsets(whole, found.field("offset"))
+                continue
+            column, decode = _DECODERS[number]
             whole, found = self._without_impossible_times(whole, found)
             whole_names = named.take(pa.array(np.searchsorted(rows, whole)))
             self._rows.put(column, whole, decode(fields_of(whole_names) | fields_of(found)))
@@ -241,8 +251,15 @@ class _Decoding:
     ) -> tuple[Positions, pa.StructArray]:
         """Return the rows that are such a message, and what they say."""
         found, errors = read_batch(raw.take(pa.array(rows)), message, version, start=2)
-        self._rows.errors |= {int(rows[index]): str(error) for index, error in errors.items()}
+        said = {int(rows[index]): str(error) for index, error in errors.items()}
+        if message is OFFSET_COMMIT.value:
+            said = {row: re.sub(BYTES_SHOWN, "", error) for row, error in said.items()}
+        self._rows.errors |= said
         return (np.delete(rows, list(errors)), found.drop_null()) if errors else (rows, found)
+
+    def _refuse_negative_offsets(self, rows: Positions, offsets: pa.Int64Array) -> None:
+        for index in np.flatnonzero(offsets.to_numpy() < 0).tolist():
+            self._rows.errors[int(rows[index])] = f"{offsets[index]} is no offset"
 
     def _without_impossible_times(self, rows: Positions, found: pa.StructArray) -> tuple[Positions, pa.StructArray]:
         for name in _TIMES:

@@ -174,8 +174,34 @@ _SUBTOPOLOGY = Struct(
 
 _OF_GROUP = ("group_id",)
 
-#  By the number of the type. Missing are 0 and 1, offset commits, which nothing here reads, and 9 and 18, which Kafka
-# 4.3 no longer has.
+COMMIT_TYPES = (0, 1)
+"""Types of offset commits, which have the same key. Kafka calls the first ``LegacyOffsetCommit``."""
+OFFSET_COMMIT = RecordType(
+    key=Message(
+        "OffsetCommitKey",
+        1,
+        last_version=0,
+        flexible_since=None,
+        body=Struct((Field("group", _STRING), Field("topic", _STRING), Field("partition", _INT32))),
+    ),
+    value=Message(
+        "OffsetCommitValue",
+        1,
+        last_version=4,
+        flexible_since=4,
+        body=Struct(
+            (
+                Field("offset", _INT64),
+                Field("leader_epoch", _INT32, since=3),
+                Field("metadata", _STRING),
+                Field("commit_timestamp", _INT64),
+                Field("expire_timestamp", _INT64, since=1, until=1),
+                Field("topic_id", _UUID, since=4, tag=0, default=bytes(16)),
+            )
+        ),
+    ),
+)
+# By the number of the type, those of offset commits left out. Missing are 9 and 18, which Kafka 4.3 no longer has.
 RECORD_TYPES: dict[int, RecordType] = {
     each.key.api_key: each
     for each in (

@@ -8,6 +8,7 @@ import struct
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,15 +32,16 @@ from jobs.common.commit import replace_rows
 from jobs.common.config import load
 from jobs.common.reading import Reading
 from jobs.common.upkeep import expire_bronze
+from jobs.rules.groups.partition import log_partition
 from metadata_source.errors import GroupLogError
 from metadata_source.facts import OFFSETS_TOPIC as TOPIC
-from metadata_source.group_log.client import GROUP_ID
 from metadata_source.group_log.datasource import KafkaGroupLogSource
 from metadata_source.group_log.places import Place, Span, advance, found, spans
 from metadata_source.group_log.reader import SCHEMA, read_spans
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
+from schemas.in_spark import read_view
 from schemas.lake import Lake
 from tests.group_messages import key_bytes, value_bytes
 from tests.lakes import new_lake
@@ -84,9 +86,18 @@ def rows_of_spans(cluster: Cluster, between: list[Span], topic: str, timeout_ms:
     return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
 
 
+def only(rows: list[dict], record: str) -> list[dict]:
+    return [row for row in rows if row["record"] == record]
+
+
+def without_commits(rows: list[dict]) -> list[dict]:
+    return [row for row in rows if row["record"] != "commits"]
+
+
 def summary(rows: list[dict]) -> list[tuple]:
-    """Of rows that are no records: what, from where, up to where."""
-    return [(row["record"], row["offset"], row["next_offset"]) for row in rows if row["record"] != "record"]
+    """Of what was gone through: what, from where, up to where."""
+    spans_ = ("read", "lost", "truncated")
+    return [(row["record"], row["offset"], row["next_offset"]) for row in rows if row["record"] in spans_]
 
 
 def produce(servers: str, records, topic: str = RAW, partition: int = 0, **more) -> None:
@@ -169,7 +180,7 @@ def test_the_log_of_real_groups_is_read_whole(groups):
         rows = rows_of_span(cluster, span, TOPIC)
         assert rows == [row for row in together if row["log_partition"] == span.partition]
         plain = plainly_read(groups, span.partition, span.end)
-        *records, read = rows
+        records, read = only(rows, "record"), rows[-1]
         assert {row["offset"]: row["type"] for row in records} == {at: kind for at, kind in plain.items() if kind > 1}
         assert (read["record"], read["offset"], read["next_offset"]) == ("read", 0, seen.ends[span.partition])
         assert read["commits"] == sum(kind <= 1 for kind in plain.values())
@@ -184,8 +195,72 @@ def test_the_log_of_real_groups_is_read_whole(groups):
     classic, consumer = kinds.values()
     assert classic.keys() == {2}
     assert {3, 5, 6, 7, 8} <= consumer.keys()
-    listed = AdminClient({"bootstrap.servers": groups}).list_consumer_groups().result(30).valid
-    assert GROUP_ID not in {group.group_id for group in listed}, "reading leaves no group behind"
+
+
+def test_commits_of_real_members(cluster, made_topic):
+    """Plain ones, in transactions that are committed, aborted and open while the group changes, and a group that is
+    deleted and made again. Its metadata is a megabyte.
+    """
+    servers, name, group = cluster.bootstrap_servers, "group-log-commits", "group-log-commits"
+    one = reach(servers)
+
+    def log_end() -> int:
+        return look(one, TOPIC).ends[of_group]
+
+    def committed(entry: dict) -> tuple:
+        named = ("partition", "commits", "first_committed", "last_committed", "falls", "fallen")
+        return (*(entry[name] for name in named), entry["removed_offset"] is not None)
+
+    with made_topic(servers, name, 30, replication_factor=3) as admin:
+        settings = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
+        with closing(Consumer(settings)) as member:
+            member.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)  # makes the log, if it is not there
+            seen = look(one, TOPIC)
+            of_group = log_partition(group, len(seen.partitions))
+            start = seen.ends[of_group]
+            large = [TopicPartition(name, partition, 5, "x" * 32_000) for partition in range(30)]
+            member.commit(offsets=large, asynchronous=False)
+            member.commit(offsets=[TopicPartition(name, 0, 3)], asynchronous=False)
+            writer = Producer({"bootstrap.servers": servers, "transactional.id": name})
+            writer.init_transactions(30)
+            for offset, end in ((7, writer.commit_transaction), (99, writer.abort_transaction), (8, None)):
+                writer.begin_transaction()
+                offsets = [TopicPartition(name, 1, offset)]
+                writer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), 30)
+                if end is not None:
+                    end(30)
+            member.subscribe([name])
+            while not member.assignment():  # it gets no offsets, and no records, as long as one is not settled
+                member.poll(0.1)
+            middle = log_end()
+            writer.commit_transaction(30)
+        admin.delete_consumer_groups([group])[group].result(30)
+        with closing(Consumer(settings)) as member:
+            member.commit(offsets=[TopicPartition(name, 0, 2)], asynchronous=False)
+        end = log_end()
+        admin.delete_consumer_groups([group])[group].result(30)
+    span = Span("c", "id", seen.topic_id, of_group, start, middle)
+    open_, after = (
+        [row for row in rows_of_span(one, each, TOPIC) if row["group_id"] == group or row["record"] == "marker"]
+        for each in (span, replace(span, start=middle, end=end))
+    )
+    assert any(row["type"] == 2 and row["classic"]["members"] for row in only(open_, "record")), "nothing held it up"
+    first, *_ = only(open_, "commits")
+    assert [committed(each) for each in first["offset_commits"] if each["partition"] < 3] == [
+        (0, 2, 5, 3, 1, 2, False),
+        (1, 1, 5, 5, 0, 0, False),
+        (2, 1, 5, 5, 0, 0, False),
+        (1, 1, 7, 7, 0, 0, False),  # in a transaction, of which the coordinator notes no topic id
+    ]
+    assert len({each["topic_id"] for each in first["offset_commits"]} - {None}) == 1
+    assert len(first["offset_commits"]) == 31
+    assert len(str(first)) < 30_000, "metadata is not kept"
+    (pending,) = [row for row in only(open_, "commits") if row["producer_id"] is not None]
+    assert [committed(each) for each in pending["offset_commits"]] == [(1, 1, 8, 8, 0, 0, False)]
+    (marker,) = only(after, "marker")
+    assert (marker["producer_id"], marker["is_committed"]) == (pending["producer_id"], True)
+    entries = [each for row in only(after, "commits") for each in row["offset_commits"] if each["partition"] == 0]
+    assert [committed(each) for each in entries] == [(0, 0, None, None, 0, 0, True), (0, 1, 2, 2, 0, 0, False)]
 
 
 def test_a_span_is_read_from_offset_to_offset(raw, cluster):
@@ -194,7 +269,7 @@ def test_a_span_is_read_from_offset_to_offset(raw, cluster):
     produce(servers, [COMMIT, GROUP, newer, COMMIT, (GROUP[0], None), COMMIT])
     one = reach(servers)
     seen = look(one)
-    whole = rows_of(one, 0, 6)
+    whole = without_commits(rows_of(one, 0, 6))
     assert [(row["offset"], row["type"], row["is_tombstone"]) for row in whole[:-1]] == [
         (1, 3, False),
         (2, 99, False),
@@ -203,7 +278,7 @@ def test_a_span_is_read_from_offset_to_offset(raw, cluster):
     assert whole[0]["group_epoch"]["epoch"] == 7
     assert (whole[1]["error"], whole[1]["key"], whole[1]["value"]) == ("unknown record type 99", *newer)
     for start, end in itertools.combinations(range(7), 2):
-        *records, read = rows_of(one, start, end)
+        *records, read = without_commits(rows_of(one, start, end))
         assert records == [row for row in whole[:-1] if start <= row["offset"] < end]
         assert (read["offset"], read["next_offset"], read["holes"]) == (start, end, 0)
         assert read["commits"] + read["records"] == end - start
@@ -257,8 +332,10 @@ def test_markers_at_the_end_of_a_span_are_holes(raw, cluster):
     one = reach(cluster.bootstrap_servers)
     assert look(one).ends[0] == 4
     for end in range(1, 5):
-        *records, read = rows_of(one, 0, end)
+        rows = rows_of(one, 0, end)
+        records, read = only(rows, "record"), rows[-1]
         assert [row["offset"] for row in records] == [at for at in (0, 2) if at < end]
+        assert [row["is_committed"] for row in only(rows, "marker")] == [True] * (end > 1)
         assert (read["next_offset"], read["records"], read["holes"]) == (end, (end + 1) // 2, end // 2)
 
 
@@ -300,8 +377,9 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
         finally:
             cluster.start(1)
         columns = ["offset", "record", "next_offset", "commits"]
-        *rows, read = pa.Table.from_batches(taken, SCHEMA).select(columns).to_pylist()
-        assert [row["offset"] for row in rows] == list(range(0, 300_000, 20))
+        rows = pa.Table.from_batches(taken, SCHEMA).select(columns).to_pylist()
+        *records, read = without_commits(rows)
+        assert [row["offset"] for row in records] == list(range(0, 300_000, 20))
         assert (read["record"], read["next_offset"], read["commits"]) == ("read", 300_000, 285_000)
         assert summary(rows_of(one, 0, 3, alone)) == [("read", 0, 3)]
 
@@ -503,6 +581,9 @@ groupLog:
     clients = {member.client_id for row in rows if row.classic for member in row.classic.members}
     (client,) = clients | {row.member.client_id for row in rows if row.member}
     assert client.startswith("h:")
+    commits = read_view(spark, loaded.lake, bronze.OFFSET_COMMITS).where("group_id LIKE 'group-log-test-%'").collect()
+    assert {(row.topic, row.group_id) for row in commits} == {("group-log-test", row.group_id) for row in rows}
+    assert {row.first_committed for row in commits if row.commits} <= {1, 2}
     # Taken into history: half of one partition, then all.
     (partition,) = {row.log_partition for row in rows if row.group_id.endswith("classic")}
     middle = sorted(row.offset for row in rows if row.log_partition == partition)[1]

@@ -360,7 +360,7 @@ def test_no_secret_is_told(secured, caplog, capfd):
 
 
 def read_unseen(given: Given) -> None:
-    """Read records without a look at the log before, so that librdkafka is refused and not our own transport."""
+    """Read records without a look at the log before."""
     span, now = Span("c", None, None, 0, 0, 1), datetime.now(UTC)
     list(read_spans(cluster_of(given), [span], read_at=now, timeout_ms=3_000, pseudonyms=None, topic=LOG))
 
@@ -368,7 +368,7 @@ def read_unseen(given: Given) -> None:
 @pytest.mark.parametrize(
     "case", ["wrong password, PLAIN", "wrong password, SCRAM", "wrong client secret", "wrong key password"]
 )
-def test_librdkafka_tells_no_secret(secured, case, caplog, capfd):
+def test_reading_tells_no_secret(secured, case, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     given, _, _ = REFUSED[case]
     refused(read_unseen, given(secured))

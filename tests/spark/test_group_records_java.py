@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
-from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
+from metadata_source.protocol.group_specs import ASSIGNMENT, OFFSET_COMMIT, RECORD_TYPES, SUBSCRIPTION
+from metadata_source.protocol.offset_commits import read_keys, read_values
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
 from tests import group_messages
 from tests.group_messages import camel_case, decoded, expected, records, said, structs, without_nulls
@@ -85,6 +87,40 @@ def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version:
     check()
 
 
+@pytest.mark.parametrize(("number", "version"), [(0, 0), *((1, version) for version in range(5))])
+def test_offset_commits_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
+    serde = getattr(jvm, "org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde")()
+    record_class = getattr(jvm, "org.apache.kafka.coordinator.common.runtime.CoordinatorRecord")
+    with_version = getattr(jvm, "org.apache.kafka.server.common.ApiMessageAndVersion")
+    key, value = (
+        replace(each, name=each.name if number else f"Legacy{each.name}")
+        for each in (OFFSET_COMMIT.key, OFFSET_COMMIT.value)
+    )
+
+    @quickly
+    @given(structs(key.body, 0), structs(value.body, version), st.text(max_size=9))
+    def check(names: dict[str, Any], told: dict[str, Any], metadata: str) -> None:
+        told |= {"offset": told["offset"] & 2**63 - 1, "metadata": metadata}
+        java_key = java_message(jvm, RECORD_CLASSES, key, 0, names)
+        written = record_class.record(
+            java_key, with_version(java_message(jvm, RECORD_CLASSES, value, version, told), version)
+        )
+        raw_key, raw_value = bytes(serde.serializeKey(written)), bytes(serde.serializeValue(written))
+        assert int.from_bytes(raw_key[:2]) == number
+        for count in (1, FEWEST):
+            assert (
+                read_keys(pa.array([raw_key] * count)) == [(names["group"], names["topic"], names["partition"])] * count
+            )
+            found = read_values(pa.array([raw_value, None] * count))
+            assert found.is_removal.tolist() == [False, True] * count
+            assert not found.is_wrong.any()
+            assert found.offsets[::2].tolist() == [told["offset"]] * count
+            ids = [topic_id.tobytes() for topic_id in found.topic_ids[::2]]
+            assert ids == [told.get("topic_id", bytes(16)) if version >= 4 else bytes(16)] * count
+
+    check()
+
+
 @pytest.mark.parametrize(("message", "read"), [(SUBSCRIPTION, read_subscriptions), (ASSIGNMENT, read_assignments)])
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
 def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
@@ -109,16 +145,18 @@ def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
 
 
 def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
-    offset_commits = {0, 1}
     types = getattr(jvm, f"{RECORD_CLASSES}.CoordinatorRecordType").values()
     versions = {each.id(): (each.lowestSupportedVersion(), each.highestSupportedVersion()) for each in types}
-    assert {number: versions[number] for number in set(versions) - offset_commits} == {
-        number: (0, each.value.last_version) for number, each in RECORD_TYPES.items()
-    }
+    of_commits = {0: (0, 0), 1: (0, OFFSET_COMMIT.value.last_version)}
+    assert versions == of_commits | {number: (0, each.value.last_version) for number, each in RECORD_TYPES.items()}
 
 
 MESSAGES = [
-    *((RECORD_CLASSES, message) for each in RECORD_TYPES.values() for message in (each.key, each.value)),
+    *(
+        (RECORD_CLASSES, message)
+        for each in (OFFSET_COMMIT, *RECORD_TYPES.values())
+        for message in (each.key, each.value)
+    ),
     (CONSUMER_CLASSES, SUBSCRIPTION),
     (CONSUMER_CLASSES, ASSIGNMENT),
 ]

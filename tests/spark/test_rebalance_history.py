@@ -498,6 +498,15 @@ def test_a_round_without_news_commits_nothing(
     settle(spark, lake, 430)
     quiet = Log("orders", log_partition=1, next_offset=500)
     quiet.span("read", 500, 510, 430)
+    # Nor is what offset commits came to, or the marker of a transaction, or a commit that could not be read.
+    commits = quiet.rows[0] | {
+        "record": "commits",
+        "group_id": "orders",
+        "chunk": 0,
+        "offset_commits": [{"commits": 4}],
+    }
+    undecoded = commits | {"record": "record", "next_offset": None, "offset": 504, "type": 1, "error": "cut off"}
+    quiet.rows += [commits, commits | {"record": "marker", "group_id": None, "chunk": None}, undecoded]
     stored.append(lake, bronze.GROUP_LOG, of_cluster("alpha", quiet))
     assert not history.round(datetime.now(UTC))
     assert spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version == before

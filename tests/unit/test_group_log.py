@@ -5,14 +5,15 @@ import pickle
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from metadata_source.errors import GroupLogError, OptionsError
-from metadata_source.group_log.client import settings
+from metadata_source.errors import GroupLogError, OptionsError, ProtocolError
+from metadata_source.group_log.batches import read_answers
 from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
 from metadata_source.group_log.places import Log, Place, Span, advance, spans
 from metadata_source.group_log.reader import SCHEMA, Went, record_rows, span_rows
@@ -20,6 +21,7 @@ from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
 from metadata_source.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from schemas.bronze import GROUP_LOG
+from tests.record_batches import Batch, Record, batch_bytes
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
 
@@ -53,11 +55,13 @@ def test_what_is_asked_for():
             "MAXRECORDSPERBATCH": "7",
             "requestTimeout": "5s",
             "clientHashKey": "env:HASH_KEY",
+            "groupsPattern": "orders.*",
         },
         "stream",
     )
     assert [cluster.alias for cluster in options.clusters] == ["a", "b"]
     assert (options.max_records, options.request_timeout_ms, options.client_hash_key) == (7, 5_000, "env:HASH_KEY")
+    assert options.groups_pattern == r"\A(?:orders.*)\z"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,7 @@ def test_what_is_asked_for():
         (None, BOOTSTRAP | {"maxRecordsPerBatch": "0"}, "maxRecordsPerBatch: '0' is not a whole number from 1"),
         ("batch", BOOTSTRAP | {"maxRecordsPerBatch": "9"}, "not in a batch read, which reads all there is"),
         (None, BOOTSTRAP | {"clientHashKey": "hunter2"}, "clientHashKey: not a reference"),
+        (None, BOOTSTRAP | {"groupsPattern": "a)|(b"}, "groupsPattern: 'a)|(b' is not a regular expression of RE2"),
         ("batch", BOOTSTRAP | {"resumeAt": "{}"}, "resumeAt: not in a batch read"),
         *(
             (None, BOOTSTRAP | {"resumeAt": text}, 'resumeAt: not JSON such as {"alias": {"0": 42}}')
@@ -95,32 +100,9 @@ def test_the_table_shows_every_option_once():
     assert [line.split("`")[1] for line in lines[2:]] == [option.name for option in GROUP_LOG_OPTIONS]
 
 
-def test_secrets_are_resolved_for_the_client_and_a_missing_one_is_said(monkeypatch):
-    (cluster,) = parse_group_log(
-        BOOTSTRAP
-        | {
-            "kafka.security.protocol": "SASL_SSL",
-            "kafka.sasl.mechanism": "PLAIN",
-            "kafka.sasl.username": "alice",
-            "kafka.sasl.password": "env:GROUP_LOG_PASSWORD",
-            "kafka.ssl.endpoint.identification.algorithm": "none",
-        }
-    ).clusters
-    with pytest.raises(GroupLogError, match=r"options: kafka.sasl.password: the environment variable GROUP_LOG_PASS"):
-        settings(cluster)
-    monkeypatch.setenv("GROUP_LOG_PASSWORD", "s3cret")
-    made = settings(cluster)
-    assert (made["sasl.username"], made["sasl.password"]) == ("alice", "s3cret")
-    assert (made["security.protocol"], made["ssl.endpoint.identification.algorithm"]) == ("SASL_SSL", "none")
-
-
-def test_kerberos_is_passed_on_and_msk_takes_tokens_by_oauthbearer():
-    sasl = BOOTSTRAP | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"}
-    for named, service in (({}, "kafka"), ({"kafka.sasl.kerberos.service.name": "brokers"}, "brokers")):
-        (cluster,) = parse_group_log(sasl | named).clusters
-        made = settings(cluster)
-        assert (made["sasl.mechanism"], made["sasl.kerberos.service.name"]) == ("GSSAPI", service)
-    (cluster,) = parse_group_log(sasl | {"kafka.sasl.mechanism": "aws_msk_iam"}).clusters
+def test_msk_takes_tokens_by_oauthbearer():
+    sasl = BOOTSTRAP | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "aws_msk_iam"}
+    (cluster,) = parse_group_log(sasl).clusters
     assert (cluster.sasl_mechanism, cluster.sent_mechanism) == ("AWS_MSK_IAM", "OAUTHBEARER")
 
 
@@ -256,38 +238,46 @@ def test_many_clusters_with_little_news_are_few_tasks():
     assert len(list(grouped(between))) == 19
 
 
-class Message:
-    """A record as the client gives it; of magic 0, without a time."""
-
-    def __init__(self, partition: int) -> None:
-        self._partition = partition
-
-    def key(self) -> bytes:
-        return b"\0\x63"
-
-    def value(self) -> bytes:
-        return b"\0\0"
-
-    def offset(self) -> int:
-        return 5
-
-    def partition(self) -> int:
-        return self._partition
-
-    def timestamp(self) -> tuple[int, int]:
-        return TIMESTAMP_NOT_AVAILABLE, -1
-
-    def leader_epoch(self) -> None:
-        return None
-
-
-def test_a_record_without_a_time_has_none():
-    span = Span("c", "id", "topic", 0, 0, 9)
-    rows = record_rows(span, datetime.now(UTC), [Message(0), Message(3)], None).to_pylist()
-    assert [(row["log_partition"], row["timestamp"], row["leader_epoch"]) for row in rows] == [
-        (0, None, None),
-        (3, None, None),
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_messages_of_old_formats_are_read_before_record_batches(magic: int, codec: int):
+    """A compacted log has them for as long as nobody writes their keys again."""
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    for offset, value in enumerate((b"\0\0", None, b"\0\1")):
+        builder.append(offset, 1_763_802_000_000 + offset, b"\0\x63", value)
+    old = bytes(builder.build())
+    if codec:
+        # As a broker writes it: a compressed message has the offset of the last one in it.
+        old = (2).to_bytes(8) + old[8:]
+    new = batch_bytes(Batch(3, [Record(0, 0, b"\0\x63", b"\0\2")], base_timestamp=1_763_802_000_000))
+    found = list(read_answers({4: old + new + new[:20], 7: new}))
+    rows = [
+        (p, *row.values()) for each in found for p, row in zip(each.partitions, each.records.to_pylist(), strict=True)
     ]
+    times = [1_763_802_000_000 + offset if magic else -1 for offset in range(3)]
+    assert rows == [
+        (4, 0, -1, times[0], False, b"\0\x63", b"\0\0"),
+        (4, 1, -1, times[1], False, b"\0\x63", None),
+        (4, 2, -1, times[2], False, b"\0\x63", b"\0\1"),
+        *((p, 3, 1, 1_763_802_000_000, False, b"\0\x63", b"\0\2") for p in (4, 7)),
+    ]
+    assert [each.after for each in found] == [{4: 3}, {4: 4, 7: 4}]
+    table = pa.Table.from_batches([each.records for each in found]).append_column("log_partition", pa.array([4] * 5))
+    span = Span("c", "id", "topic", 4, 0, 9)
+    first = record_rows(span, datetime.now(UTC), table, None).to_pylist()[0]
+    assert (first["timestamp"] is None, first["leader_epoch"]) == (magic == 0, None)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_of_an_old_format_that_is_wrong_is_one_error(magic: int):
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    builder.append(0, 1_763_802_000_000, b"key", b"value")
+    good = bytes(builder.build())
+    for at in range(12, len(good)):
+        wrong = good[:at] + bytes([good[at] ^ 0x55]) + good[at + 1 :]
+        with pytest.raises(ProtocolError):
+            list(read_answers({0: good + wrong}))
+    (found,) = read_answers({0: good + good[:-1]})
+    assert len(found.records) == 1
 
 
 def test_rows_of_spans_have_the_columns_and_readers_pickle():

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from schemas import groups
+from schemas import bronze, groups
 from tests.group_states import at
 from tests.support import group_views
 from tests.support.duckdb_lake import ask, duckdb_lake
@@ -183,3 +183,15 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
         assert [name for name in names if name in told] == [
             column.name for column in table.columns if column.name in names
         ]
+
+
+def test_aggregates_of_commits_are_rows() -> None:
+    entries = [{"topic": "t", "partition": n, "commits": n, "last_committed": 7 * n} for n in range(3)]
+    row = {"cluster": "c", "log_partition": 4, "record": "commits", "group_id": "g", "offset": 8, "next_offset": 30}
+    rows = [row | {"offset_commits": entries, "producer_id": 9}, row | {"record": "read", "group_id": None}]
+    with duckdb_lake({bronze.GROUP_LOG: rows}, bronze.VIEWS) as lake:
+        found = ask(lake, "SELECT * FROM bronze.offset_commits")
+    names = ("group_id", "producer_id", "offset", "next_offset", "topic", "partition", "commits", "last_committed")
+    assert [tuple(each[name] for name in names) for each in found] == [
+        ("g", 9, 8, 30, "t", n, n, 7 * n) for n in range(3)
+    ]
