@@ -1,4 +1,8 @@
--- What happened to brokers within [:since, :until]: down, hung, lagging? How bad did it get, and who else of the rack was hit?
+-- What happened to brokers: stopped, crashed, lagging?
+-- How bad it got, and who else was hit, of the same rack or elsewhere. worst_level is one of under_replicated,
+-- at_min_isr, under_min_isr, offline. stop is from the controllers' log. controlled: the broker asked to stop.
+-- not_controlled: it was fenced and had not asked (killed, hung or cut off). both: one after the other. Null: it was
+-- not fenced, or nobody read that log.
 WITH chosen AS (
   SELECT *
   FROM gold.broker_incidents
@@ -6,14 +10,34 @@ WITH chosen AS (
     AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
+),
+
+stops AS (
+  SELECT i.id,
+    bool_or(r.in_controlled_shutdown) AS is_controlled,
+    bool_or(r.is_fenced AND NOT r.prev_is_fenced AND NOT r.prev_in_controlled_shutdown AND NOT r.in_controlled_shutdown
+      AND (i.began_after IS NULL OR r.valid_from >= i.began_after)) AS is_not_controlled
+  FROM chosen i
+  JOIN silver.broker_registrations r
+    ON r.cluster_id = i.cluster_id AND r.broker_id = i.broker_id
+      AND (i.ended_before IS NULL OR r.valid_from <= i.ended_before)
+      AND (r.valid_to IS NULL OR i.began_after IS NULL OR r.valid_to >= i.began_after)
+  GROUP BY i.id
 )
 
 SELECT i.cluster, i.broker_id, i.rack, i.began_after, i.began_before, i.duration_ms_min, i.duration_ms_max,
-  i.partitions, i.worst_level, i.causes, i.ended_before,
+  i.partitions, i.worst_level,
+  CASE
+    WHEN s.is_controlled AND s.is_not_controlled THEN 'both'
+    WHEN s.is_controlled THEN 'controlled'
+    WHEN s.is_not_controlled THEN 'not_controlled'
+  END AS stop,
+  i.causes, i.ended_before,
   -- Brokers with an incident that went on at the same time.
   count(DISTINCT o.broker_id) FILTER (WHERE o.rack = i.rack) AS others_of_its_rack,
   count(DISTINCT o.broker_id) FILTER (WHERE o.rack IS DISTINCT FROM i.rack) AS others_elsewhere
 FROM chosen i
+LEFT JOIN stops s ON s.id = i.id
 LEFT JOIN gold.broker_incidents o
   ON o.cluster_id = i.cluster_id AND o.broker_id <> i.broker_id
     AND (i.ended_before IS NULL OR o.began_before <= i.ended_before)
