@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from jobs.common.answers import FORMS, written
 from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import load
-from jobs.common.questions import FILTERS, QueryError, check_filters, names, option, question, reach
+from jobs.common.questions import FILTERS, QueryError, check_filters, counted, names, option, question, reach
 from jobs.common.session import spark_session
 from schemas.in_spark import attach
 from schemas.lake import Lake
@@ -43,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(written(rows, arguments.format, wide=arguments.wide), end="")
         if arguments.format == "table":
             # spark-submit puts stderr of Python on stdout, where programs want rows alone.
-            for line in (f"{len(rows)} rows, by Spark", *reach(asked, lambda sql: answer(spark, lake, sql))):
+            known = reach(asked, lambda sql: answer(spark, lake, sql), None if arguments.wide else 1)
+            for line in (f"{counted(len(rows))}, by Spark", *known):
                 print(f"query: {line}", file=sys.stderr)
 
     return reported("query", ask)

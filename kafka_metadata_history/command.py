@@ -17,8 +17,10 @@ from jobs.common.questions import (
     FILTERS,
     FREE,
     QueryError,
-    about,
     check_filters,
+    counted,
+    described,
+    listed,
     name_of,
     names,
     option,
@@ -36,6 +38,8 @@ from schemas.lake import LakeError
 Command = Callable[..., object]
 NAME = "kafka-metadata-history"
 CONFIG = f"{NAME}.yaml"
+LIMIT = 100
+"""Rows of a table, unless the user says otherwise."""
 FAILED, USAGE, INTERRUPTED = 1, QueryError.exit_status, 130
 """Exit statuses, beside 0 and CROSSED."""
 
@@ -74,14 +78,26 @@ def app() -> None:
     """Keep every leader change, ISR shrink and rebalance of your Kafka clusters as Delta tables, and ask about them."""
 
 
-@app.command()
+class _Query(click.Command):
+    """Its help, below a name, is that of the named question."""
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        context.meta[NAME] = next((each for each in arguments if each in names()), None)
+        return super().parse_args(context, arguments)
+
+    def get_help(self, context: click.Context) -> str:
+        name = context.meta.get(NAME)
+        return super().get_help(context) if name is None else "\n".join(described(name))
+
+
+@app.command(cls=_Query)
 @click.argument("asked", metavar="[NAME|SELECT]", required=False)
 @config_option
 @window_options
 @filter_options
 @click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people.")
-@click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Rows of a table; 0: all.")
-@click.option("--wide", is_flag=True, help="A table of all columns, each by itself.")
+@click.option("--limit", type=click.IntRange(0), help="Rows at most; 0: all. Default: 100 of a table, else all.")
+@click.option("--wide", is_flag=True, help="A table of all columns, each by itself, and a line for each gap.")
 def query(
     *,
     asked: str | None,
@@ -89,27 +105,28 @@ def query(
     since: str,
     until: str | None,
     form: str,
-    limit: int,
+    limit: int | None,
     wide: bool,
     **filters: object,
 ) -> None:
-    """Ask the lake a question by its name, or in SQL. Without either, list the questions."""
+    """Ask the lake a question by its name, or in SQL. Without either, list the questions. NAME --help explains one."""
     if asked is None:
-        click.echo("\n".join(f"{name}\n    {about(name)}" for name in names()))
+        click.echo("\n".join(listed()))
         return
     of = question(asked, since, until, filters, datetime.now(UTC))
     read = load(config)
     ask, engine = opened(read.lake)
     check_filters(of, ask)
     rows = ask(of.sql)
-    shown = rows.slice(0, limit) if form == "table" and limit else rows
+    most = (LIMIT if form == "table" else 0) if limit is None else limit
+    shown = rows.slice(0, most) if most else rows
     chosen = {of.filters["cluster"]} if "cluster" in of.filters else {*read.clusters}
     is_free = name_of(asked) == FREE
     if form == "table" and not wide and not is_free and len(chosen) == 1 and _clusters_of(shown) == chosen:
         shown = shown.drop_columns(["cluster"])
     click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
-    say([f"{len(rows)} rows, by {engine}{left}", *reach(of, ask)])
+    say([f"{counted(len(rows))}, by {engine}{left}", *reach(of, ask, None if wide else 1)])
 
 
 def _clusters_of(rows: pa.Table) -> set[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,8 @@ import duckdb
 from jobs.common.facts import facts_of
 from jobs.common.questions import QueryError
 from jobs.common.status import Size
-from schemas.in_duckdb import NoQueryError, attach, connected, files_of, query_in_duckdb
-from schemas.lake import LakeError, named_in, resolved
+from schemas.in_duckdb import NoQueryError, attach, connected, files_of, query_in_duckdb, tables_of
+from schemas.lake import NAMES, LakeError, named_in, resolved
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,10 +64,20 @@ def without_spark(lake: Lake) -> Ask:
         tried.update(new)
         try:
             return database.sql(query).to_arrow_table()
+        except duckdb.CatalogException as error:
+            unknown = next((name for name in tables_of(sql) if name not in NAMES), None)
+            raise QueryError(_no_table(unknown) if unknown else f"DuckDB: {' '.join(str(error).split())}") from error
         except duckdb.Error as error:
             raise QueryError(f"DuckDB: {' '.join(str(error).split())}") from error
 
     return ask
+
+
+def _no_table(name: str) -> str:
+    of_schema = {each: each for each in sorted(NAMES)} | {each.split(".")[1]: each for each in sorted(NAMES)}
+    close = difflib.get_close_matches(name, of_schema, 1)
+    hint = f"did you mean {of_schema[close[0]]}?" if close else "docs/tables.md has all"
+    return f"{name}: no such table; {hint}"
 
 
 def facts_without_spark(config: Config, now: datetime) -> Facts:

@@ -6,6 +6,7 @@ Delta's log is read by delta-rs (`deltalake`): DuckDB's own extension would be a
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
     from schemas.lake import Lake
     from schemas.table import Table
+
+
+_UNDERLINED = re.compile(r"\x1b\[\d*m")
+"""What sqlglot puts around the place of an error, for terminals."""
 
 
 class NoQueryError(ValueError):
@@ -54,6 +59,14 @@ def query_in_duckdb(sql: str) -> str:
     return _translated(parsed)
 
 
+def tables_of(sql: str) -> list[str]:
+    """The names of the tables that a query of Spark's SQL reads, as it has them; its own WITH are none."""
+    parsed = _parsed(sql)
+    own = {each.alias for each in parsed.find_all(exp.CTE)}
+    names = (".".join(part.name for part in each.parts) for each in parsed.find_all(exp.Table))
+    return [name for name in names if name not in own]
+
+
 def _translated(parsed: exp.Expr) -> str:
     return parsed.transform(_functions).sql("duckdb", identify=True)
 
@@ -62,7 +75,7 @@ def _parsed(sql: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(sql, read=_AnsiSpark)
     except SqlglotError as error:
-        raise NoQueryError(" ".join(str(error).split())) from error
+        raise NoQueryError(" ".join(_UNDERLINED.sub("", str(error)).split())) from error
 
 
 def _functions(node: exp.Expr) -> exp.Expr:

@@ -10,8 +10,7 @@ from pathlib import Path
 import duckdb
 import sqlglot
 
-from jobs.common.markers import markers_of
-from jobs.common.questions import FILTERS, about, names, option, text_of
+from jobs.common.questions import about, filters_of, names, option
 from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, markdown_table
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
@@ -28,8 +27,8 @@ def queries() -> str:
     """Return the table of the named queries: name, question, filters."""
     rows = ["| name | question | filters |", "|---|---|---|"]
     for name in names():
-        narrowed = [f"`{option(each)}`" for each in FILTERS if each in markers_of(text_of(name))]
-        rows.append(f"| `{name}` | {_cell(about(name))} | {', '.join(narrowed)} |")
+        narrowed = [f"`{option(each)}`" for each in filters_of(name)]
+        rows.append(f"| `{name}` | {_cell(' '.join(about(name)))} | {', '.join(narrowed)} |")
     return "\n".join(rows)
 
 

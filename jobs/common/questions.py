@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import wrap
 
 import pyarrow as pa
 
@@ -29,7 +30,7 @@ FILTERS = {
 FREE = "SELECT"
 """The name of SQL that is no named question."""
 LINES = 5
-"""So many clusters, or gaps, have a line of their own beside an answer."""
+"""So many clusters, or gaps of a report, have a line of their own beside an answer."""
 
 Ask = Callable[[str], pa.Table]
 """Answers a query in Spark's SQL, which names tables and views of the lake."""
@@ -63,10 +64,10 @@ def question(query: str, since: str, until: str | None, filters: Mapping[str, ob
     begin = moment(since, end)
     if begin > end:
         raise QueryError(f"--since {shown(begin)} is after --until {shown(end)}")
-    markers = markers_of(text)
     given = {name: value for name, value in filters.items() if value is not None}
-    if idle := [name for name in given if name not in markers]:
-        known = [option(name) for name in FILTERS if name in markers]
+    narrowing = filters_of(query)
+    if idle := [name for name in given if name not in narrowing]:
+        known = [option(name) for name in narrowing]
         narrowed = f"it takes {', '.join(known)}" if known else "nothing narrows it"
         raise QueryError(f"{name_of(query)}: {option(idle[0])} does not narrow this query; {narrowed}")
     values = dict.fromkeys(FILTERS) | given | {"since": begin.isoformat(), "until": end.isoformat()}
@@ -85,11 +86,39 @@ def names() -> list[str]:
     return sorted(file.stem for file in QUERIES.glob("*.sql"))
 
 
-def about(name: str) -> str:
-    """The comment at the head of a named question, as one line."""
+def about(name: str) -> tuple[str, str]:
+    """The comment at the head of a named question: its first line, in short, and the rest as one line."""
     lines = text_of(name).splitlines()
     head = lines[: next(number for number, line in enumerate(lines) if not line.startswith("--"))]
-    return " ".join(line.removeprefix("--").strip() for line in head)
+    short, *more = (line.removeprefix("--").strip() for line in head)
+    return short, " ".join(more)
+
+
+def filters_of(query: str) -> list[str]:
+    """The names of the filters that narrow a question."""
+    markers = markers_of(text_of(query))
+    return [name for name in FILTERS if name in markers]
+
+
+def listed() -> list[str]:
+    """A line for each named question: its name, what it answers, and the options that narrow it."""
+    rows = [(name, about(name)[0], " ".join(map(option, filters_of(name)))) for name in names()]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return [f"{name:{widths[0]}}  {short:{widths[1]}}  {narrowed}".rstrip() for name, short, narrowed in rows]
+
+
+def described(name: str) -> list[str]:
+    """Lines that say what a named question answers, and what narrows it."""
+    short, more = about(name)
+    narrowed = filters_of(name)
+    width = max((len(option(each)) for each in narrowed), default=0)
+    return [
+        f"{name}: {short}",
+        *wrap(more, 100),
+        "",
+        "--since and --until are the window, the last day unless given.",
+        *(f"{option(each):{width}}  {FILTERS[each]}" for each in narrowed),
+    ]
 
 
 def text_of(query: str) -> str:
@@ -124,6 +153,12 @@ def shown(at: datetime) -> str:
 
 
 # --- beside an answer ---
+
+
+def counted(rows: int) -> str:
+    """How many rows there are."""
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
 
 _OF_CLUSTER = "(CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)"
 _KNOWN = {
@@ -164,8 +199,10 @@ def check_filters(asked: Question, ask: Ask) -> None:
             raise QueryError(printable(f"--{name} {value}: history{of_cluster} knows no such {name}{hint}"))
 
 
-def reach(asked: Question, ask: Ask) -> list[str]:
-    """Lines that say from when to when history is known, and which gaps it has in the window."""
+def reach(asked: Question, ask: Ask, most: int | None = LINES) -> list[str]:
+    """Lines that say from when to when history is known, and which gaps it has in the window: one line for all of them
+    if they are more than `most`.
+    """
     values = {
         "cluster": asked.filters.get("cluster"),
         "since": asked.since.isoformat(),
@@ -173,7 +210,7 @@ def reach(asked: Question, ask: Ask) -> list[str]:
     }
     clusters = ask(with_values(_REACH, values)).to_pylist()
     gaps = ask(with_values(_GAPS, values)).to_pylist()
-    return [*_reaches(sorted(clusters, key=lambda row: str(row["cluster"])), asked.since), *_gaps(gaps)]
+    return [*_reaches(sorted(clusters, key=lambda row: str(row["cluster"])), asked.since), *_gaps(gaps, most)]
 
 
 def _reaches(clusters: list[dict[str, datetime]], since: datetime) -> Iterable[str]:
@@ -194,14 +231,29 @@ def _reaches(clusters: list[dict[str, datetime]], since: datetime) -> Iterable[s
         yield f"history of {printable(str(row['cluster']))}: {known}{late}"
 
 
-def _gaps(gaps: list[dict[str, object]]) -> Iterable[str]:
-    for gap in gaps[:LINES]:
-        begin, end, kinds = gap["gap_start"], gap["gap_end"], gap["error_kinds"]
-        assert isinstance(begin, datetime)  # noqa: S101 - for mypy
-        assert isinstance(end, datetime)  # noqa: S101
-        why = f"{gap['reason']}: {', '.join(map(str, kinds))}" if isinstance(kinds, list) and kinds else gap["reason"]
-        why = f"{why}; the controllers' log told meanwhile" if gap["is_told"] else why
-        yield f"gap of {printable(str(gap['cluster']))}: {shown(begin)} to {shown(end)} ({why})"
-    if more := gaps[LINES:]:
-        spans = [each["gap_end"] - each["gap_start"] for each in more]  # type: ignore[operator]
-        yield f"{len(more)} more gaps, {sum(spans, timedelta()).total_seconds():,.0f} s together (silver.poll_gaps)"
+def _gaps(gaps: list[dict[str, object]], most: int | None) -> Iterable[str]:
+    if most is None or len(gaps) <= most:
+        yield from map(_gap, gaps)
+    else:
+        reasons = ", ".join(sorted({str(gap["reason"]) for gap in gaps}))
+        told = sum(bool(gap["is_told"]) for gap in gaps)
+        of_them = "" if told == len(gaps) else f" in {told} of them"
+        log = f"; the controllers' log told meanwhile{of_them}" if told else ""
+        # The sum of what the list shows.
+        seconds = sum((end - begin).total_seconds() for begin, end in map(_ends, gaps))
+        yield f"{len(gaps)} gaps, {seconds:,.0f} s together ({reasons}{log}); `query --wide` lists them"
+
+
+def _gap(gap: dict[str, object]) -> str:
+    (begin, end), kinds = _ends(gap), gap["error_kinds"]
+    why = f"{gap['reason']}: {', '.join(map(str, kinds))}" if isinstance(kinds, list) and kinds else gap["reason"]
+    why = f"{why}; the controllers' log told meanwhile" if gap["is_told"] else why
+    return f"gap of {printable(str(gap['cluster']))}: {shown(begin)} to {shown(end)} ({why})"
+
+
+def _ends(gap: dict[str, object]) -> tuple[datetime, datetime]:
+    """Both ends, to the second."""
+    begin, end = gap["gap_start"], gap["gap_end"]
+    assert isinstance(begin, datetime)  # noqa: S101 - for mypy
+    assert isinstance(end, datetime)  # noqa: S101
+    return begin.replace(microsecond=0), end.replace(microsecond=0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.common.questions import QueryError
+from jobs.common.questions import QueryError, counted
 from kafka_metadata_history.report.facts import facts
 from kafka_metadata_history.report.page import page
 
@@ -37,4 +37,4 @@ def kept(report: Report, file: str) -> str:
         size = Path(file).write_bytes(report.html.encode())
     except OSError as error:
         raise QueryError(f"--out {file}: {error.strerror}") from error
-    return f"{file}: {size / 1e6:.1f} MB, {report.rows:,} rows"
+    return f"{file}: {size / 1e6:.1f} MB, drawn from {counted(report.rows)} of history"

@@ -158,7 +158,7 @@ def _chosen(facts: Facts) -> str:
     assert facts.others is not None  # noqa: S101 - for mypy
     most = f"{facts.events:,} events" if facts.events else "no events"
     if not facts.others:
-        return f"<p>No cluster was asked for. The lake has this one alone: {most} in the window.</p>"
+        return f"<p>The lake has this cluster alone. Its timeline has {most} in the window.</p>"
     named = ", ".join(f"{escape(name)} ({count:,})" for name, count in facts.others[:MOST_OTHERS])
     left = len(facts.others) - MOST_OTHERS
     more = f" and {left:,} more" if left > 0 else ""

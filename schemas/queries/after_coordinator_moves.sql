@@ -1,5 +1,6 @@
--- Which groups got another coordinator within [:since, :until], why (the leader's reason), and did they rebalance after it?
--- A move alone makes no group rebalance: what followed one need not be its doing.
+-- Which groups got another coordinator, and what then?
+-- Why it moved (the leader's reason), and the rebalances after it. A move alone makes no group rebalance: what followed
+-- one need not be its doing.
 SELECT e.cluster, e.group_id, e.began_after, e.began_before, e.log_partition, e.prev_broker_id, e.broker_id,
   max(l.reason) AS move_reason,
   count(DISTINCT r.id) AS rebalances,

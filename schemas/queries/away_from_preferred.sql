@@ -1,4 +1,5 @@
--- How long was leadership not where it belongs? Stretches within [:since, :until] in which others led what a broker should.
+-- How long did others lead what a broker should lead?
+-- Stretches in which others led a partition that prefers the broker.
 WITH turns AS (
   SELECT *, led_elsewhere > 0 AND NOT coalesce(lag(led_elsewhere > 0) OVER by_broker, false) AS begins
   FROM gold.leader_balance

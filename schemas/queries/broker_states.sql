@@ -1,5 +1,6 @@
--- Which brokers were fenced, or in a controlled shutdown, within [:since, :until], from when to when? The controllers' log alone tells.
--- A broker that is fenced is not shown to clients. Stretches that last count up to :until.
+-- Which brokers were fenced, or in a controlled shutdown?
+-- From when to when; the controllers' log alone tells. Clients are not shown a broker that is fenced. Stretches that
+-- last count up to the window's end.
 WITH states AS (
   SELECT *, CASE WHEN is_fenced THEN 'fenced' WHEN in_controlled_shutdown THEN 'controlled_shutdown' END AS state
   FROM silver.broker_registrations

@@ -1,5 +1,6 @@
--- Who was the active controller within [:since, :until], from when to when? The controllers' log alone tells.
--- By ended_before another one had been elected; the one before may have failed earlier.
+-- Who was the active controller, from when to when?
+-- The controllers' log alone tells. By ended_before another one had been elected; the one before may have failed
+-- earlier.
 WITH terms AS (
   SELECT *, lead(began_before) OVER (PARTITION BY cluster_id ORDER BY poll) AS ended_before
   FROM gold.controller_changes

@@ -1,6 +1,7 @@
--- How often did each group rebalance within [:since, :until], and for which share of the time was it not stable?
--- Rebalances an hour and percents are of the part of the window in which the group was there and all of its records are known: after a gap
--- in the log that part begins again. Shares have both ends; rebalances that last count up to :until.
+-- How often, and for how long, did each group rebalance?
+-- And for which share of the time was it not stable? Rebalances an hour and percents are of the part of the window in
+-- which the group was there and all of its records are known: after a gap in the log that part begins again. A share
+-- has a least and a greatest value; rebalances that last count up to the window's end.
 WITH lives AS (
   SELECT cluster_id, group_id,
     max(cluster) AS cluster,

@@ -1,5 +1,6 @@
--- Is each cluster still polled? The age of its last good poll at :until, and its polls in [:since, :until]. History of
--- before history_from is not there, or not all of it: nobody polled yet, or retention has dropped it.
+-- Is each cluster still polled?
+-- The age of its last good poll at the window's end, and its polls within the window. History of before history_from is
+-- not there, or not all of it: nobody polled yet, or retention has dropped it.
 WITH states AS (
   SELECT *, from_json(memory, 'seen map<string, bigint>').seen AS seen FROM internal.state WHERE history = 'silver'
 ),

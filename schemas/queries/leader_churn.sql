@@ -1,5 +1,6 @@
--- How often did the leaders of each topic change within [:since, :until], seen and hidden, and why?
--- Epochs that rose under one leader, by ISRs that shrank (inferred) or by one step, are no changes of it.
+-- How often, and why, did leaders of topics change?
+-- Seen changes, and hidden ones, which the leader epoch alone shows. Epochs that rose under one leader, by ISRs that
+-- shrank (inferred) or by one step, are no changes of it.
 SELECT cluster, topic,
   count(DISTINCT partition) AS partitions,
   count_if(leader <> prev_leader) AS seen,

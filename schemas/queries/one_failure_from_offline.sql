@@ -1,5 +1,5 @@
--- Which partitions had a single in-sync replica left within [:since, :until], which one, for how long, and whom did they
--- lack? Stretches that last count up to :until.
+-- Which partitions had a single in-sync replica left?
+-- Which one, for how long, and whom they lacked. Stretches that last count up to the window's end.
 WITH states AS (
   SELECT e.id, s.cluster, s.topic, s.partition, s.first_poll, s.prev_sent_at, s.valid_from, s.last_seen_sent_at, s.valid_to,
     s.isr, s.replicas,

@@ -1,4 +1,6 @@
--- What happened within [:since, :until], in short? A row has all events of one kind, time, broker and inference, and one of them as an example, of your own topics if possible. If a topic or a group is given, events of brokers and controllers stay.
+-- What happened, in short? Like events are one row.
+-- A row has all events of one kind, time, broker and inference, and one of them as an example: of a topic that is not
+-- Kafka's own, if there is one. If a topic or a group is given, events of brokers and controllers stay.
 WITH events AS (
   SELECT began_after, began_before, cluster, what, broker_id, inferred, before, after,
     coalesce(group_id, concat_ws('-', topic, CAST(partition AS STRING))) AS name,

@@ -1,5 +1,6 @@
--- Which groups rebalanced within [:since, :until], when, for how long, why, and how much moved? :broker is the coordinator.
--- Of classic groups the log tells a rebalance at its end: where polls saw it begin, that is when it began.
+-- Which groups rebalanced, how long, why, how much moved?
+-- --broker is the coordinator. Of classic groups the log tells a rebalance at its end: where polls saw it begin, that
+-- is when it began.
 SELECT cluster, group_id, generation,
   coalesce(narrowed_after, began_after) AS began_after, coalesce(narrowed_before, began_before) AS began_before,
   duration_ms_min, duration_ms_max, reasons, members, partitions_moved,

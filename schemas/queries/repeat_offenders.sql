@@ -1,4 +1,5 @@
--- Which brokers had the most incidents within [:since, :until], and how long were they missing from ISRs?
+-- Which brokers had the most incidents?
+-- And how long were they missing from ISRs?
 SELECT cluster, broker_id, max_by(rack, began_before) AS rack,
   count(*) AS incidents,
   count_if(ended_before IS NULL) AS going_on,

@@ -1,4 +1,6 @@
--- Which brokers answered clients from an old image within [:since, :until], since when, until when, how far behind?
+-- Which brokers answered clients from old metadata?
+-- From when to when, and how far behind. A broker that is cut off from the controllers answers from its image, the
+-- metadata that it had last.
 SELECT cluster, broker_id, broker, began_after, began_before, ended_before, end_reason, duration_ms_min, duration_ms_max,
   partitions_behind, epochs_behind
 FROM gold.stale_brokers

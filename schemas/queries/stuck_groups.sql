@@ -1,5 +1,6 @@
--- Which groups were in a rebalance at :until, the longest first, and since when? Of :at_least seconds, if that is given.
--- By the log, and by polled states: a classic group's rebalance is written only when it is over.
+-- Which groups were in a rebalance at the window's end?
+-- The longest first, and since when. --at-least leaves out those of less. By the log, and by polled states: a classic
+-- group's rebalance is written only when it is over.
 WITH states AS (
   SELECT *, state NOT IN ('Stable', 'Empty', 'Dead') AS is_unstable,
     coalesce(end_reason IS NOT NULL AND valid_to <= CAST(:until AS TIMESTAMP), false) AS is_gone

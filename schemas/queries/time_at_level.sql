@@ -1,5 +1,7 @@
--- How long were the partitions of each topic under-replicated, at min ISR, under min ISR and offline within [:since, :until]?
--- The sum over partitions, in seconds, both ends of what is known; episodes that last count up to :until.
+-- How long were partitions under-replicated or offline?
+-- By topic: under-replicated, at min ISR, under min ISR and offline. The sum over partitions, in seconds, the least and
+-- the most that it can have been; episodes that last count up to the window's end. A partition whose replicas are as
+-- few as it needs in sync is at min ISR as long as nothing happens.
 WITH spans AS (
   SELECT cluster, topic, partition, level, smallest_isr, ended_before IS NULL AS goes_on,
     greatest(began_before, CAST(:since AS TIMESTAMP)) AS surely_from,

@@ -1,4 +1,5 @@
--- Which elections within [:since, :until] were unclean, or may have been?
+-- Which elections were unclean, or may have been?
+-- Column unclean: proven or suspected.
 SELECT cluster, topic, partition, began_after, began_before, prev_leader, leader, prev_isr, unclean,
   is_last_known_leader, reason
 FROM gold.leader_changes

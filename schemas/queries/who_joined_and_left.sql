@@ -1,5 +1,7 @@
--- Who joined and left each group within [:since, :until], static or dynamic, and with how many partitions?
--- A static_restart came with no rebalance; a member that restarted in one is a row `restarted`.
+-- Who joined and left each group?
+-- Static or dynamic, and with how many partitions. A dynamic member that rejoins gets a new member id: it is a row
+-- `left` and a row `joined` of one client. So is each member after a coordinator was lost. A static member
+-- (group.instance.id) that restarted is a row `restarted` of the rebalance, or `static_restart` if there was none.
 WITH came_and_went AS (
   SELECT coalesce(r.narrowed_before, m.began_before) AS began_before,
     coalesce(r.narrowed_after, r.began_after) AS began_after, m.cluster, m.group_id, r.generation, m.change,

@@ -1,4 +1,5 @@
--- Which brokers left in-sync replicas in [:since, :until], in which order, and of how many partitions at a time?
+-- Which brokers left in-sync replicas, in which order?
+-- And of how many partitions at a time.
 SELECT cluster, began_after, began_before, broker_id, rack,
   count(*) AS partitions,
   array_sort(collect_set(topic)) AS topics,

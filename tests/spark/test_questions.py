@@ -115,7 +115,7 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
     window = ["--config", config, "--until", "2026-11-01T12:01:40Z", "--since", "95 seconds"]
     assert query.main(["unclean_elections", *window]) == 0
     printed = capsys.readouterr()
-    assert printed.err.startswith("query: 1 rows, by Spark\nquery: ")
+    assert printed.err.startswith("query: 1 row, by Spark\nquery: ")
     table = printed.out.splitlines()
     assert table[0].split()[:4] == ["cluster", "topic-partition", "began", "2026-11-01"]
     assert " 12:00:30 to 12:00:40 " in table[2]

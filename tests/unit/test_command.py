@@ -65,7 +65,7 @@ def test_an_answer_says_how_many_rows_who_answered_and_what_history_reaches(
 @pytest.mark.parametrize("name", names())
 def test_every_named_question_is_answered(config: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     found, _, beside = asked(config, name, *WINDOW, capsys=capsys)
-    assert (found, beside[0].partition(" ")[2]) == (0, "rows, by DuckDB")
+    assert (found, beside[0].partition(" ")[2].replace("row,", "rows,")) == (0, "rows, by DuckDB")
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,33 @@ def test_a_table_shows_first_the_columns_that_matter_most(
 
 def test_programs_get_all_rows_and_columns(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT cluster, topic, isr FROM silver.partitions_now WHERE topic = 'orders' ORDER BY partition"
-    _, answer, beside = asked(config, sql, "--format", "json", "--limit", "1", capsys=capsys)
+    _, answer, beside = asked(config, sql, "--format", "json", capsys=capsys)
     rows = [json.loads(line) for line in answer.splitlines()]
     assert beside[0] == f"{len(rows)} rows, by DuckDB"
     assert len(rows) > 1
     assert set(rows[0]) == {"cluster", "topic", "isr"}
-    _, answer, beside = asked(config, sql, "--limit", "1", capsys=capsys)
-    assert len(answer.splitlines()) == 3
-    assert beside[0] == f"{len(rows)} rows, by DuckDB; 1 shown, --limit 0 shows all"
+    for form, lines in (("table", 3), ("csv", 2), ("json", 1)):
+        _, answer, beside = asked(config, sql, "--format", form, "--limit", "1", capsys=capsys)
+        assert len(answer.splitlines()) == lines
+        assert beside[0] == f"{len(rows)} rows, by DuckDB; 1 shown, --limit 0 shows all"
+
+
+def test_the_list_has_a_line_for_each_question_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(["query"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == names()
+    assert max(map(len, lines)) <= 120
+    (stuck,) = (line for line in lines if line.startswith("stuck_groups "))
+    assert " ".join(stuck.split()).endswith("end? --cluster --broker --group --at-least")
+
+
+def test_the_help_of_a_question_explains_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(["query", "broker_incidents", "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "broker_incidents: What happened to brokers: stopped, crashed, lagging?"
+    assert [line.split()[0] for line in lines[-2:]] == ["--cluster", "--broker"]
+    assert exit_status(["query", "--help"]) == 0
+    assert "[NAME|SELECT]" in capsys.readouterr().out
 
 
 def test_a_table_is_opened_once(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,15 +154,19 @@ def test_a_table_of_one_cluster_does_not_name_it(config: str, capsys: pytest.Cap
         (["timeline", "--cluster", "prod", "--broker", "9"], "history of cluster prod knows no such broker;"),
         (["timeline", "--group", "billing"], "--group billing: history knows no such group"),
         (["SELECT nothing FROM gold.leader_changes"], "DuckDB: Binder Error"),
-        (["SELECT 1 FROM gold.nothing"], "DuckDB: Catalog Error"),
+        (["SELECT 1 FROM silver.partitionz"], "silver.partitionz: no such table; did you mean silver.partition"),
+        (["SELECT 1 FROM gold.broker_incident"], "gold.broker_incident: no such table; did you mean"),
+        (["SELECT 1 FROM brokers_now"], "brokers_now: no such table; did you mean silver.brokers_now?"),
+        (["SELECT 1 FROM gold.zzzzzzzz"], "gold.zzzzzzzz: no such table; docs/tables.md has all"),
         (["DELETE FROM gold.leader_changes"], "neither a name nor a query (SELECT)"),
         (["DROP VIEW gold.incident_timeline"], "neither a name nor a query (SELECT)"),
         (["COPY gold.leader_changes TO '/tmp/leader_changes.csv'"], "neither a name nor a query (SELECT)"),
         (["SELECT 1; SELECT 2"], "neither a name nor a query (SELECT)"),
         (["SELECT FROM WHERE"], "neither a name nor a query (SELECT)"),
+        (["SELEC 1"], "Line 1, Col: 7. SELEC 1"),
         (["SELECT * FROM read_csv('/etc/passwd')"], "DuckDB: "),
         (["SELECT * FROM read_text('/etc/passwd')"], "DuckDB: "),
-        (["SELECT * FROM '/etc/passwd'"], "DuckDB: "),
+        (["SELECT * FROM '/etc/passwd'"], "/etc/passwd: no such table; docs/tables.md has all"),
         (["timeline", "--format", "xml"], "Invalid value for '--format'"),
     ],
 )

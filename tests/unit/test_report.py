@@ -154,7 +154,7 @@ def test_the_page_allows_its_own_script_and_no_connection(page: str) -> None:
 
 def test_the_head_says_which_cluster_how_much_happened_and_what_is_known(page: str) -> None:
     text = text_of(page)
-    assert "No cluster was asked for. The lake has this one alone" in text
+    assert "The lake has this cluster alone. Its timeline has " in text
     for count in (
         "2 broker incidents",
         "14 ISR episodes",
@@ -479,7 +479,8 @@ def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out
     report = made(asking(large), *DAY, {}, NOW)
     line = kept(report, str(tmp_path / "report.html"))
     assert (tmp_path / "report.html").stat().st_size < MOST_BYTES
-    assert line == f"{tmp_path}/report.html: {len(report.html.encode()) / 1e6:.1f} MB, {report.rows:,} rows"
+    size = f"{len(report.html.encode()) / 1e6:.1f} MB"
+    assert line == f"{tmp_path}/report.html: {size}, drawn from {report.rows:,} rows of history"
     assert report.rows > 80_000
     text = text_of(report.html)
     assert re.search(r"Left out: \d+ of 40\d groups have no lane: [\d,]+ of [\d,]+ rows are not drawn\.", text)
