@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.cluster_log.watcher import LogWatcher
 from metadata_source.errors import ClusterLogError, PollError
 from metadata_source.look import TOPICS, look, report
+from metadata_source.text import text_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from metadata_source.look import State
     from metadata_source.options import Cluster, ClusterLogOptions, Options
     from metadata_source.probes import Permission
+    from schemas.lake import Lake
 
 FEATURES: Final = {
     "configs": "min ISR",
@@ -108,8 +112,10 @@ def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
             return CheckedLog(problem=f"{error.kind}: {error.problem}")
 
 
-def lines(each: Checked, *, whole: bool) -> Iterator[str]:
-    """Yield what was found of a cluster. `whole`: with its state, and all that its user may ask."""
+def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator[str]:
+    """Yield what was found of a cluster. `whole`: with its state, and all that its user may ask. `is_configured`:
+    whether a configuration says what is on.
+    """
     alias = each.cluster.alias
     if each.problem is not None or each.state is None:
         yield f"{alias}: failed: {each.problem}"
@@ -119,7 +125,10 @@ def lines(each: Checked, *, whole: bool) -> Iterator[str]:
     latency = each.state.poll.latency_ms
     yield f"{alias}: polled in {latency:.1f} ms, {topics} topics{'; permissions are missing' if each.missing else ''}"
     if whole:
-        yield from (f"  {line}".rstrip() for line in report(each.state, each.permissions))
+        yield from (
+            f"  {line}".rstrip()
+            for line in (*report(each.state), "", *_feature_lines(each, is_configured=is_configured))
+        )
         yield ""
     for permission in each.permissions if whole else each.missing:
         if permission.is_missing:
@@ -127,6 +136,26 @@ def lines(each: Checked, *, whole: bool) -> Iterator[str]:
             if permission.acl is not None:
                 yield f"    {acl_line(each.cluster, permission.acl)}"
     yield from _log_lines(each.log, whole=whole)
+
+
+def key_of(feature: str) -> str:
+    """What turns a feature on in the configuration; empty of one that is always on."""
+    kinds = [kind for kind, each in FEATURES.items() if each == feature]
+    return "groupLog" if kinds == ["groupLog"] else f"enrich: {', '.join(kinds)}" if kinds else ""
+
+
+def _feature_lines(each: Checked, *, is_configured: bool) -> Iterator[str]:
+    """Yield a table of the features: the configuration's word, whether this one has it, and what the user may ask."""
+    rows = [
+        (one.feature, key_of(one.feature), one.feature in each.wanted, one.needs, one.answer)
+        for one in each.permissions
+    ]
+    problem = None if each.log is None else each.log.problem
+    answer = "not asked" if each.log is None else "allowed" if problem is None else "cannot be read"
+    rows.append((CONTROLLERS_LOG, "clusterLog", each.log is not None, "CLUSTER_ACTION on the cluster", answer))
+    on = {True: "yes", False: "no"} if is_configured else {True: "", False: ""}
+    cells = ((feature, key, on[is_on], needs, answer) for feature, key, is_on, needs, answer in rows)
+    yield from text_table(("feature", "configuration", "on", "needs", "answer"), cells)
 
 
 def _log_lines(log: CheckedLog | None, *, whole: bool) -> Iterator[str]:
@@ -142,6 +171,19 @@ def _log_lines(log: CheckedLog | None, *, whole: bool) -> Iterator[str]:
             f"  {CONTROLLERS_LOG}: warning: controllers ask for no password or certificate; whoever reaches them may "
             "read this log, which holds credentials, and fetch every topic"
         )
+
+
+def unwritable(lake: Lake) -> str | None:
+    """Say why nobody could write a lake in a folder of this machine; None where nothing is known against it. Writes
+    nothing.
+    """
+    if lake.root is None or lake.is_uri:
+        return None
+    folder = Path(lake.root)
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return None
+    return f"lake {lake}: this user cannot write there: {there} is {'not writable' if there.is_dir() else 'no folder'}"
 
 
 def acl_line(cluster: Cluster, acl: str) -> str:

@@ -204,16 +204,17 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 @click.option("--cluster", help="Check this cluster of the configuration alone, and show its state.")
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
     """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if anything is amiss."""
-    from kafka_metadata_history.check import checked, lines  # noqa: PLC0415 - Kafka's client takes a second
+    from kafka_metadata_history.check import checked, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
     from metadata_source.look import read_options  # noqa: PLC0415
 
-    logs = None
+    logs = no_place = None
     if bootstrap is not None:
         options, reads_log = read_options(bootstrap, client), False
         options = replace(options, clusters=(replace(options.clusters[0], alias=bootstrap),))
     else:
         read = load(config)
         options, reads_log = parse(read.source_options({}), "stream"), read.group_log is not None
+        no_place = unwritable(read.lake)
         if read.cluster_log is not None:
             logs = parse_cluster_log(read.cluster_log_options({}), "stream")
     aliases = [each.alias for each in options.clusters]
@@ -223,8 +224,10 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     say(f"cluster {each.alias}: warning: {each.exposed}" for each in chosen if each.exposed is not None)
     found = checked(replace(options, clusters=chosen), reads_log=reads_log, logs=logs)
     for each in found:
-        click.echo("\n".join(map(printable, lines(each, whole=len(found) == 1))))
-    return 0 if all(each.is_good for each in found) else CROSSED
+        click.echo("\n".join(map(printable, lines(each, whole=len(found) == 1, is_configured=bootstrap is None))))
+    if no_place is not None:
+        click.echo(printable(no_place))
+    return 0 if no_place is None and all(each.is_good for each in found) else CROSSED
 
 
 @app.command()
@@ -261,7 +264,7 @@ def maintain(*, config: str, memory: str) -> int:
     help="Its configuration, lake and report; made again each time.",
 )
 def demo(*, folder: Path) -> int:
-    """Record an incident on a real Kafka of three brokers on this machine, and ask about it."""
+    """Play and record an incident on a real Kafka here, and ask about it."""
     from kafka_metadata_history.demo import played  # noqa: PLC0415 - Kafka's clients take a second
 
     try:

@@ -39,7 +39,7 @@ def written(lake: str, cluster: Mapping[str, str], found: Checked) -> str:
         head["groupLog"] = {"startingOffsets": "earliest"}
     return "".join(
         (
-            "# Where the tables are, the clusters, how they are polled. docs/configuration.md has every key.\n",
+            "# Where the tables are, the clusters, how they are polled. docs/configuration.md explains the keys.\n",
             yaml.safe_dump(head, sort_keys=False, width=1_000),
             *(f"# {line}\n" for each in refused.values() for line in _refused(found.cluster, each)),
         )

@@ -208,8 +208,8 @@ def broker_table(metadata: ClusterMetadata) -> pa.Table:
     return table.sort_by("broker_id")
 
 
-def report(state: State, permissions: list[Permission]) -> Iterator[str]:
-    """Yield the state and what the user may ask as lines for people."""
+def report(state: State) -> Iterator[str]:
+    """Yield the state as lines for people."""
     poll, metadata = state.poll, state.metadata
     levels = ", ".join(
         f"{name} {'unknown' if level is None else level}"
@@ -232,9 +232,6 @@ def report(state: State, permissions: list[Permission]) -> Iterator[str]:
     yield from text_table(header, (_broker_row(row, numbers) for row in broker_table(metadata).to_pylist()))
     yield ""
     yield from _partition_lines(state)
-    yield ""
-    answers = ((each.feature, each.needs, each.answer) for each in permissions)
-    yield from text_table(("feature", "needs", "answer"), answers)
 
 
 def _counts_of_leader_changes(version: int, level: int | None) -> Iterator[str]:
@@ -292,10 +289,8 @@ def _partition_lines(state: State) -> Iterator[str]:
             continue
         unknown = troubles[name].null_count
         known = pc.sum(troubles[name]).as_py() or 0
-        remark = _unknown(unknown)
-        if name == UNDER_REPLICATED in KINDS[state.kind].not_meaningful:
-            remark = "observers, if there are any, make some of them"
-        rows.append((called, known if unknown < troubles.num_rows or not unknown else "unknown", remark))
+        number = known if unknown < troubles.num_rows or not unknown else "unknown"
+        rows.append((called, number, _remark(state.kind, name, troubles)))
     yield from (f"  {line}".rstrip() for line in text_table(("", "partitions", ""), rows)[2:])
     errors = topics.filter(pc.not_equal(topics["error_code"], 0))
     if errors.num_rows:
@@ -313,8 +308,13 @@ def _partition_lines(state: State) -> Iterator[str]:
             yield f"... and {worst.num_rows - _LISTED} more"
 
 
-def _unknown(count: int) -> str:
-    return f"unknown for {count} partitions: needs DESCRIBE_CONFIGS on their topics" if count else ""
+def _remark(kind: str, name: str, troubles: pa.Table) -> str:
+    if name == UNDER_REPLICATED in KINDS[kind].not_meaningful:
+        return "observers, if there are any, make some of them"
+    if unknown := troubles[name].null_count:
+        return f"unknown for {unknown} partitions: needs DESCRIBE_CONFIGS on their topics"
+    whole = pc.sum(pc.and_not(troubles[name], troubles[UNDER_REPLICATED])).as_py() if name in _NORMAL else 0
+    return f"{whole} of them with all replicas in sync: they have no more than they need" if whole else ""
 
 
 def _describe(metadata: ClusterMetadata) -> Permission:

@@ -107,7 +107,7 @@ def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> No
 
     def check(table: Table) -> None:
         if not _is_there(spark, lake, table):
-            raise LakeError(f"{table.full_name}: no such table in {lake}; run the job that writes it first")
+            raise LakeError(f"{table.full_name}: no such table in {lake}; `kafka-metadata-history run` makes it")
 
     _side_by_side(check, tables)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.common.status import Limits
+from metadata_source.errors import OptionsError
 from metadata_source.options import (
     BY_NAME,
     CLUSTER_LOG_BY_NAME,
@@ -171,8 +172,14 @@ def load(path: str) -> Config:
     try:
         config = _config(_read("", read_yaml(Path(path)), FILE), Path(path).absolute().parent)
         config = replace(config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)})
+    except FileNotFoundError as error:
+        where = "" if Path(path).is_absolute() else f" in {Path.cwd()}"
+        todo = "`kafka-metadata-history init` writes one, --config names another"
+        raise ConfigError(f"{path}: no such file{where}; {todo}") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except OptionsError as error:
+        raise ConfigError(f"{path}: {error.problem}") from error
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
     return config

@@ -285,11 +285,17 @@ def judge(facts: Facts, limits: Limits) -> list[Crossed]:
     """The thresholds that are crossed, those of the lake last."""
     found = [each for cluster in facts.clusters for each in _of_cluster(cluster, facts, limits)]
     if facts.upkeep_at is None:
-        found.append(Crossed("upkeep", None, "the tables were never kept up: jobs/pipeline.py does so every six hours"))
+        found.append(
+            Crossed(
+                "upkeep", None, "the tables were never kept up: `kafka-metadata-history run` does so every six hours"
+            )
+        )
     elif facts.at - facts.upkeep_at > limits.upkeep:
         since = f"the tables were last kept up {span(facts.at - facts.upkeep_at)} ago"
         found.append(
-            Crossed("upkeep", None, f"{since}: jobs/pipeline.py does so every six hours, its log says why not")
+            Crossed(
+                "upkeep", None, f"{since}: `kafka-metadata-history run` does so every six hours, its log says why not"
+            )
         )
     if limits.lake_bytes is not None and facts.bytes > limits.lake_bytes:
         found.append(Crossed("lakeBytes", None, f"the tables have {facts.bytes} bytes"))

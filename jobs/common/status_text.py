@@ -36,26 +36,32 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         "",
         *text_table(
             ("table", "bytes", "files"),
-            [*((each.table, each.bytes, each.files) for each in facts.sizes),
+            [*((each.table, each.bytes, each.files) for each in facts.sizes if each.files),
              ("all", facts.bytes, sum(each.files for each in facts.sizes))],
         ),
+        *_empty(facts.sizes),
         "",
         f"last upkeep: {upkeep}; rounds of history: {facts.rounds}",
     ]  # fmt: skip
     if crossed:
         lines += [
             "",
-            "crossed:",
+            "thresholds that are crossed:",
             *(f"  {printable(f'{_whose(each)}: {each.threshold}: {each.says}')}" for each in crossed),
         ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _empty(sizes: Sequence[Size]) -> list[str]:
+    count = sum(not each.files for each in sizes)
+    return [f"tables without a file: {count}"] if count else []
 
 
 def _line(each: Cluster, at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
     polls, waiting = each.polls, waits(each)
     return (
         each.cluster,
-        "crossed" if is_hurt else "ok",
+        "unhealthy" if is_hurt else "ok",
         "never" if each.good_at is None else _time(each.good_at),
         None if each.good_at is None else span(at - each.good_at),
         polls.polls,

@@ -273,5 +273,5 @@ def test_a_lake_that_cannot_be_written(spark: SparkSession) -> None:
 
 
 def test_a_table_that_is_missing(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match=r"no such table .* run the job that writes it first"):
+    with pytest.raises(LakeError, match=r"no such table .* `kafka-metadata-history run` makes it"):
         check_tables(spark, Lake(root=str(tmp_path)), [silver.TOPIC_SNAPSHOTS])

@@ -39,7 +39,7 @@ def tables_of(lake: Lake) -> set[str]:
 
 def test_a_lake_without_silver_is_not_validated(spark: SparkSession, tmp_path: Path) -> None:
     config = config_of(tmp_path)
-    with pytest.raises(LakeError, match=r"^\S+: no such table in .*; run the job that writes it first$"):
+    with pytest.raises(LakeError, match=r"^\S+: no such table in .*; `kafka-metadata-history run` makes it$"):
         JOBS["validate"](spark, config)
     assert tables_of(config.lake) == set()
 

@@ -183,6 +183,6 @@ def test_a_lake_that_is_not_there_yet_is_one_line(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == (
-        f"status: bronze.metadata_polls: no such table in {tmp_path / 'lake'}; run the job that writes it first\n"
+        f"status: bronze.metadata_polls: no such table in {tmp_path / 'lake'}; `kafka-metadata-history run` makes it\n"
     )
     assert not (tmp_path / "lake").exists()

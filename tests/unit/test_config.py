@@ -157,7 +157,7 @@ def test_credentials_that_nothing_hides_are_said_of_each_cluster(tmp_path: Path)
     assert exposures(load(str(config(tmp_path, GOOD)))) == []
     (line,) = exposures(load(str(config(tmp_path, GOOD.replace("SASL_SSL", "SASL_PLAINTEXT")))))
     assert line == (
-        "cluster prod: what the password can be guessed from crosses the network unencrypted: "
+        "cluster prod: a hash from which the password can be guessed crosses the network unencrypted: "
         "set kafka.security.protocol to SASL_SSL"
     )
 
@@ -271,8 +271,26 @@ def test_a_lake_is_a_folder_or_a_uri(tmp_path: Path, given: str, meant: str) -> 
     assert loaded.checkpoint("q") == f"{meant}/checkpoints/q"
 
 
+def test_an_error_of_an_option_has_no_code_of_the_data_source(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("lake: lake\nclusters: {a: {kafka.bootstrap.servers: 'b:1', pollIntervall: 1s}}\n")
+    with pytest.raises(ConfigError, match="unknown option 'pollIntervall'") as error:
+        load(str(file))
+    assert str(error.value).startswith(f"{file}: clusters['a']: ")
+
+
+def test_a_file_that_is_not_there_is_said_with_where_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    todo = "`kafka-metadata-history init` writes one, --config names another"
+    with pytest.raises(ConfigError) as error:
+        load("history.yaml")
+    assert str(error.value) == f"history.yaml: no such file in {tmp_path}; {todo}"
+
+
 def test_no_file_and_no_yaml(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="no such file"):
         load(str(tmp_path / "nothing.yaml"))
     with pytest.raises(ConfigError, match="not YAML"):
         load(str(config(tmp_path, "lake: [")))

@@ -72,6 +72,7 @@ def metadata(
     )
 
 
+SERVERS = {"clusters": json.dumps({"orders": {"kafka.bootstrap.servers": "a:9092"}})}
 BAD = metadata(
     ("good", [(0, 1, [1, 2, 3], [1, 2, 3]), (0, 2, [2, 1, 3], [3, 2, 1])]),
     ("bad", [(0, 2, [1, 2, 3], [2]), (5, -1, [3], [3]), (72, -1, [2, 3], [2, 3])]),
@@ -118,9 +119,9 @@ def state(answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA) -> Stat
 
 def test_unknown_is_said_with_what_it_needs():
     of = state(BAD, MIN_ISR)
-    text = "\n".join(report(of, [_describe_configs(of)]))
+    text = "\n".join(report(of))
     assert "unknown for 2 partitions: needs DESCRIBE_CONFIGS on their topics" in text
-    assert "missing: DESCRIBE_CONFIGS on 1 of 3 topics" in text
+    assert _describe_configs(of).answer == "missing: DESCRIBE_CONFIGS on 1 of 3 topics"
     assert "metadata.version level unknown, ELR level 0" in text
     assert "broker 1 at one:9092 in 1.5 ms: 4,321 bytes, Metadata v13" in text
 
@@ -140,22 +141,55 @@ def test_how_sure_counts_of_leader_changes_are(version, level, sure, may_migrate
     """By the thresholds of the rules that count."""
     polled = state(BAD, MIN_ISR)
     polled = replace(polled, poll=replace(polled.poll, api_version=version, metadata_version_level=level))
-    text = "\n".join(report(polled, []))
+    text = "\n".join(report(polled))
     assert f"counts of leader changes: {sure}" in text
     assert ("`migrating: true`" in text) == may_migrate
 
 
 def test_at_most_twenty_topics_are_listed():
     many = metadata(*((f"t{n:02d}", [(5, -1, [1], [1])]) for n in range(23)))
-    lines = list(report(state(many, pa.nulls(23, pa.int32())), []))
+    lines = list(report(state(many, pa.nulls(23, pa.int32()))))
     assert [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()] == [
         f"t{n:02d}" for n in range(20)
     ]
     assert "... and 3 more" in lines
 
 
+def test_partitions_that_need_all_their_replicas_are_set_apart():
+    few = metadata(("scratch", [(0, 1, [1], [1]), (0, 2, [2], [2])]), ("orders", [(0, 1, [1, 2, 3], [1, 3])]))
+    lines = [line.strip() for line in report(state(few, pa.array([1, 2], pa.int32())))]
+    (line,) = (each for each in lines if each.startswith("at min ISR "))
+    assert line.split(maxsplit=3)[3] == "3  2 of them with all replicas in sync: they have no more than they need"
+
+
+def test_a_feature_is_named_as_in_the_configuration_with_whether_it_is_on(monkeypatch):
+    features = [Permission(name, "READ", "allowed") for name in ("min ISR", "consumer groups", "rebalance history")]
+    monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), features))
+    (found,) = check.checked(parse({**SERVERS, "enrich": "groups"}, "stream"), reads_log=True)
+    rows = [line.split() for line in check.lines(found, whole=True)]
+    begin = rows.index(["feature", "configuration", "on", "needs", "answer"])
+    assert rows[begin + 2 : begin + 6] == [
+        ["min", "ISR", "enrich:", "configs", "no", "READ", "allowed"],
+        ["consumer", "groups", "enrich:", "groups,", "offsets", "yes", "READ", "allowed"],
+        ["rebalance", "history", "groupLog", "yes", "READ", "allowed"],
+        ["controllers'", "log", "clusterLog", "no", "CLUSTER_ACTION", "on", "the", "cluster", "not", "asked"],
+    ]
+
+
+def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), []))
+    (tmp_path / "file").touch()
+    config = tmp_path / "config.yaml"
+    for lake, status in (("lakes/lake", 0), ("file/lake", 3)):
+        config.write_text(f"lake: {lake}\nclusters: {{orders: {{kafka.bootstrap.servers: 'a:9092'}}}}\n")
+        assert exit_status(["check", "--config", str(config)]) == status
+        place = f"lake {tmp_path}/{lake}: this user cannot write there: {tmp_path}/file is no folder"
+        assert (place in capsys.readouterr().out) == bool(status)
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "config.yaml"}, "nothing is written"
+
+
 def test_an_empty_cluster_is_fine():
-    lines = list(report(state(metadata(), pa.nulls(0, pa.int32())), []))
+    lines = list(report(state(metadata(), pa.nulls(0, pa.int32()))))
     assert "no topics: an empty cluster, or none that this user may see" in lines
 
 
@@ -209,7 +243,7 @@ def test_a_missing_file_and_a_bad_address_are_one_line(tmp_path, capsys):
 
 
 def lines_of(answer: ClusterMetadata, kind: str) -> list[str]:
-    return [line.strip() for line in report(state(answer, pa.nulls(answer.topics.num_rows, pa.int32()), kind), [])]
+    return [line.strip() for line in report(state(answer, pa.nulls(answer.topics.num_rows, pa.int32()), kind))]
 
 
 def test_a_cluster_of_kafka_has_nothing_that_means_nothing():

@@ -335,7 +335,7 @@ def test_the_table_is_for_people() -> None:
         "log read 60 s ago",
         "polls, not log read 60 s ago",
     ]
-    (hurt,) = (line for line in table.splitlines() if " crossed " in line)
+    (hurt,) = (line for line in table.splitlines() if " unhealthy " in line)
     assert hurt.startswith('pay\\ments "1"\\n\\x1b[31m\\u202e ')
     assert hurt.endswith(f"authentication: no\\nsuch \\x1b[31muser; {TO_DO['authentication']}")
     assert "last upkeep: never; rounds of history: 7" in table
