@@ -16,6 +16,7 @@ setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 .venv/.ready: pyproject.toml constraints.txt constraints-build.txt tools/check_machine.py
 	@$(PYTHON) tools/check_machine.py
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
+	@echo "install Python packages into .venv (1.6 GB: a minute or more, pip says nothing meanwhile)"
 	$(PIP) install --require-hashes --only-binary :all: --requirement constraints-build.txt
 	$(PIP) install --require-hashes --no-build-isolation --no-compile --requirement constraints.txt
 	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
@@ -36,9 +37,11 @@ lock:
 	@touch $@
 
 .jars/spark.jsa: .jars/delta conf/spark-defaults.conf tools/class_archive.py tools/first_run.py
+	@echo "run Spark once, to keep its classes: it starts in half the time then (a minute or more)"
 	$(BIN)/python -m tools.class_archive spark
 
 .jars/kafka-classes: .venv/.ready tools/class_archive.py
+	@echo "download Kafka and run it once, to keep its classes, for tests alone (a minute or more)"
 	$(BIN)/python -m tools.class_archive kafka
 	@touch $@
 

@@ -76,11 +76,9 @@ def demo(folder: Path) -> None:
         _ask("query", name, "--config", config, "--since", since)
     _ask("query", POLLS_AND_LOG, "--config", config, "--since", since)
     _ask("report", "--config", config, "--since", since, "--out", page)
-    # As it was started: whether it is on the PATH of the user's shell is not known here.
-    command = [sys.argv[0]] if Path(sys.argv[0]).name == NAME else [sys.executable, "-m", "kafka_metadata_history"]
     click.echo(f"\nOpen {page} in a browser. Ask more:\n")
     for question in MORE:
-        click.echo(f"  {shlex.join([*command, 'query', *question, '--config', config])}")
+        click.echo(f"  {shlex.join([*_command(), 'query', *question, '--config', config])}")
     click.echo()
     say("done")
 
@@ -88,7 +86,7 @@ def demo(folder: Path) -> None:
 def _ask(*arguments: str) -> None:
     """Run a command, below the line that runs it. Raises DemoError."""
     words = (f'"{each}"' if "'" in each else shlex.quote(each) for each in arguments)
-    click.echo(f"\n$ {NAME} {' '.join(words)}")
+    click.echo(f"\n$ {shlex.join(_command())} {' '.join(words)}")
     status = exit_status(arguments)
     if status == INTERRUPTED:
         raise KeyboardInterrupt
@@ -96,12 +94,17 @@ def _ask(*arguments: str) -> None:
         raise DemoError(f"{NAME} {arguments[0]} ended with status {status}")
 
 
+def _command() -> list[str]:
+    """The command as it was started: whether it is on the PATH of the user's shell is not known here."""
+    return [sys.argv[0]] if Path(sys.argv[0]).name == NAME else [sys.executable, "-m", "kafka_metadata_history"]
+
+
 def record(folder: Path, say: Say) -> datetime:
     """Play the script beside the recorder, so that the lake in `folder` has it all. Return the time at which the first
     batch of polls was there. Raises DemoError, and what the cluster and the recorder raise.
     """
     _make_again(folder)
-    say(f"start three brokers and a controller, in racks {', '.join(RACKS)}")
+    say(f"start three brokers and a controller, in racks {', '.join(RACKS)}; the first time, download Kafka")
     # Leadership returns when the script says so. And a controller of its own: two brokers can be down at once.
     properties = {"auto.leader.rebalance.enable": "false", **SHORT_SESSIONS}
     with (
@@ -116,15 +119,15 @@ def record(folder: Path, say: Say) -> datetime:
             say(f"{len(TOPICS)} topics with traffic; {NAME} run --config {folder / CONFIG} polls every {POLL_INTERVAL}")
             pipeline.start()
             consumers = Consumers(members)
-            say(f"groups {' and '.join(GROUPS)}: two members each")
+            say(f"groups {' and '.join(GROUPS)}: two members each; wait for Spark to start, and for the first polls")
             for group in (*GROUPS, *GROUPS):
                 consumers.join(group)
             pipeline.await_batches(1)
             begun = datetime.now(UTC)
             play(cluster, administration, consumers, pipeline, say)
         say(
-            f"stop the pipeline and make history of the last polls ({traffic.delivered} records were delivered, "
-            f"{traffic.refused} not)"
+            f"stop the pipeline and make history of the last polls: a minute or more ({traffic.delivered} records were "
+            f"delivered, {traffic.refused} not)"
         )
         pipeline.stop()
         pipeline.run_once()

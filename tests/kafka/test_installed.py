@@ -84,7 +84,7 @@ def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, ho
     (row,) = map(json.loads, health.stdout.splitlines())
     assert (row["cluster"], row["failed_polls"]) == ("orders", 0)
     assert row["status"] in {"ok", "late"}, "late: nobody has polled since"
-    assert "1 rows, by DuckDB" in health.stderr
+    assert "1 row, by DuckDB" in health.stderr
     assert json.loads(command("status", "--format", "json").stdout)["crossed"] == []
     command("maintain")
     command("status")
@@ -96,7 +96,7 @@ def test_the_demo(command: Command, tmp_path: Path) -> None:
     printed = command("demo", "--folder", "played").stdout
     # The commands to try next name where the command is: here in a folder of a long name.
     assert max(len(line) for line in printed.splitlines() if "/bin/kafka-metadata-history" not in line) <= 120
-    asked = re.findall(r"^\$ kafka-metadata-history (\w+ ?\w*) --config played/demo.yaml", printed, re.MULTILINE)
+    asked = re.findall(r"^\$ \S*kafka-metadata-history (\w+ ?\w*) --config played/demo.yaml", printed, re.MULTILINE)
     assert asked == ["query overview", "query broker_incidents", "query rebalances", "report"]
     assert re.search(r" isr_left +\d +60 +accounts-0 ", printed), "one of the user's topics"
     assert [each.name for each in tmp_path.iterdir()] == ["played"]

@@ -85,7 +85,9 @@ def test_tables_are_attached_to_a_session(spark, lake: Lake, capsys) -> None:
 @pytest.mark.parametrize("engine", ["DuckDB", pytest.param("Spark", marks=pytest.mark.soak)])
 def test_queries_run(spark, lake: Lake, engine: str) -> None:
     ask = asking(spark, lake) if engine == "Spark" else without_spark(lake)
-    for query in blocks("sql"):
+    of_the_demo = [shlex.split(line)[2] for line in commands(r'kafka-metadata-history query "SELECT .* \.demo/.*')]
+    assert len(of_the_demo) == 2
+    for query in (*blocks("sql"), *of_the_demo):
         assert ask(query).column_names
 
 

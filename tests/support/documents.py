@@ -28,8 +28,8 @@ def blocks(language: str) -> list[str]:
 
 
 def commands(pattern: str, text: str = TEXT) -> list[str]:
-    """The lines of a shell in `text` that a pattern matches whole, without their prompt. A quoted word of several lines
-    is of one.
+    """The lines of a shell in `text` that a pattern matches whole, without their prompt and the environment's folder. A
+    quoted word of several lines is of one.
     """
     joined = re.sub(r'^\$ [^"\n]*"[^"\n]*\n[^"]*"', lambda found: found[0].replace("\n", " "), text, flags=re.MULTILINE)
-    return re.findall(rf"^\$ ({pattern})$", joined, re.MULTILINE)
+    return re.findall(rf"^\$ (?:\.venv/bin/)?({pattern})$", joined, re.MULTILINE)

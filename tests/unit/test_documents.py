@@ -14,6 +14,7 @@ import pytest
 from jobs.common.config import load
 from jobs.common.questions import about, names, question
 from kafka_metadata_history.command import app
+from local_cluster import __main__ as local_cluster
 from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS
 from schemas.lake import TABLES, VIEWS
 from tests.support.documents import FILES, ROOT, TEXT, blocks, commands, section
@@ -47,6 +48,7 @@ def test_the_documents_are_there() -> None:
         "docs/data-source.md",
         "docs/demo.md",
         "docs/exit-statuses.md",
+        "docs/local-cluster.md",
         "docs/notebooks.md",
         "docs/options.md",
         "docs/permissions.md",
@@ -87,6 +89,11 @@ def test_configurations_load(tmp_path: Path, text: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text)
     assert load(str(file)).clusters
+
+
+@pytest.mark.parametrize("line", commands("python -m local_cluster .*"))
+def test_lines_of_the_local_cluster_are_understood(line: str) -> None:
+    assert local_cluster._parser().parse_args(shlex.split(line)[3:]).command
 
 
 @pytest.mark.parametrize("line", commands("kafka-metadata-history .*"))
@@ -199,7 +206,7 @@ def comments() -> Iterator[tuple[str, str]]:
     for option in EVERY_OPTION:
         yield option.name, option.meaning
     for name in names():
-        yield name, about(name)
+        yield name, " ".join(about(name))
 
 
 @pytest.mark.parametrize("document", FILES, ids=named)

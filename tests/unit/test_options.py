@@ -439,7 +439,7 @@ def test_both_client_libraries_know_their_names():
     ("protocol", "mechanism", "exposed"),
     [
         ("SASL_PLAINTEXT", "PLAIN", "the password"),
-        ("SASL_PLAINTEXT", "SCRAM-SHA-512", "what the password can be guessed from"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-512", "a hash from which the password can be guessed"),
         ("SASL_SSL", "PLAIN", None),
     ],
 )
