@@ -274,8 +274,8 @@ OPTIONS: Final = (
     Option(
         "requestTimeout",
         "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another "
-        "broker can be tried. A poll of a stream ends by half of the shortest `pollInterval` before the next batch is "
-        "due in any case, but gets 2.5 s: no cluster holds up the polls of the others.",
+        "broker can be tried. A poll of a stream also ends half of the shortest `pollInterval` before the next batch "
+        "is due, so that no cluster holds up the polls of the others; it has 2.5 s at least.",
         default="the length of a batch, between 1 s and 10 s",
     ),
     Option(
@@ -448,8 +448,8 @@ class TopicFilter:
 
 _EXPOSED: Final = {
     "PLAIN": "the password",
-    "SCRAM-SHA-256": "what the password can be guessed from",
-    "SCRAM-SHA-512": "what the password can be guessed from",
+    "SCRAM-SHA-256": "a hash from which the password can be guessed",
+    "SCRAM-SHA-512": "a hash from which the password can be guessed",
     "OAUTHBEARER": "the token",
 }
 

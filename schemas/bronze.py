@@ -171,8 +171,8 @@ METADATA_POLLS = Table(
     schema="bronze",
     name="metadata_polls",
     comment=(
-        "Answers to each poll of each cluster: one header row, and a row for each topic that the batch "
-        "had not said yet."
+        "Answers to each poll of each cluster: one header row, and a row for each topic that differs from its last row "
+        "of the batch. The first good poll of a batch, its key frame, has them all."
     ),
     columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
     key=("poll_id", "cluster", "record", "topic", "chunk"),

@@ -191,7 +191,8 @@ BROKER_INCIDENTS = Table(
         Column(
             "worst_level",
             "string",
-            "The worst level that a partition reached while it lacked the broker.",
+            "The worst level that a partition reached while it lacked the broker: under_replicated | at_min_isr | "
+            "under_min_isr | offline.",
             nullable=False,
         ),
         UPDATED_AT,
@@ -269,8 +270,8 @@ LEADER_CHANGES = Table(
         Column(
             "epoch_semantics",
             "string",
-            "exact (but for a reassignment that began and ended, or was cancelled, between the two polls: that adds "
-            "one) | upper_bound | unreliable.",
+            "How sure the counts of changes are: exact (but for a reassignment that began and ended, or was cancelled, "
+            "between the two polls: that adds one) | upper_bound | unreliable.",
             nullable=False,
         ),
         Column(

@@ -184,7 +184,7 @@ REBALANCE_MEMBERS_TOLD = Table(
         Column(
             "change",
             "string",
-            "stayed | joined | left (before is empty where it came meanwhile, too) | restarted | unknown (nothing is "
+            "stayed | joined | left (before is empty if it also came meanwhile) | restarted | unknown (nothing is "
             "known from before).",
             nullable=False,
         ),

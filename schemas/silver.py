@@ -146,8 +146,8 @@ PARTITION_SNAPSHOTS = _interval_table(
 
 CLUSTER_SNAPSHOTS = _interval_table(
     "cluster_snapshots",
-    "Clusters over time: the alias, the finalized levels that decide what leader epochs mean, and which facts mean "
-    "nothing there.",
+    "Clusters over time: the alias, the finalized levels (versions of features that are in force) that decide what "
+    "leader epochs mean, and which facts mean nothing there.",
     key=(),
     state=(
         Column("metadata_version_level", "int", "Finalized level of metadata.version; null while unknown."),
