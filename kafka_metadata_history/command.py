@@ -142,7 +142,7 @@ def _clusters_of(rows: pa.Table) -> set[object]:
 @click.option("--group", help="This consumer, share or streams group alone.")
 @click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The page.")
 def report(*, config: str, since: str, until: str | None, out: str, **filters: object) -> None:
-    """Make one page about a window of a cluster's history: a file that loads nothing from elsewhere."""
+    """Make one page about a window of a cluster's history. The file loads nothing from elsewhere."""
     from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
 
     ask, _ = opened(load(config).lake)
@@ -235,7 +235,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
 @click.option("--once", is_flag=True, help="Poll once, make history of it, and end: for schedulers.")
 @memory_option
 def run(*, config: str, once: bool, memory: str) -> int:
-    """Poll the clusters and keep their history, until a signal ends it."""
+    """Poll the clusters and keep their history until a signal comes."""
     return in_spark("pipeline", "--config", config, *(["--once"] if once else []), memory=memory)
 
 
@@ -251,7 +251,7 @@ def validate(*, config: str, memory: str) -> int:
 @config_option
 @memory_option
 def maintain(*, config: str, memory: str) -> int:
-    """Drop rows past their retention, compact files, remove those that nothing refers to. `run` does so by itself."""
+    """Drop rows past their retention, and tidy files up. `run` does so by itself."""
     return in_spark("maintain", "--config", config, memory=memory)
 
 
@@ -264,7 +264,7 @@ def maintain(*, config: str, memory: str) -> int:
     help="Its configuration, lake and report; made again each time.",
 )
 def demo(*, folder: Path) -> int:
-    """Play and record an incident on a real Kafka here, and ask about it."""
+    """Record an incident on a real Kafka here, and ask about it."""
     from kafka_metadata_history.demo import played  # noqa: PLC0415 - Kafka's clients take a second
 
     try:

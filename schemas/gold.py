@@ -129,8 +129,8 @@ ISR_EPISODES = Table(
         Column(
             "level",
             "string",
-            "under_replicated | at_min_isr (size of the ISR = effective min ISR) | under_min_isr (has a leader) | "
-            "offline (no leader).",
+            "under_replicated | at_min_isr (size of the ISR = effective min ISR, as always if there "
+            "are no more replicas) | under_min_isr (has a leader) | offline (no leader).",
             nullable=False,
         ),
         *POLL,

@@ -106,6 +106,11 @@ def test_the_list_has_a_line_for_each_question_with_its_options(capsys: pytest.C
     assert " ".join(stuck.split()).endswith("end? --cluster --broker --group --at-least")
 
 
+def test_the_list_of_commands_cuts_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(["--help"]) == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
 def test_the_help_of_a_question_explains_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_status(["query", "broker_incidents", "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()

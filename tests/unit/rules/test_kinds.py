@@ -449,8 +449,7 @@ def test_look_at_redpanda() -> None:
     metadata, version = BROKER_2_DOWN
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
     declared, undeclared = (
-        "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind=kind), []))
-        for kind in ("redpanda", "kafka")
+        "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind=kind))) for kind in ("redpanda", "kafka")
     )
     assert "warning" not in declared
     assert "unlisted_in_sync" in undeclared
