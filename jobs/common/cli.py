@@ -100,4 +100,6 @@ def one_line(error: BaseException) -> str:
     failed = _STREAM_FAILED.fullmatch(line)
     line = line if failed is None else f"a stream ended: {failed[1]}"
     cause = printable(java_cause(error).partition("\n")[0])
+    if "Python worker failed to connect back" in line:
+        return f"{line} The machine was too busy to start Python in Spark's time; run it again"
     return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"

@@ -183,6 +183,11 @@ _GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS 
     WHERE gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP) AND {_OF_CLUSTER}
     ORDER BY gap_start, cluster"""
 
+_OF_LOG = {"broker_states", "controller_changes"}
+"""Questions that only the controllers' log answers."""
+_UNREAD = f"""SELECT cluster FROM internal.state WHERE history = 'silver' AND {_OF_CLUSTER}
+    AND cluster NOT IN (SELECT cluster FROM silver.broker_registrations) ORDER BY cluster"""
+
 
 def check_filters(asked: Question, ask: Ask) -> None:
     """Raise QueryError for a filter whose value history does not know: an empty answer would say that all is well."""
@@ -201,7 +206,7 @@ def check_filters(asked: Question, ask: Ask) -> None:
 
 def reach(asked: Question, ask: Ask, most: int | None = LINES) -> list[str]:
     """Lines that say from when to when history is known, and which gaps it has in the window: one line for all of them
-    if they are more than `most`.
+    if they are more than `most`. If only the controllers' log has the answer, and nobody has read it, they say that.
     """
     values = {
         "cluster": asked.filters.get("cluster"),
@@ -210,7 +215,16 @@ def reach(asked: Question, ask: Ask, most: int | None = LINES) -> list[str]:
     }
     clusters = ask(with_values(_REACH, values)).to_pylist()
     gaps = ask(with_values(_GAPS, values)).to_pylist()
-    return [*_reaches(sorted(clusters, key=lambda row: str(row["cluster"])), asked.since), *_gaps(gaps, most)]
+    unread = ask(with_values(_UNREAD, values))["cluster"].to_pylist() if asked.query in _OF_LOG else []
+    lines = [*_reaches(sorted(clusters, key=lambda row: str(row["cluster"])), asked.since), *_gaps(gaps, most)]
+    return lines + ([_unread(unread)] if unread else [])
+
+
+def _unread(clusters: list[str]) -> str:
+    named = printable(", ".join(clusters[:LINES])) + (
+        f" and {more} more" if (more := len(clusters) - LINES) > 0 else ""
+    )
+    return f"the controllers' log of {named} was not read, and nothing else has the answer: `check` says what it takes"
 
 
 def _reaches(clusters: list[dict[str, datetime]], since: datetime) -> Iterable[str]:

@@ -298,6 +298,13 @@ def test_no_file_and_no_yaml(tmp_path: Path) -> None:
         load(str(config(tmp_path, "- lake")))
 
 
+def test_a_machine_that_is_too_busy_to_start_python_is_named_as_the_cause() -> None:
+    said = one_line(RuntimeError("Python worker failed to connect back.\n  at org.apache.spark.api.python"))
+    assert said == (
+        "Python worker failed to connect back. The machine was too busy to start Python in Spark's time; run it again"
+    )
+
+
 def test_an_error_that_crossed_from_a_worker_is_one_line() -> None:
     text = (
         "[STREAM_FAILED] Query terminated:\n  PythonException: \n"
