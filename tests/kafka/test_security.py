@@ -61,7 +61,7 @@ def secured(tmp_path_factory, made_topic) -> Iterator[Secured]:
         servers = made.cluster.bootstrap_servers
         with made_topic(servers, LOG, 1, replication_factor=1):
             producer = Producer({"bootstrap.servers": servers})
-            producer.produce(LOG, b"", COMMIT, partition=0)
+            producer.produce(LOG, struct.pack(">hqhq", 0, 7, 0, 0), COMMIT, partition=0)
             assert producer.flush(30) == 0
             yield made
 
@@ -154,8 +154,8 @@ def read_log(given: Given) -> None:
     span = Span("c", seen.cluster_id, seen.topic_id, 0, 0, 1)
     now = datetime.now(UTC)
     batches = read_spans(cluster_of(given), [span], read_at=now, timeout_ms=10_000, pseudonyms=None, topic=LOG)
-    (row,) = pa.Table.from_batches(batches, SCHEMA).to_pylist()
-    assert (row["record"], row["next_offset"], row["commits"]) == ("read", 1, 1)
+    rows = pa.Table.from_batches(batches, SCHEMA).to_pylist()
+    assert [(row["next_offset"], row["commits"]) for row in rows if row["record"] == "read"] == [(1, 1)]
 
 
 WAYS: dict[str, Callable[[Secured, Path], Given]] = {
