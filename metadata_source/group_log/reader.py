@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,7 +24,6 @@ from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.protocol.group_records import RECORDS, decode_records
 from metadata_source.protocol.offset_commits import are_commits
-from metadata_source.protocol.record_batches import MOST_BYTES
 from metadata_source.threads import side_by_side
 from metadata_source.transport import error_name
 
@@ -48,8 +46,6 @@ _LEAST_S: Final = 1.0
 """The least time that a leader gets for its answer."""
 _AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error", "overlapped", "clock"})
 """Kinds of errors that may be over soon."""
-_ANSWER_BYTES: Final = MOST_BYTES + (1 << 20)
-"""The largest answer: with a batch that is as large as may be."""
 _OUT_OF_RANGE: Final = 1
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
@@ -89,9 +85,7 @@ def read_spans(
 
     All are read at once, those of each leader by one request after the other.
     """
-    # As large as batches may be: what is asked of metadata has its own bound (`maxResponseBytes`), this has a log's.
-    reached = replace(cluster, max_response_bytes=max(cluster.max_response_bytes, _ANSWER_BYTES))
-    with closing(LogWatcher(reached, topic, timeout_ms)) as watcher:
+    with closing(LogWatcher(cluster, topic, timeout_ms)) as watcher:
         reading = _Reading(watcher, spans, topic, groups_pattern)
         for records, commits, ended in reading.steps(timeout_ms / 1000):
             if records:

@@ -5,6 +5,7 @@ records. Each partition's leader is asked, over one connection a broker.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
@@ -15,6 +16,7 @@ from metadata_source.group_log.places import Log
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.cluster_messages import FETCH
+from metadata_source.protocol.record_batches import MOST_BYTES
 from metadata_source.questions import (
     DENIED,
     LAST_WITH_TOPIC_NAMES,
@@ -47,6 +49,8 @@ _FIRST_FOR_CONSUMERS: Final = 3
 _PARTITION_BYTES: Final = 1 << 21
 _ANSWER_BYTES: Final = 1 << 22
 """What a leader answers at most, but for a batch that alone is larger."""
+_LARGEST_ANSWER: Final = MOST_BYTES + (1 << 20)
+"""With a batch that is as large as may be."""
 _WAIT_MS: Final = 500
 """So long a leader waits for a record that is not there yet."""
 
@@ -64,8 +68,11 @@ class LogWatcher:
     def __init__(self, cluster: Cluster, topic: str, timeout_ms: int) -> None:
         self._topic = topic
         self._timeout_s = timeout_ms / 1000
+        # `maxResponseBytes` bounds answers about metadata, this those of a log. As looks and reads have the same
+        # cluster, they share its token.
+        reached = replace(cluster, max_response_bytes=max(cluster.max_response_bytes, _LARGEST_ANSWER))
         # Who answers says who the brokers are: no topic is asked for.
-        self._poller = Poller(cluster, NO_TOPIC, timeout_ms)
+        self._poller = Poller(reached, NO_TOPIC, timeout_ms)
         self._leaders: dict[Address, list[Led]] = {}
         self._topic_id: str | None = None
         self._lineages: dict[Led, Lineage] = {}
