@@ -206,6 +206,7 @@ def test_on_paper_each_figure_is_a_picture_within_it(browser: Tab, pages: Path) 
     browser.call("Emulation.setEmulatedMedia", media="")
 
 
+@pytest.mark.soak
 def test_a_hundred_thousand_events_open(browser: Tab, tmp_path: Path) -> None:
     with large_lake() as lake:
         (tmp_path / "large.html").write_text(page_of(lake, *DAY))

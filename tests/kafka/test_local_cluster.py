@@ -195,6 +195,7 @@ with LocalCluster(brokers=1, controllers=1) as cluster:
     eventually(lambda: not Path(folder).exists(), within=10)
 
 
+@pytest.mark.soak
 def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

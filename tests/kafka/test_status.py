@@ -43,6 +43,7 @@ def config_file(folder: Path, cluster: LocalCluster, password: Path, interval: s
     return file
 
 
+@pytest.mark.soak
 def test_a_wrong_password_shows_within_one_poll(
     spark: SparkSession,
     sasl_ssl_cluster: LocalCluster,

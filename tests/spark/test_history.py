@@ -303,11 +303,8 @@ def overtaken(history: History, lake: Lake) -> None:
 # --- computed anew ---
 
 
-@pytest.mark.parametrize(
-    "histories",
-    [("isr_shrink", "leader_churn"), pytest.param(tuple(HISTORIES), marks=pytest.mark.soak)],
-    ids=["gold", "all"],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("histories", [("isr_shrink", "leader_churn"), tuple(HISTORIES)], ids=["gold", "all"])
 def test_a_cluster_is_computed_anew_from_what_is_kept(
     spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, histories: tuple[str, ...]
 ) -> None:
@@ -334,6 +331,7 @@ def test_a_cluster_is_computed_anew_from_what_is_kept(
         history_of(spark, lake).again("nobody")
 
 
+@pytest.mark.soak
 def test_what_bronze_has_lost_is_not_given_away(spark: SparkSession, half: Lake, tmp_path: Path) -> None:
     lake = copied(half, tmp_path)
     alias = forget_first_polls(spark, lake)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.pipelines import ROOT, environment
 
 LITTLE = "600m"
@@ -31,6 +33,7 @@ def submitted(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.soak
 def test_a_driver_takes_many_rows_and_exits_without_memory(tmp_path: Path) -> None:
     """Many rows are not sent in a task: it would have no memory for them."""
     done = submitted(MANY_ROWS + "print('taken', flush=True)\n" + TOO_MUCH, tmp_path)
