@@ -671,5 +671,5 @@ groupLog:
     assert [row.offset for row in rows if row.record == "record"] == list(range(999, count, 1000))
     assert [row.offset for row in read] == [0, *(row.next_offset for row in read)][:-1]
     assert read[-1].next_offset == count
-    assert {row.record for row in rows} == {"record", "read"}
+    assert {row.record for row in rows} == {"record", "read", "commits"}
     assert len(job.rows(tombstones)) == 5
