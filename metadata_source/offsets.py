@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -41,6 +40,7 @@ from metadata_source.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from metadata_source.groups import Broker, Coordinated, Visits
     from metadata_source.protocol.wire import Columns
@@ -75,8 +75,6 @@ _NO_PARTITION: Final = "not among the partitions of the poll's answer"
 _NO_LEADER: Final = "it has no leader"
 _BITS: Final = 32
 """Of a key, for the partition; the topic's number is above them."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _NOT_SAID: Final = "the leader left it out of its answer"
 
 
@@ -188,7 +186,7 @@ _UNASKED: Final = _Asked("not asked")
 
 
 def _wanted_groups(coordinated: Coordinated, wanted: Wanted) -> list[str]:
-    """Return ids in a random order: what time does not reach is told the next time."""
+    """Return ids in a random order. If time runs out, the next poll may ask those that are left."""
     ids = [group_id for group_id, type_ in coordinated.groups.items() if type_ != _SHARE]
     if wanted.groups_pattern is not None:
         names = pa.array(ids, pa.string())
@@ -360,8 +358,8 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
                 for each in np.unique(code[code != 0]):
                     ends.reasons[part[code == each]] = _reason(int(each))
                 if which == LATEST:
-                    ends.after[part] = _micros(answer.sent_at)
-                ends.before[part] = _micros(answer.received_at)
+                    ends.after[part] = pa.scalar(answer.sent_at, _TIME).value
+                ends.before[part] = pa.scalar(answer.received_at, _TIME).value
         except PollError as error:
             ends.reasons[part] = outcome_of(PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}"))
 
@@ -402,10 +400,6 @@ def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.boo
     order = np.argsort(keys)
     place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
     return place, keys[place] == wanted
-
-
-def _micros(at: datetime) -> int:
-    return (at - _EPOCH) // _MICROSECOND
 
 
 def _structs(commits: pa.Table, ends: _Ends) -> pa.StructArray:

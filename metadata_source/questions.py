@@ -21,6 +21,8 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest
 
 from metadata_source.errors import PollError, ProtocolError, TooSlowError
+from metadata_source.lineage import NO_EPOCH
+from metadata_source.protocol.cluster_messages import FETCH
 from metadata_source.protocol.entries import read_entries, written_entries
 from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
 from metadata_source.protocol.offset_messages import LIST_OFFSETS, OFFSET_FETCH
@@ -67,8 +69,9 @@ _FIRST_WITH_FENCED: Final = 2
 _BROKERS: Final = 1
 """DescribeCluster's endpoint type: brokers, not controllers."""
 _CONTROLLER_TIMEOUT_MS: Final = 5_000
-_CONSUMER: Final = -1
+CONSUMER: Final = -1
 """In place of a replica's id."""
+_FETCH_WAIT_MS: Final = 500
 _READ_UNCOMMITTED: Final = 0
 _REMOTE_TIMEOUT_MS: Final = 5_000
 """Of looking up times in remote storage, which is not asked for here."""
@@ -240,7 +243,7 @@ class EntriesQuestion:
 def commits(group_ids: Sequence[str]) -> EntriesQuestion:
     """All that these groups have committed; before Kafka 3.0 (version 8) of the first of them alone.
 
-    Offsets that a transaction is about to commit are not waited for: the ones before are told.
+    A coordinator answers with the last committed offsets. It does not wait for open transactions.
     """
     groups = [{"group_id": each, "member_id": None, "member_epoch": -1, "topics": None} for each in group_ids]
     fields = {"group_id": group_ids[0], "topics": None, "groups": groups, "require_stable": False}
@@ -258,7 +261,7 @@ def ends(topics: Iterable[tuple[str, npt.NDArray[np.int32]]], end: int) -> Entri
             entries = written_entries(LIST_OFFSETS.request, version, "topics.partitions", columns)
             by_topic.append({"name": name, "partitions": entries})
         return {
-            "replica_id": _CONSUMER,
+            "replica_id": CONSUMER,
             "isolation_level": _READ_UNCOMMITTED,
             "topics": by_topic,
             "timeout_ms": _REMOTE_TIMEOUT_MS,
@@ -346,6 +349,60 @@ def topic_partitions(topics: Sequence[str], cursor: tuple[str, int] | None) -> Q
         "cursor": None if cursor is None else at(topic_name=cursor[0], partition_index=cursor[1]),
     }
     return Question(DescribeTopicPartitionsRequest, fields)
+
+
+class FetchFrom(NamedTuple):
+    """Where to read a partition on. `leader_epoch`: of its leader, `last_epoch`: of the record before; -1 where that is
+    not known.
+    """
+
+    partition: int
+    offset: int
+    leader_epoch: int
+    last_epoch: int = NO_EPOCH
+
+
+def fetch(
+    topic: str | bytes,
+    partitions: Iterable[FetchFrom],
+    *,
+    most_bytes: int,
+    partition_bytes: int,
+    cluster_id: str | None = None,
+) -> TableQuestion:
+    """Records of partitions of a topic, by its name or its id, as a client that is no replica: without a session, and
+    with those of open transactions. A broker waits half a second for one that is not there yet.
+    """
+    name, lowest, highest = (
+        ("topic", FETCH.lowest, LAST_WITH_TOPIC_NAMES)
+        if isinstance(topic, str)
+        else ("topic_id", LAST_WITH_TOPIC_NAMES + 1, None)
+    )
+    asked = [
+        {
+            "partition": each.partition,
+            "current_leader_epoch": each.leader_epoch,
+            "fetch_offset": each.offset,
+            "last_fetched_epoch": each.last_epoch,
+            "log_start_offset": -1,
+            "partition_max_bytes": partition_bytes,
+        }
+        for each in partitions
+    ]
+    fields = {
+        "cluster_id": cluster_id,
+        "replica_id": CONSUMER,
+        "max_wait_ms": _FETCH_WAIT_MS,
+        "min_bytes": 1,
+        "max_bytes": most_bytes,
+        "isolation_level": _READ_UNCOMMITTED,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{name: topic, "partitions": asked}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return TableQuestion(FETCH.request, FETCH.response, fields, lowest, highest)
 
 
 def read_probe(topic: str) -> Question:

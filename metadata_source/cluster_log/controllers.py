@@ -17,8 +17,8 @@ from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.connections import Connections
 from metadata_source.errors import ClusterLogError, PollError
 from metadata_source.lineage import NO_EPOCH
-from metadata_source.protocol.cluster_messages import DESCRIBE_QUORUM, FETCH, FETCH_SNAPSHOT
-from metadata_source.questions import DENIED, TableQuestion
+from metadata_source.protocol.cluster_messages import DESCRIBE_QUORUM, FETCH_SNAPSHOT
+from metadata_source.questions import CONSUMER, DENIED, FetchFrom, TableQuestion, fetch
 from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
@@ -44,12 +44,7 @@ _FINAL: Final = frozenset({"not_allowed", "authentication", "wrong_cluster", "op
 _PAUSE_S: Final = 0.2
 _LEAST_S: Final = 1.0
 """The least time that one controller gets for its answer."""
-_WAIT_MS: Final = 500
-"""So long a controller waits for a record that is not there yet."""
 _ANSWER_BYTES: Final = 1 << 20
-_NO_REPLICA: Final = -1
-_FIRST_BY_ID: Final = 13
-"""Fetch's first version that names topics by their ids."""
 
 
 class Diverging(NamedTuple):
@@ -113,7 +108,13 @@ class Controllers:
 
         def question() -> TableQuestion:
             before = self._epoch if last_epoch is None and offset > 0 else last_epoch or 0
-            return _fetch(self.cluster.cluster_id, offset, before, self._epoch)
+            return fetch(
+                _TOPIC_ID,
+                [FetchFrom(0, offset, self._epoch, before)],
+                most_bytes=_ANSWER_BYTES,
+                partition_bytes=_ANSWER_BYTES,
+                cluster_id=self.cluster.cluster_id,
+            )
 
         told = self._ask(question, "responses", deadline)
         return Fetched(
@@ -207,31 +208,6 @@ class Controllers:
         return answer
 
 
-def _fetch(cluster_id: str | None, offset: int, last_epoch: int, epoch: int) -> TableQuestion:
-    partition = {
-        "partition": 0,
-        "current_leader_epoch": epoch,
-        "fetch_offset": offset,
-        "last_fetched_epoch": last_epoch,
-        "log_start_offset": -1,
-        "partition_max_bytes": _ANSWER_BYTES,
-    }
-    fields = {
-        "cluster_id": cluster_id,
-        "replica_id": _NO_REPLICA,
-        "max_wait_ms": _WAIT_MS,
-        "min_bytes": 1,
-        "max_bytes": _ANSWER_BYTES,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{"topic_id": _TOPIC_ID, "partitions": [partition]}],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-    }
-    return TableQuestion(FETCH.request, FETCH.response, fields, _FIRST_BY_ID)
-
-
 def _fetch_snapshot(cluster_id: str | None, of: SnapshotId, position: int, epoch: int) -> TableQuestion:
     partition = {
         "partition": 0,
@@ -241,7 +217,7 @@ def _fetch_snapshot(cluster_id: str | None, of: SnapshotId, position: int, epoch
     }
     fields = {
         "cluster_id": cluster_id,
-        "replica_id": _NO_REPLICA,
+        "replica_id": CONSUMER,
         "max_bytes": _ANSWER_BYTES,
         "topics": [{"name": TOPIC, "partitions": [partition]}],
     }

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.facts import LAST_MS
 from metadata_source.protocol.cluster_records import RECORDS, decode_records
 from metadata_source.protocol.cluster_specs import COUNTED
+from metadata_source.protocol.vectors import times_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,7 @@ def record_rows(source: Source, decoded: pa.RecordBatch) -> pa.RecordBatch:
         source,
         len(decoded),
         {name: decoded[name] for name in decoded.schema.names if name in SCHEMA.names}
-        | {"record": pa.repeat(kind, len(decoded)), "timestamp": _times(decoded["timestamp_ms"])},
+        | {"record": pa.repeat(kind, len(decoded)), "timestamp": times_of(decoded["timestamp_ms"])},
     )
 
 
@@ -174,7 +174,7 @@ def are_no_ops(records: pa.RecordBatch) -> bool:
 def _row(source: Source, went: str, start: int, end: int | None, **counts: int | None) -> pa.RecordBatch:
     values = {"record": "span", "went": went, "offset": start, "next_offset": end}
     columns = {
-        name: _times(pa.array([value], pa.int64())) if SCHEMA.field(name).type == _TIME else pa.array([value])
+        name: times_of(pa.array([value], pa.int64())) if SCHEMA.field(name).type == _TIME else pa.array([value])
         for name, value in (values | counts).items()
     }
     return _batch(source, 1, columns)
@@ -187,9 +187,3 @@ def _batch(source: Source, count: int, columns: dict[str, pa.Array]) -> pa.Recor
         for field in SCHEMA
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _times(ms: pa.Int64Array) -> pa.TimestampArray:
-    """Return times; null where there is none that Spark has."""
-    is_one = pc.and_(pc.greater_equal(ms, 0), pc.less_equal(ms, LAST_MS))
-    return pc.multiply(pc.if_else(is_one, ms, None), 1000).cast(_TIME)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.errors import GroupLogError, PollError, ProtocolError
-from metadata_source.facts import LAST_MS, TOPIC_AUTHORIZATION_FAILED
+from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
 from metadata_source.group_log.batches import read_answers
 from metadata_source.group_log.commits import ROWS, Commits, Records
 from metadata_source.group_log.places import is_remade
@@ -24,6 +24,7 @@ from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.protocol.group_records import RECORDS, decode_records
 from metadata_source.protocol.offset_commits import are_commits
+from metadata_source.protocol.vectors import times_of
 from metadata_source.threads import side_by_side
 from metadata_source.transport import error_name
 
@@ -131,14 +132,13 @@ def record_rows(span: Span, read_at: datetime, records: pa.Table, pseudonyms: Ps
     decoded = decode_records(*(records[name].combine_chunks() for name in ("key", "value")))
     if pseudonyms is not None:
         decoded = pseudonyms.of_records(decoded)
-    ms, epochs = records["timestamp_ms"], records["leader_epoch"]
-    # None of a message of format 0, as before Kafka 0.10.
-    is_time = pc.and_(pc.greater_equal(ms, 0), pc.less_equal(ms, LAST_MS))
+    epochs = records["leader_epoch"]
     columns = {
         "log_partition": records["log_partition"],
         "offset": records["offset"],
         "record": pa.repeat("record", len(records)),
-        "timestamp": pc.multiply(pc.if_else(is_time, ms, None), 1000).cast(_TIME),
+        # None of a message of format 0, as before Kafka 0.10.
+        "timestamp": times_of(records["timestamp_ms"]),
         "leader_epoch": pc.if_else(pc.equal(epochs, NO_EPOCH), None, epochs),
     } | {name: decoded[name] for name in RECORDS.names}
     (rows,) = _rows(span, read_at, pa.table(columns)).combine_chunks().to_batches()

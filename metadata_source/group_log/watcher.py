@@ -15,14 +15,14 @@ from metadata_source.facts import TRUSTED_EPOCHS_VERSION
 from metadata_source.group_log.places import Log
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
 from metadata_source.poller import NO_TOPIC, Poller
-from metadata_source.protocol.cluster_messages import FETCH
 from metadata_source.protocol.record_batches import MOST_BYTES
 from metadata_source.questions import (
+    CONSUMER,
     DENIED,
-    LAST_WITH_TOPIC_NAMES,
+    FetchFrom,
     Question,
-    TableQuestion,
     TopicQuestion,
+    fetch,
     fetch_error,
     read_probe,
 )
@@ -41,18 +41,15 @@ if TYPE_CHECKING:
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
 _NOT_TOLD: Final = -(2**31)
-_CONSUMER: Final = -1
 _LAST_LIST_OFFSETS: Final = 9
 """Later ones have no question that is asked here, and a field for tiered storage."""
 _FIRST_FOR_CONSUMERS: Final = 3
 """Before, OffsetForLeaderEpoch is answered as to a broker that debugs."""
 _PARTITION_BYTES: Final = 1 << 21
 _ANSWER_BYTES: Final = 1 << 22
-"""What a leader answers at most, but for a batch that alone is larger."""
+"""A leader answers with so many bytes at most. A single batch may be larger."""
 _LARGEST_ANSWER: Final = MOST_BYTES + (1 << 20)
 """With a batch that is as large as may be."""
-_WAIT_MS: Final = 500
-"""So long a leader waits for a record that is not there yet."""
 
 
 class Led(NamedTuple):
@@ -103,30 +100,8 @@ class LogWatcher:
 
         Threads may ask different brokers at once.
         """
-        partitions = [
-            {
-                "partition": each.partition,
-                "current_leader_epoch": each.epoch,
-                "fetch_offset": offset,
-                "last_fetched_epoch": NO_EPOCH,
-                "log_start_offset": -1,
-                "partition_max_bytes": _PARTITION_BYTES,
-            }
-            for each, offset in offsets.items()
-        ]
-        fields = {
-            "replica_id": _CONSUMER,
-            "max_wait_ms": _WAIT_MS,
-            "min_bytes": 1,
-            "max_bytes": _ANSWER_BYTES,
-            "isolation_level": 0,
-            "session_id": 0,
-            "session_epoch": -1,
-            "topics": [{"topic": self._topic, "partitions": partitions}],
-            "forgotten_topics_data": [],
-            "rack_id": "",
-        }
-        question = TableQuestion(FETCH.request, FETCH.response, fields, FETCH.lowest, LAST_WITH_TOPIC_NAMES)
+        partitions = [FetchFrom(each.partition, offset, each.epoch) for each, offset in offsets.items()]
+        question = fetch(self._topic, partitions, most_bytes=_ANSWER_BYTES, partition_bytes=_PARTITION_BYTES)
         answer = self._poller.visit(address, question, deadline)
         if answer["error_code"]:
             where, code = format_address(address), answer["error_code"]
@@ -232,7 +207,7 @@ class LogWatcher:
             for each in led
         ]
         fields = {
-            "replica_id": _CONSUMER,
+            "replica_id": CONSUMER,
             # An open transaction must not hide what coordinators write, which is never part of one.
             "isolation_level": 0,
             "topics": [topic(name=self._topic, partitions=partitions)],
@@ -276,7 +251,7 @@ class LogWatcher:
             )
             for each, epoch in epochs.items()
         ]
-        fields = {"replica_id": _CONSUMER, "topics": [topic(topic=self._topic, partitions=partitions)]}
+        fields = {"replica_id": CONSUMER, "topics": [topic(topic=self._topic, partitions=partitions)]}
         answer = self._poller.visit(
             address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline
         )

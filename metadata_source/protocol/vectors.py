@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.facts import LAST_MS
+
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -78,6 +80,12 @@ def slices(
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     parts = pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
     return parts.take(pa.array(np.arange(1, len(bounds), 2, dtype=np.int32), mask=nulls))
+
+
+def times_of(ms: pa.Int64Array) -> pa.TimestampArray:
+    """Return ms since 1970 as times, in µs and UTC; null where there is none that Spark has."""
+    is_one = pc.and_(pc.greater_equal(ms, 0), pc.less_equal(ms, LAST_MS))
+    return pc.multiply(pc.if_else(is_one, ms, None), 1000).cast(pa.timestamp("us", tz="UTC"))
 
 
 def uuid_texts(ids: Bytes) -> pa.StringArray:
