@@ -110,6 +110,7 @@ class History(Maker):
         wanted = set(histories)
         self._outages, self._since = outages or Outages(), since
         self._topic_filter = config.topic_filter
+        self._followed = frozenset(config.with_controllers)
         self._histories = [history for history in HISTORIES if history in wanted]
         self._headers: dict[str, dict[str, Row]] = {}
         self._looked: dict[str, int] = {}
@@ -217,7 +218,7 @@ class History(Maker):
         """Takes of the clusters whose polls have to become history now."""
         for header in self._new_headers():
             self._headers.setdefault(header["cluster"], {})[header["poll_id"]] = header
-        if followed := self._config.with_controllers:
+        if self._followed:
             self._log.look()
         claimed, cuts = self._claimed_ids(), self._cuts()
         found = [
@@ -233,7 +234,7 @@ class History(Maker):
                 continue
             if self._waits_for_log(cluster, headers, now) and records is None:
                 continue
-            each = self._take(cluster, headers, claimed.get(cluster), cuts.get(cluster, 1), cluster in followed)
+            each = self._take(cluster, headers, claimed.get(cluster), cuts.get(cluster, 1), cluster in self._followed)
             takes.append((each, self._is_due(each, headers, now)))
         # A version of the log's table, which has rows of many clusters, is noted once all of them are taken.
         is_log_due = any(is_due and each.log for each, is_due in takes)
@@ -241,7 +242,7 @@ class History(Maker):
 
     def _waits_for_log(self, cluster: str, headers: Sequence[Row], now: datetime) -> bool:
         """Whether a cluster without history has a log that may be read yet: then that tells it from its begin on."""
-        is_new = (SILVER, cluster) not in self._states and cluster in self._config.with_controllers
+        is_new = (SILVER, cluster) not in self._states and cluster in self._followed
         first = min((header["scheduled_at"] for header in headers), default=now)
         return is_new and now - first <= self._config.hand_over
 
@@ -364,7 +365,7 @@ class History(Maker):
         return self._state(CLUSTER_LOG, cluster, LogState)
 
     def _state(self, history: str, cluster: str, kind: type[_State]) -> _State:
-        """What a history remembers of a cluster; a new state where it remembers nothing. It is parsed once."""
+        """The memory of a history of a cluster, parsed once; a new state if there is none."""
         if (row := self._states.get((history, cluster))) is None:
             return kind()
         if self._parsed.get((history, cluster), ("",))[0] != row["memory"]:

@@ -99,7 +99,7 @@ def one_line(error: BaseException) -> str:
         return line[line.index("[KAFKA_METADATA_") :]
     failed = _STREAM_FAILED.fullmatch(line)
     line = line if failed is None else f"a stream ended: {failed[1]}"
-    cause = printable(java_cause(error).partition("\n")[0])
     if "Python worker failed to connect back" in line:
         return f"{line} The machine was too busy to start Python in Spark's time; run it again"
+    cause = printable(java_cause(error).partition("\n")[0])
     return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"

@@ -84,7 +84,7 @@ def facts_of(
             states=states,
             gaps=gaps,
             logs=logs[0] if logs else None,
-            followed=config.with_controllers,
+            followed=frozenset(config.with_controllers),
         ),
         of_tables,
         max((row["done_at"] for row in states if row["history"] == UPKEEP), default=None),
