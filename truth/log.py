@@ -462,7 +462,7 @@ def _set(brokers: Iterable[int] | None) -> tuple[int, ...]:
 
 
 def _directories(told: Sequence[str] | None, replicas: int) -> tuple[str, ...]:
-    """As they are told; none are told before 3.7-IV2."""
+    """As the log has them. Before 3.7-IV2 the log has none."""
     return tuple(told) if {*(told or ())} - {MIGRATING} else (MIGRATING,) * replicas
 
 

@@ -41,7 +41,7 @@ def read_answers(answers: Mapping[int, bytes]) -> Iterator[Answered]:
     for partition, data in answers.items():
         for is_old, piece in _of_one_format(data):
             if is_old:
-                # What was before goes first: records of a partition come in their order.
+                # The batches before go first, so that records of a partition come in their order.
                 yield from _batches(new)
                 new = []
                 records = read_messages(piece)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Values(NamedTuple):
-    """What values say: which are there and read (others are removals, or wrong), the offsets that were committed, and
-    the 16 bytes of topic ids, zeros where none is told.
+    """Values of commits: which are removals, which are wrong, the committed offsets, and the 16 bytes of topic ids. A
+    value without a topic id has zeros.
     """
 
     is_removal: Flags
@@ -45,7 +45,7 @@ def read_keys(keys: pa.BinaryArray) -> list[tuple[str, str, int] | None]:
 
 
 def read_values(values: pa.BinaryArray) -> Values:
-    """Return what values say."""
+    """Return the fields of values."""
     count = len(values)
     is_removal: Flags = values.is_null().to_numpy(zero_copy_only=False)
     is_wrong: Flags = ~is_removal

@@ -1,4 +1,4 @@
-"""Offsets of groups as a real cluster's coordinators and leaders tell them, against what an admin client is told."""
+"""A real cluster answers for the offsets of groups as it answers an admin client."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -226,7 +226,7 @@ def came_to(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[A
 
 
 def timeless(answer: Any) -> Any:
-    """What is told, without when it was asked."""
+    """The rows without the times of asking."""
     if isinstance(answer, list):
         return [timeless(each) for each in answer]
     if isinstance(answer, dict):

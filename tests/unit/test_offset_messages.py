@@ -138,7 +138,7 @@ def test_unknown_tags_are_passed_over(api: Api, version: int) -> None:
 
 
 def outcome(read: Callable[[], Any]) -> Any:
-    """What is read, or the error in words."""
+    """The columns, or the error in words."""
     try:
         return read()
     except ProtocolError as error:

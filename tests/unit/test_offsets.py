@@ -51,7 +51,7 @@ def about(
 
 
 def asked(cluster: Cluster, subject: Subject | None = None) -> tuple[str, list[dict[str, Any]]]:
-    """The outcome, and what is told, in its order."""
+    """The outcome, and the rows in their order."""
     outcome, rows = answer("offsets", subject or about(cluster), cluster)
     if rows is None:
         return outcome, []

@@ -33,7 +33,7 @@ def _made(seed: int) -> tuple[Truth, dict[str, list[dict[str, Any]]]]:
     entries = RandomLog(random.Random(seed)).grow(60)
     at, lake = times(entries), LogLake()
     lake.take(rows_of(entries))
-    # What is in effect is never before what was: clocks of controllers differ.
+    # Clocks of controllers differ. A record is not in effect before the one before it.
     told = [printed(entry) for entry in in_effect(entries) if not entry.is_control]
     return truth_of(replace(record, at=at[record.offset]) for record in told), lake.rows
 
