@@ -8,7 +8,7 @@ Exit status of a run with --once: 0, or 3 if the last poll of a cluster failed, 
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from jobs import poll_metadata, read_cluster_log, read_group_log
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
-from jobs.common.driver import take_pool
+from jobs.common.driver import JVM_IS_GONE, take_pool
 from jobs.common.outages import Outages
 from jobs.common.reading import FollowedLog, Reading, follow
 from jobs.common.rounds import OvertakenError
@@ -79,8 +79,9 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
         _watch(spark, streams, {query: maker for query, maker in makers.items() if query in streams})
     finally:
         stop.set()
-        for stream in streams.values():
-            stream.query.stop()
+        # If a signal broke off a call of this thread, py4j would take the answer of that call for one of the next.
+        with ThreadPoolExecutor(1, "stop") as fresh:
+            fresh.submit(_stop, streams.values()).result()
         for each in works:
             each.wake.set()
         for thread in threads:
@@ -106,6 +107,12 @@ def _watch(spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[
         for each in takers.values():
             if each.overtaken is not None:
                 raise each.overtaken
+
+
+def _stop(streams: Iterable[Running]) -> None:
+    for stream in streams:
+        with suppress(*JVM_IS_GONE):  # The signal that ends this process has ended the JVM, too.
+            stream.query.stop()
 
 
 class Lasting:

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.common.config import Config, exposures, load
-from jobs.common.driver import JAVA_ERRORS, end_with_process, java_cause, java_text
+from jobs.common.driver import JAVA_ERRORS, JVM_IS_GONE, end_with_process, java_cause, java_text
 from jobs.common.session import spark_session
 from metadata_source.text import printable
 
@@ -87,6 +87,14 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
         print(f"{name}: {one_line(error)}", file=sys.stderr)
         log.debug("traceback", exc_info=True)
         return int(getattr(error, "exit_status", 1))
+    except JVM_IS_GONE:
+        print(
+            f"{name}: Spark's JVM has ended: if it wrote nothing above, the machine had too little memory for it "
+            "(dmesg names what the kernel killed); run it again",
+            file=sys.stderr,
+        )
+        log.debug("traceback", exc_info=True)
+        return 1
 
 
 def one_line(error: BaseException) -> str:

@@ -17,9 +17,10 @@ try:
 
     JAVA_ERRORS: tuple[type[Exception], ...] = (Py4JJavaError,)
     """Errors that PySpark has no exception for, as they come out of the JVM."""
-    _JVM_IS_GONE: tuple[type[Exception], ...] = (Py4JError,)
+    JVM_IS_GONE: tuple[type[Exception], ...] = (Py4JError, ConnectionError)
+    """Errors of a call to a JVM that has ended, those of Java's among them."""
 except ImportError:  # pyspark-client, which serverless runtimes have, is without it
-    JAVA_ERRORS = _JVM_IS_GONE = ()
+    JAVA_ERRORS = JVM_IS_GONE = ()
 
 LOST = (
     "a session of Spark Connect: a cluster whose log cannot be read holds up those of the others, the server's own "
@@ -44,7 +45,7 @@ def java_cause(error: BaseException) -> str:
     """The error of Java's at the bottom of one, such as of a full disk. Empty where there is none."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     cause = ""
-    with suppress(*_JVM_IS_GONE):
+    with suppress(*JVM_IS_GONE):
         while java is not None:
             cause, java = str(java.toString()), java.getCause()
     return cause
