@@ -28,6 +28,7 @@ from jobs.common.status import CROSSED
 from jobs.common.streams import Running
 from jobs.common.upkeep import keep_up, next_due
 from jobs.history import History
+from jobs.rebalance_cost import RebalanceCost
 from jobs.rebalance_history import RebalanceHistory
 from schemas.in_spark import ensure_lake
 
@@ -64,13 +65,15 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     take_pool(spark, "polls")
     streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}
     streams |= {followed.query: Reading(spark, config, followed) for followed in _logs(config)}
+    # Nobody wakes it: commits that follow a rebalance take a while anyway.
+    cost = Lasting("rebalance_cost", lambda: RebalanceCost(spark, config).catch_up)
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     outages = Outages()
     since = datetime.now(UTC)
     history = Lasting(
         "history", lambda: History(spark, config, outages=outages, since=since).catch_up, then=groups.wake
     )
-    works = (history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
+    works = (history, groups, cost, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
         thread.start()
@@ -199,6 +202,7 @@ def _run_once(spark: SparkSession, config: Config) -> int:
         history.catch_up(whole=True)
         wait(read.values())
         groups.catch_up(whole=True)
+        RebalanceCost(spark, config).catch_up(whole=True)
     _keep_up_when_due(spark, config)
     for each in read.values():
         each.result()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from schemas import bronze, gold, groups, internal, quality, silver
+from schemas import bronze, consumption, gold, groups, internal, quality, silver
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 TABLES: tuple[Table, ...] = (
-    bronze.TABLES + silver.TABLES + gold.TABLES + groups.TABLES + quality.TABLES + internal.TABLES
+    bronze.TABLES + silver.TABLES + gold.TABLES + groups.TABLES + consumption.TABLES + quality.TABLES + internal.TABLES
 )
 VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
 """In an order in which each refers to tables and to views before it."""

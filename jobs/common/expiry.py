@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from jobs.common.commit import delete_matching, delete_rows, replace_rows
 from jobs.common.rounds import State, states_of
 from jobs.rules.round import GOLD, SILVER
-from schemas import gold, groups, silver
+from schemas import consumption, gold, groups, silver
 from schemas.in_spark import table_exists
 from schemas.internal import STATE, retention_of
 from schemas.lake import Lake
@@ -24,7 +24,12 @@ log = logging.getLogger("kafka_metadata_history.upkeep")
 TABLES: Mapping[str, tuple[Table, ...]] = {
     "silver": silver.TABLES,
     # Lives of groups last: from when on the log has a group, and what polls told is hidden, they say.
-    "gold": (*gold.TABLES, *(table for table in groups.TABLES if table is not groups.GROUP_LIVES), groups.GROUP_LIVES),
+    "gold": (
+        *gold.TABLES,
+        *consumption.TABLES,
+        *(table for table in groups.TABLES if table is not groups.GROUP_LIVES),
+        groups.GROUP_LIVES,
+    ),
 }
 """The tables of each schema that has a retention, in the order in which rows go."""
 

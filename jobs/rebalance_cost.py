@@ -1,0 +1,280 @@
+"""Rebalances that the coordinators' log tells, offset commits and the ends of logs -> gold.rebalance_cost: for how long
+nobody consumed, how far a group fell behind, how much may have been done twice.
+
+A round takes rebalances that are over and new, and once a minute looks after rows that are live. It reads bronze around
+them alone, so groups that do not rebalance cost nothing.
+
+spark-submit jobs/rebalance_cost.py --config FILE [--once]
+"""
+
+import gc
+import json
+import sys
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.common.cli import run_job
+from jobs.common.commit import newest_version
+from jobs.common.config import Config
+from jobs.common.live import PARTS, LiveRows, part_of
+from jobs.common.maker import Maker, job_of
+from jobs.common.rounds import Step
+from jobs.common.stage import ddl, folded, frame_of, packed, packed_in_arrow, side_by_side
+from jobs.rules.arrow import rows_of
+from jobs.rules.groups.commits import commit_log
+from jobs.rules.groups.cost import CADENCE_FROM, Visit, fold
+from schemas.bronze import GROUP_LOG, METADATA_POLLS
+from schemas.consumption import REBALANCE_COST
+from schemas.groups import REBALANCES_TOLD
+from schemas.table import PART, Table
+
+JOB = "rebalance_cost"
+
+LOOK_EVERY = timedelta(minutes=1)
+"""How often live rows are looked after."""
+
+BEFORE = timedelta(minutes=15)
+"""Rows of bronze are read from so long before what is new. A transaction is open for no longer, unless brokers say
+otherwise (transaction.max.timeout.ms), and CADENCE_FROM is less.
+"""
+
+REBALANCES_A_ROUND = 1_000
+"""How many rebalances a round takes, or all of one round of theirs."""
+
+CLOCK_BACK = timedelta(minutes=5)
+"""If the clock of a job went back by less, no rebalance is passed over."""
+
+_KEY = "_place"
+"""Column of what is folded at a time: the groups of one cluster in one part."""
+_OF = "cost of rebalances"
+_BEGAN = itemgetter("began_before")
+_NEVER, _EVER = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_TOLD = (
+    *("id", "cluster_id", "cluster", "group_id", "log_partition", "first_offset", "last_offset"),
+    *("began_before", "ended_before"),
+)
+_LOGGED = (
+    *("log_partition", "record", "offset", "next_offset", "group_id", "producer_id", "is_committed", "chunk"),
+    *("timestamp", "read_at", "offset_commits"),
+)
+_VISITED = (
+    *("group_id", "topic", "partition", "committed_offset", "log_start", "log_end"),
+    *("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"),
+)
+
+Row = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_job(JOB, __doc__ or "", run, argv)
+
+
+@dataclass(frozen=True)
+class Take:
+    """What a round takes: rebalances told after `told_after`, up to `told_until`; and rows of bronze after
+    `read_after`, up to `read_until`, for rows that are live.
+    """
+
+    told_after: datetime
+    told_until: datetime
+    read_after: datetime
+    read_until: datetime
+
+    @classmethod
+    def of(cls, takes: Mapping[str, str]) -> "Take":
+        """As the plan of a round has it."""
+        return cls(**{name: datetime.fromisoformat(at) for name, at in takes.items()})
+
+    def to_json(self) -> dict[str, str]:
+        """Fit for JSON."""
+        return {name: at.isoformat() for name, at in vars(self).items()}
+
+
+class RebalanceCost(Maker):
+    """The cost of rebalances, and how far it is."""
+
+    by = "group_id"
+
+    def __init__(self, spark: SparkSession, config: Config) -> None:
+        self._told_version, self._looked_at = -1, _NEVER
+        super().__init__(spark, config, [JOB])
+
+    def _finish(self, step: Step, live: LiveRows) -> None:
+        # The history has one table: it has the round, or the round is made of what there is now.
+        take = Take.of(step.takes)
+        made = self._made(take, self._new(take.told_after, take.told_until), live)
+        self._write(step, made, live, self._after(step.round, take), of=_OF)
+
+    def round(self, now: datetime) -> bool:
+        """Make one round of what is new; whether there was anything to write."""
+        version = newest_version(self._spark, self._lake, REBALANCES_TOLD)
+        is_due = now - self._looked_at >= LOOK_EVERY and len(self._kept(self._live)) > 0
+        if version == self._told_version and not is_due:
+            return False
+        memory = json.loads(self._states[JOB, ""]["memory"]) if (JOB, "") in self._states else {}
+        told_after = datetime.fromisoformat(memory["told"]) if memory else _NEVER
+        new = self._new(told_after)
+        told_until = max((row["updated_at"] for row in new), default=told_after)
+        read_after = datetime.fromisoformat(memory["read"]) if memory else now
+        take = Take(told_after, max(told_after, told_until), read_after, now)
+        made = self._made(take, new, self._live)
+        self._looked_at = now
+        if take.told_until == told_after:
+            self._told_version = version
+            if not made:
+                return False
+        step = self._rounds.plan(take.to_json(), now)
+        self._write(step, made, self._live, self._after(step.round, take), of=_OF)
+        return True
+
+    def _after(self, number: int, take: Take) -> dict[tuple[str, str], Row]:
+        memory = json.dumps({"told": take.told_until.isoformat(), "read": take.read_until.isoformat()})
+        return self._states | {(JOB, ""): {"history": JOB, "cluster": "", "round": number, "memory": memory}}
+
+    def _kept(self, live: LiveRows) -> pa.Table:
+        return live.of([REBALANCE_COST], range(PARTS))[REBALANCE_COST]
+
+    def _told(self) -> DataFrame:
+        """Rebalances that may have a cost: share groups commit no offsets."""
+        told = self._lake.read(self._spark, REBALANCES_TOLD).where("source = 'log' AND group_type <> 'share'")
+        return told.select(*_TOLD, "updated_at")
+
+    def _new(self, after: datetime, until: datetime | None = None) -> list[Row]:
+        """Rebalances that are over and were told after a time, up to another (None: REBALANCES_A_ROUND of them)."""
+        since = max(after - CLOCK_BACK, _NEVER)
+        told = self._told().where(F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since)))
+        found = sorted(told.toArrow().to_pylist(), key=itemgetter("updated_at"))
+        if until is None:
+            until = found[REBALANCES_A_ROUND - 1]["updated_at"] if len(found) > REBALANCES_A_ROUND else _EVER
+        return [row for row in found if row["updated_at"] <= until]
+
+    def _made(self, take: Take, new: Sequence[Row], live: LiveRows) -> dict[Table, pa.Table]:
+        """The rows that a round writes. `new`: rebalances, some of which may have rows: they were told once more."""
+        kept = self._kept(live)
+        if new:
+            begun = live.read(REBALANCE_COST).where(F.col("began_before") >= F.lit(min(map(_BEGAN, new))))
+            ids = [row["id"] for row in new]
+            done = {row[0] for row in begun.where(F.col("rebalance_id").isin(ids)).select("rebalance_id").collect()}
+            new = [row for row in new if row["id"] not in done]
+        if not new and not len(kept):
+            return {}
+        groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
+        groups |= {(row["cluster"], row["group_id"]) for row in new}
+        begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
+        told = self._told().where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
+        of_groups = [row for row in told.toArrow().to_pylist() if (row["cluster"], row["group_id"]) in groups]
+        since = min([*map(_BEGAN, new), *([take.read_after] if len(kept) else [])]) - BEFORE
+        news = self._news(of_groups, since)
+        packed_live = frame_of(self._spark, packed_in_arrow({REBALANCE_COST: kept}, _KEY, _keys))
+        of = partial(_fold, new={row["id"] for row in new}, at=take.read_until)
+        return folded(news, packed_live, [REBALANCE_COST], of, _KEY)
+
+    def _news(self, told: Sequence[Row], since: datetime) -> DataFrame:
+        """What is known of the groups that rebalanced, packed beside `_KEY`: rebalances, and rows of the log and visits
+        from `since` on.
+        """
+        groups = {(row["cluster"], row["group_id"]): _key(row) for row in told}
+        places = {(row["cluster"], row["log_partition"], _key(row)) for row in told}
+        of_groups = F.broadcast(
+            self._spark.createDataFrame(
+                [(*group, key) for group, key in sorted(groups.items())],
+                f"cluster string, group_id string, {_KEY} string",
+            )
+        )
+        of_places = F.broadcast(
+            self._spark.createDataFrame(sorted(places), f"cluster string, log_partition int, {_KEY} string")
+        )
+        rebalances = self._spark.createDataFrame(
+            [tuple(row[name] for name in _TOLD) for row in told], ddl(REBALANCES_TOLD, _TOLD)
+        ).join(of_groups, ["cluster", "group_id"])
+        is_recent = (F.col("day") >= F.lit(since.date())) & (F.col("read_at") >= F.lit(since))
+        log = self._lake.read(self._spark, GROUP_LOG).where(is_recent).select("cluster", *_LOGGED)
+        commits = log.where("record = 'commits'").join(of_groups, ["cluster", "group_id"])
+        # These say something of all groups of a partition of the log.
+        others = log.where("record IN ('marker', 'lost', 'truncated')").join(of_places, ["cluster", "log_partition"])
+        of_log = [packed(rows, GROUP_LOG, (_KEY,), _LOGGED) for rows in (commits, others)]
+        return side_by_side(
+            [packed(rebalances, REBALANCES_TOLD, (_KEY,), _TOLD), *of_log, *self._visits(of_groups, since)]
+        )
+
+    def _visits(self, of_groups: DataFrame, since: datetime) -> list[DataFrame]:
+        """What groups were asked for, from `since` on; none where nobody asks."""
+        is_recent = F.col("day") >= F.lit(since.date() - timedelta(days=1))
+        polls = self._lake.read(self._spark, METADATA_POLLS).where(is_recent)
+        headers = polls.where("record = 'poll' AND array_contains(map_keys(enriched), 'offsets')")
+        asked = headers.where(F.col("scheduled_at") >= F.lit(since)).agg(F.min(F.struct("stream", "n")))
+        if (first := asked.collect()[0][0]) is None:
+            return []
+        is_later = (F.col("stream") > first.stream) | ((F.col("stream") == first.stream) & (F.col("n") >= first.n))
+        offsets = polls.where("record = 'offsets'").where(is_later).select("cluster", F.explode("offsets").alias("_of"))
+        rows = offsets.select("cluster", "_of.*").where("topic IS NOT NULL").join(of_groups, ["cluster", "group_id"])
+        return [packed(rows, METADATA_POLLS, (_KEY,), _VISITED)]
+
+
+def _key(row: Row) -> str:
+    return f"{row['cluster']}/{part_of(row['group_id'])}"
+
+
+def _keys(_: Table, rows: pa.Table) -> pa.ChunkedArray:
+    """`_KEY` of live rows."""
+    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
+
+
+run = job_of(RebalanceCost)
+"""Keeps the cost of rebalances up with gold.rebalances; with `once`, until nothing is new."""
+
+
+def _fold(
+    _: str, said: Mapping[str, pa.Table], live: Mapping[str, pa.Table], *, new: Container[str], at: datetime
+) -> Mapping[str, Sequence[Row]]:
+    """The fold of one cluster's groups in one part; runs on executors."""
+    gc.disable()  # It would look through all rows again and again, and there is nothing to find.
+    try:
+        told, kept = _by("group_id", said, REBALANCES_TOLD), _by("group_id", live, REBALANCE_COST)
+        logged, visits = _by("group_id", said, GROUP_LOG), _by("group_id", said, METADATA_POLLS)
+        of_all = logged.pop(None, [])
+        made: list[Row] = []
+        for group_id, rebalances in sorted(told.items()):
+            of_group = [*logged.get(group_id, ()), *of_all]
+
+            @cache
+            def log_of(partition: int, rows: Sequence[Row] = tuple(of_group)) -> Any:
+                return commit_log(row for row in rows if row["log_partition"] == partition)
+
+            seen: dict[tuple[str, int], list[Visit]] = {}
+            for row in sorted(visits.get(group_id, ()), key=lambda row: row["commit_read_before"]):
+                seen.setdefault((row["topic"], row["partition"]), []).append(Visit.of(row))
+            group = {name: rebalances[0][name] for name in ("cluster_id", "cluster", "group_id")}
+            before = [_as_folded(row) for row in kept.get(group_id, ())]
+            made += [group | row | {"updated_at": at} for row in fold(before, rebalances, new, log_of, seen)]
+        return {REBALANCE_COST.full_name: made}
+    finally:
+        gc.enable()
+
+
+_NOT_FOLDED = ("cluster_id", "cluster", "group_id", "updated_at", PART)
+
+
+def _as_folded(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in _NOT_FOLDED}
+
+
+def _by(name: str, tables: Mapping[str, pa.Table], table: Table) -> dict[Any, list[Row]]:
+    found: dict[Any, list[Row]] = {}
+    for row in rows_of(tables[table.full_name]) if table.full_name in tables else ():
+        found.setdefault(row[name], []).append(row)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
