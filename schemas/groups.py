@@ -411,6 +411,19 @@ REBALANCES = _view(
     ("coordinator", "Broker that coordinated the group when the rebalance began; null where that is not known."),
     ("followed_coordinator_move", "Whether the coordinator had moved just before; null while that is not known."),
     ("coordinator_move_id", "That move in gold.group_events (id); null if there was none."),
+    (
+        "partitions_committed",
+        "Partitions that have a cost in gold.rebalance_cost, whose sums follow; null where none has.",
+    ),
+    ("pause_ms_min", "Nobody consumed one of them for at least this, ms: of the partition with the longest."),
+    ("pause_ms_max", "At most this; null until each is committed again."),
+    ("lag_before", "By how much the group was behind before it at most, of all partitions where that is known."),
+    ("lag_peak", "By how much afterwards: the peaks of all partitions together, which need not be of one time."),
+    ("lag_back_after", "Some partition was further behind than before until after this."),
+    ("lag_back_before", "None was by this; null while that is not seen of each."),
+    ("reprocessed_min", "At least so many offsets were consumed again."),
+    ("reprocessed_max", "At most; null where that is not known of each partition."),
+    ("lost_unread", "Offsets that retention had deleted unread, where the ends of logs were asked for."),
     ("is_open", "ended_before IS NULL."),
 )
 REBALANCE_MEMBERS = _view("rebalance_members", "Who had what before and after each rebalance.")

@@ -158,6 +158,24 @@ bounded AS (
   LEFT JOIN begun b
     ON b.id = r.id AND b.cluster_id = r.cluster_id AND b.cluster = r.cluster AND b.group_id = r.group_id
       AND b.began_before = r.began_before
+),
+
+-- Of all partitions that had committed offsets. What is the most is not known where it is not of one of them.
+costs AS (
+  SELECT rebalance_id AS id, cluster_id, cluster, group_id, began_before,
+    CAST(count(*) AS INT) AS partitions_committed,
+    max(pause_ms_min) AS pause_ms_min,
+    CASE WHEN count(awaits_after) = 0 THEN max(pause_ms_max) END AS pause_ms_max,
+    sum(lag_before) AS lag_before,
+    sum(lag_peak) AS lag_peak,
+    CASE WHEN count(lag_before) > 0 AND count(lag_before) = count(lag_back_before)
+      THEN max(lag_back_before) END AS lag_back_before,
+    max(lag_back_after) AS lag_back_after,
+    sum(reprocessed_min) AS reprocessed_min,
+    CASE WHEN count(reprocessed_min) = count(reprocessed_max) THEN sum(reprocessed_max) END AS reprocessed_max,
+    sum(lost_unread) AS lost_unread
+  FROM {gold.rebalance_cost}
+  GROUP BY rebalance_id, cluster_id, cluster, group_id, began_before
 )
 
 SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.group_type, r.prev_group_type, r.protocol_type, r.source,
@@ -188,6 +206,10 @@ SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.group_type, r.prev_group_typ
   END AS followed_coordinator_move,
   CASE WHEN c.move_poll IS NOT NULL
     THEN md5(concat_ws('\n', r.cluster_id, r.group_id, 'coordinator_moved', c.move_poll)) END AS coordinator_move_id,
+  o.partitions_committed, o.pause_ms_min, o.pause_ms_max, CAST(o.lag_before AS BIGINT) AS lag_before, CAST(o.lag_peak AS BIGINT) AS lag_peak,
+  o.lag_back_after, o.lag_back_before,
+  CAST(o.reprocessed_min AS BIGINT) AS reprocessed_min, CAST(o.reprocessed_max AS BIGINT) AS reprocessed_max,
+  CAST(o.lost_unread AS BIGINT) AS lost_unread,
   r.updated_at,
   r.ended_before IS NULL AS is_open
 FROM bounded r
@@ -198,5 +220,8 @@ LEFT JOIN coordinated c
 LEFT JOIN unassigned u
   ON u.id = r.id AND u.cluster_id = r.cluster_id AND u.cluster = r.cluster AND u.group_id = r.group_id
     AND u.began_before = r.began_before
+LEFT JOIN costs o
+  ON o.id = r.id AND o.cluster_id = r.cluster_id AND o.cluster = r.cluster AND o.group_id = r.group_id
+    AND o.began_before = r.began_before
 -- Polls tell of a group until its log does: from there on what they told is hidden.
 WHERE r.source = 'log' OR g.logged_from IS NULL OR r.began_before < g.logged_from

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas import groups, silver
+from schemas.consumption import REBALANCE_COST
 from schemas.lake import Lake
 from schemas.table import Table
 from tests.support import stored
@@ -196,6 +197,29 @@ def history() -> History:
     return made
 
 
+def costs() -> list[dict[str, Any]]:
+    """Of the rebalance at 27 s, in which orders-1 changed hands; and of the next, after which nobody asked for lag."""
+    common = {**CLUSTER, "group_id": "billing", "topic": "orders", "cadence_ms": 5_000, "updated_at": NOON}
+    of_27 = common | {"rebalance_id": "billing-12", "began_before": at(27), "ended_before": at(27)}
+    of_34 = common | {"rebalance_id": "billing-14", "began_before": at(34.2), "ended_before": at(35.3)}
+    done = {"pause_ms_min": 0, "reprocessed_min": 0, "close_reason": "recovered"}
+    return [
+        of_27
+        | done
+        | {"partition": 0, "commit_gap_ms": 5_000, "pause_ms_max": 5_000, "lag_before": 10, "lag_peak": 10}
+        | {"last_committed": 400, "last_commit_at": at(25), "first_committed": 420, "first_commit_at": at(30)}
+        | {"lag_back_before": at(30), "reprocessed_max": 5, "lost_unread": 0},
+        of_27
+        | {"partition": 1, "commit_gap_ms": 24_000, "pause_ms_min": 14_000, "pause_ms_max": 24_000}
+        | {"last_committed": 300, "last_commit_at": at(5), "first_committed": 280, "first_commit_at": at(29)}
+        | {"lag_before": 12, "lag_peak": 90, "lag_peak_at": at(30), "lag_back_after": at(40), "lag_back_before": at(50)}
+        | {"reprocessed_min": 20, "reprocessed_max": 90, "lost_unread": 0, "close_reason": "recovered"},
+        of_34
+        | {"partition": 1, "pause_unknown": "no_commit_after", "reprocessed_min": 0}
+        | {"awaits_after": {"committed": 290, "at": at(33)}},
+    ]
+
+
 def events() -> list[dict[str, Any]]:
     common = {**CLUSTER, "source": "log", "log_partition": 0, "updated_at": NOON, "is_live": False}
     client_id, client_host, instance_id = MEMBERS["a2"]
@@ -314,6 +338,7 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
         groups.REBALANCE_STORMS_TOLD: storms(),
         groups.GROUP_LIVES: lives(),
         groups.REBALANCE_BEGINS: begins(),
+        REBALANCE_COST: costs(),
         silver.GROUP_SNAPSHOTS: snapshots(),
     }
 

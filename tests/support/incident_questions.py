@@ -407,6 +407,25 @@ class Groups:
             ("shop", None),
         ]
 
+    def test_rebalance_cost(self, ask: Ask) -> None:
+        names = ("began_before", "partitions_committed", "pause_ms_min", "pause_ms_max")
+        names += ("lag_before", "lag_peak", "lag_back_after", "lag_back_before", "reprocessed_min", "reprocessed_max")
+        assert columns(ask("rebalance_cost"), *names) == [
+            (20.1, 2, 14_000, 24_000, 22, 100, 40.0, 50.0, 20, 95),
+            (34.2, 1, None, None, None, None, None, None, 0, None),
+        ]
+        assert ask("rebalance_cost", topic="clicks") == ask("rebalance_cost", group="search") == []
+        assert len(ask("rebalance_cost", topic="orders", broker=1)) == 2
+
+    def test_slowest_to_recover(self, ask: Ask) -> None:
+        names = ("topic", "partition", "began_before", "seconds_min", "seconds_max", "pause_ms_max", "pause_unknown")
+        assert columns(ask("slowest_to_recover"), *names) == [
+            ("orders", 1, 27.0, 13.0, 23.0, 24_000, None),
+            ("orders", 0, 27.0, 0.0, 3.0, 5_000, None),
+            ("orders", 1, 34.2, 0.0, None, None, "no_commit_after"),
+        ]
+        assert ask("slowest_to_recover", topic="clicks") == []
+
     def test_after_coordinator_moves(self, ask: Ask) -> None:
         rows = ask("after_coordinator_moves", group="billing")
         move = (
