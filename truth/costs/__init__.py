@@ -1,0 +1,1 @@
+"""The cost of rebalances that history tells, held against what real members did."""
