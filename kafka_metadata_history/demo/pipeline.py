@@ -15,7 +15,7 @@ from local_cluster.process import NodeProcess
 
 POLL_INTERVAL = "4s"
 """On two cores some polls are late: they also run the cluster and make history."""
-ENRICH = {"configs": "32s", "reassignments": "4s", "elr": "12s", "groups": "4s"}
+ENRICH = {"configs": "32s", "reassignments": "4s", "elr": "12s", "groups": "4s", "offsets": "4s"}
 _STOP_SECONDS = 20.0
 _BATCH_SECONDS = 180.0
 """The first batch comes after Spark's start."""

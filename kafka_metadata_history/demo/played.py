@@ -31,7 +31,7 @@ BEFORE = timedelta(seconds=15)
 """So much of the time before the first batch is asked about too: its poll is older, and all was well."""
 MARK = ".kafka-metadata-history-demo"
 """A file that says whose the folder is: each demo removes all of it."""
-ANSWERS = ("overview", "broker_incidents", "rebalances")
+ANSWERS = ("overview", "broker_incidents", "rebalances", "rebalance_cost")
 POLLS_AND_LOG = """SELECT c.topic, c.partition, c.prev_leader, c.leader,
   max(h.sent_at) FILTER (WHERE NOT is_shown) AS polls_after,
   min(h.received_at) FILTER (WHERE is_shown) AS polls_before,

@@ -165,7 +165,10 @@ GROUPS: Final = Section(
     ended_after, ended_before, group_id AS subject,
     concat_ws(', ', concat('generation ', coalesce(concat(prev_generation, ' to '), ''), generation),
       concat('members ', coalesce(concat(prev_members, ' to '), ''), members),
-      concat(partitions_moved, ' partitions moved'), concat('coordinator ', coordinator), end_reason) AS details,
+      concat(partitions_moved, ' partitions moved'), concat('coordinator ', coordinator), end_reason,
+      concat('nobody consumed for ', coalesce(concat(pause_ms_min, ' to '), 'at most '), pause_ms_max, ' ms'),
+      concat('lag ', lag_before, ' to ', lag_peak),
+      concat('consumed again: ', reprocessed_min, coalesce(concat(' to ', reprocessed_max), ' or more'))) AS details,
     array_join(reasons, ', ') AS inferred
   FROM gold.rebalances
   WHERE cluster = :cluster

@@ -98,7 +98,7 @@ def test_the_demo(command: Command, tmp_path: Path) -> None:
     # The commands to try next name where the command is: here in a folder of a long name.
     assert max(len(line) for line in printed.splitlines() if "/bin/kafka-metadata-history" not in line) <= 120
     asked = re.findall(r"^\$ \S*kafka-metadata-history (\w+ ?\w*) --config played/demo.yaml", printed, re.MULTILINE)
-    assert asked == ["query overview", "query broker_incidents", "query rebalances", "report"]
+    assert asked == ["query overview", "query broker_incidents", "query rebalances", "query rebalance_cost", "report"]
     assert re.search(r" isr_left +\d +60 +accounts-0 ", printed), "one of the user's topics"
     assert [each.name for each in tmp_path.iterdir()] == ["played"]
     assert (tmp_path / "played" / "incident.html").stat().st_size < 5_000_000
