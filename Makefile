@@ -81,6 +81,7 @@ truth: setup
 	$(BIN)/python -m truth --long
 	$(BIN)/python -m truth.groups
 	$(BIN)/python -m truth.groups --kafka-version 3.9.2
+	$(BIN)/python -m truth.costs
 
 compat: setup
 	$(BIN)/python -m compat

@@ -24,7 +24,12 @@ ROUNDS = Table(
             "started (a job begins to make these histories; an earlier one that makes them ends) | planned.",
             nullable=False,
         ),
-        Column("histories", "array<string>", "silver, isr_shrink, leader_churn, rebalance_history.", nullable=False),
+        Column(
+            "histories",
+            "array<string>",
+            "silver, isr_shrink, leader_churn, rebalance_history, rebalance_cost.",
+            nullable=False,
+        ),
         Column("writer", "string", "<start of the job, UTC>-<random>.", nullable=False),
         Column("at", "timestamp", "When the row was written, by the job's clock.", nullable=False),
         Column("takes", "string", "JSON: what the round takes of each cluster, and the thresholds. Of planned alone."),
@@ -49,7 +54,7 @@ STATE = Table(
             "history",
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | leader_churn | "
-            "rebalance_history | validate.",
+            "rebalance_history | rebalance_cost | validate.",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
