@@ -139,6 +139,13 @@ REBALANCES_TOLD = Table(
             "reasons", "array<string>", f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before."
         ),
         Column(
+            "silent_ms_max",
+            "bigint",
+            "If a member that left had died, it had been silent for at most this when the rebalance began, ms: the "
+            "longest session time-out of those that left. Inferred; null if nobody left, and where records name no time-out "
+            "(other types than classic).",
+        ),
+        Column(
             "since_previous_ms",
             "bigint",
             "From the end of the group's rebalance before to this one's began_before, ms.",

@@ -5,7 +5,7 @@ SELECT cluster, group_id, coalesce(narrowed_after, began_after) AS began_after,
   coalesce(narrowed_before, began_before) AS began_before,
   pause_ms_min, pause_ms_max, lag_before, lag_peak, reprocessed_min, reprocessed_max, reasons,
   generation, group_type, mode, ended_after, ended_before, lag_back_after, lag_back_before, lost_unread,
-  partitions_committed, partitions_moved, members, coordinator, followed_coordinator_move
+  silent_ms_max, partitions_committed, partitions_moved, members, coordinator, followed_coordinator_move
 FROM gold.rebalances
 WHERE partitions_committed IS NOT NULL
   AND began_before <= CAST(:until AS TIMESTAMP) AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))

@@ -67,6 +67,16 @@ def test_each_completed_rebalance_is_one_row_with_its_times():
     assert counts(row) == (0, 0, 4, 0)
 
 
+def test_who_may_have_died_had_been_silent_for_a_session_at_most():
+    a, b, c = (
+        classic_member(name) | {"session_timeout_ms": timeout}
+        for name, timeout in (("a", 6_000), ("b", 45_000), ("c", 9))
+    )
+    log = Log().batch(1, classic(1, [a, b, c], state_seconds=0.9)).batch(60, classic(2, [c], state_seconds=50))
+    joined, left = history(log).rebalances
+    assert (joined["silent_ms_max"], left["silent_ms_max"]) == (None, 45_000)
+
+
 def test_rows_have_the_columns_that_the_log_alone_can_give():
     told = history(started().batch(2, classic(2, [])))
     of_others = {"id", "cluster", "cluster_id", "group_id", "source", "updated_at", "is_live", "part"}

@@ -128,7 +128,7 @@ def _member(member: Row, protocol_type: str | None) -> Member:
     has = None if assignment is None else gathered(assignment["partitions"])
     if has is None and protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"]:
         has = {}  # A leader that assigns nothing to a member may send no bytes at all.
-    return Member.of(member, topics=topics, has=has)
+    return Member.of(member, topics=topics, has=has, session_timeout_ms=member.get("session_timeout_ms"))
 
 
 def _mode(protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing) -> str | None:

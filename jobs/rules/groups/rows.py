@@ -138,9 +138,16 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change]) ->
         "members_left": before and count["left"] + passed,
         "members_restarted": before and count["restarted"],
         "reasons": before and reasons(rebalance, before, after, went),
+        "silent_ms_max": _silent_ms_max(went),
         "subscribed": after.subscribed,
         "assigned": _assigned(rebalance, after),
     }
+
+
+def _silent_ms_max(went: list[Change]) -> int | None:
+    """The longest session time-out of those that left: had one of them died, the coordinator noticed so much later."""
+    left = (each.before for each in went if each.before is not None and each.after is None)
+    return max((member.session_timeout_ms for member in left if member.session_timeout_ms is not None), default=None)
 
 
 def _assigned(rebalance: Rebalance, after: Standing) -> list[Row] | None:

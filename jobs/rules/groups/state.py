@@ -100,6 +100,7 @@ class Member:
     by_id: bool = False
     epoch: int | None = None
     state: int | None = None
+    session_timeout_ms: int | None = None
 
     @classmethod
     def of(cls, row: Row, **more: Any) -> "Member":
