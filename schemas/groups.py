@@ -142,8 +142,8 @@ REBALANCES_TOLD = Table(
             "silent_ms_max",
             "bigint",
             "If a member that left had died, it had been silent for at most this when the rebalance began, ms: the "
-            "longest session time-out of those that left. Inferred; null if nobody left, and where records name no time-out "
-            "(other types than classic).",
+            "longest session time-out of those that left. Inferred; null if nobody left, and where records name no "
+            "time-out (other types than classic).",
         ),
         Column(
             "since_previous_ms",

@@ -12,6 +12,8 @@ from tests.lakes import new_lake
 from tests.support.group_scores import check_scores
 from tests.support.verdicts import check_verdict
 from truth.compare_log import compare_log
+from truth.costs.play import KINDS as COST_KINDS
+from truth.costs.run import run as run_costs
 from truth.groups.run import run as run_groups
 from truth.groups.script import CONSUMER, COOPERATIVE
 from truth.report import judge
@@ -40,3 +42,16 @@ def test_rebalances_agree_with_what_happened(spark: SparkSession, tmp_path: Path
     seed = secrets.randbelow(100_000)  # which run() prints: `python -m truth.groups --seed` does the same things
     scores = run_groups(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=seed, say=print).scores()
     check_scores(scores, groups=4, steps=20)
+
+
+@pytest.mark.soak
+def test_costs_of_rebalances_agree_with_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
+    new_lake(spark, tmp_path / "lake")
+    scores = run_costs(spark, COST_KINDS, tmp_path, say=print)
+    assert [fault for score in scores.values() for fault in score.faults] == []
+    for score in scores.values():
+        assert score.rows >= 20
+        assert score.pauses >= 10
+        assert score.recovered >= 10
+        assert score.longest_ms > 2_000
+    assert scores["costs-careless"].reprocessed > 0

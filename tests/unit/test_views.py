@@ -168,7 +168,9 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
             "rebalances",
             groups.REBALANCES_TOLD,
             {"partitions_unassigned", "coordinator", "followed_coordinator_move", "coordinator_move_id"}
-            | {"narrowed_after", "narrowed_before", "is_open"},
+            | {"narrowed_after", "narrowed_before", "is_open", "partitions_committed", "pause_ms_min", "pause_ms_max"}
+            | {"lag_before", "lag_peak", "lag_back_after", "lag_back_before"}
+            | {"reprocessed_min", "reprocessed_max", "lost_unread"},
             {"assigned"},
         ),
         ("rebalance_members", groups.REBALANCE_MEMBERS_TOLD, set(), set()),
