@@ -28,7 +28,8 @@ def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
             if name == low:
                 columns[together] = [text(*ends) for ends in zip(rows[low], rows[high], strict=True)]
         elif "_ms_" in name:
-            columns[name.replace("_ms_", "_s_")] = [_text(value / 1000) for value in rows[name]]
+            seconds = (None if pd.isna(value) else value / 1000 for value in rows[name])
+            columns[name.replace("_ms_", "_s_")] = [_text(value) for value in seconds]
         else:
             columns[name] = [_text(value) for value in rows[name]]
     return pd.DataFrame(columns, index=range(1, len(rows) + 1))
@@ -61,13 +62,13 @@ def _between(after: Any, by: Any) -> str:
 
 
 def _seconds(least: Any, most: Any) -> str:
-    if pd.isna(least):
-        return ""
-    return number_range(least / 1000, None if pd.isna(most) else most / 1000)
+    return number_range(*(None if pd.isna(value) else value / 1000 for value in (least, most)))
 
 
 def number_range(least: Any, most: Any) -> str:
     """Both ends of a number, once where they are the same; without an upper one `or more`."""
+    if pd.isna(least):
+        return ""
     if pd.isna(most):
         return f"{_number(least)} or more"
     return _number(least) if least == most else f"{_number(least)} to {_number(most)}"

@@ -24,7 +24,7 @@ from notebooks import colours, render
 from notebooks.__main__ import main
 from notebooks.render import names
 from notebooks.review import Framed, ReviewError, open_review
-from schemas import groups, silver
+from schemas import consumption, groups, silver
 from schemas.lake import TABLES, VIEWS, Lake
 from tests.commands import run_in_new_shell
 from tests.support.documents import commands, document
@@ -240,6 +240,15 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
         ("reports", "PreparingRebalance", "11-01 12:00:20.0Z to 11-01 12:00:30.1Z"),
         ("shop", "Reconciling", "11-01 12:01:25.0Z to 11-01 12:01:25.0Z"),
     ]
+    assert [row[1:] for row in page.columns("began", "pause_s", "lag_before", "lag_peak", "reprocessed")] == [
+        ("14 to 24", "22", "100", "20 to 95"),
+        ("", "", "", "0 or more"),
+    ]
+    assert page.columns("topic", "partition", "seconds", "pause_unknown") == [
+        ("orders", "1", "13 to 23", ""),
+        ("orders", "0", "0 to 3", ""),
+        ("orders", "1", "0 or more", "no_commit_after"),
+    ]
     assert page.columns("prev_broker_id", "broker_id", "groups", "groups_that_rebalanced") == [
         ("2", "1", "5", "1"),
         ("1", "2", "5", "0"),
@@ -297,13 +306,13 @@ class TestNothing:
 
     # What happened to brokers is told, of groups nothing.
     def test_a_lake_that_was_made_before_groups_were_read(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with known_to_duckdb(without=[*groups.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
+        with known_to_duckdb(without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
             found = shown("rebalance_history", since="95 seconds", until=UNTIL)
         assert "Nothing is known of groups: the lake has no gold.rebalances_told." in capsys.readouterr().out
         assert sum(map(is_blank, found)) == 3
 
     def test_a_report_of_such_a_lake(self) -> None:
-        with known_to_duckdb(without=[*groups.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
+        with known_to_duckdb(without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
             (report,) = page_of("incident").reports
         of_groups = re.findall("Nothing is known of this: ([^<]*)", report)
         assert of_groups
