@@ -70,9 +70,11 @@ def _compare(row: Row, done: Sequence[Done], score: Score) -> None:
         score.pauses += 1
         if silent < row["pause_ms_min"] - SLACK_MS:
             score.faults.append(f"{_name(row)}: silent for {silent} ms, at least {row['pause_ms_min']} by history")
-    # What the one who comes after does that was done already, whoever did it.
+    # What the one who comes after does that was done already, whoever did it. If the one before only hung, it does what
+    # it had fetched when it awakes: no log tells that.
     had = {each.offset for each in done if each.at <= before.at}
-    again = len({each.offset for each in done if after.at <= each.at <= after.at + timedelta(seconds=5)} & had)
+    has = (each for each in done if each.worker == after.worker)
+    again = len({each.offset for each in has if after.at <= each.at <= after.at + timedelta(seconds=5)} & had)
     score.reprocessed += again
     if row["reprocessed_min"] is not None and again < row["reprocessed_min"]:
         score.faults.append(f"{_name(row)}: {again} done again, at least {row['reprocessed_min']} by history")

@@ -55,6 +55,7 @@ class Done:
     """One record that a worker did."""
 
     at: datetime
+    worker: str
     partition: int
     offset: int
 
@@ -122,7 +123,7 @@ class Group:
             for line in file.read_text().splitlines(keepends=True):
                 if line.endswith("\n"):
                     at, _, partition, offset = json.loads(line)
-                    found.append(Done(datetime.fromisoformat(at), partition, offset))
+                    found.append(Done(datetime.fromisoformat(at), file.stem, partition, offset))
         return sorted(found, key=lambda each: each.at)
 
     def _file(self, name: str) -> Path:
