@@ -61,9 +61,9 @@ REBALANCE_COST = Table(
         Column(
             "reprocessed_max",
             "bigint",
-            "At most, by who had the partition next, unless somebody set offsets back further: the end of the log, first "
-            "asked for after the rebalance, less the last commit before. Null where the end was not asked for. A member "
-            "that hung, and awakes, may do more that it had fetched.",
+            "At most, by who had the partition next, unless somebody set offsets back further: the end of the log, "
+            "first asked for after the rebalance, less the last commit before. Null where the end was not asked for. "
+            "If a member hung, it may do more that it had fetched when it awakes.",
         ),
         Column(
             "lost_unread",
