@@ -91,10 +91,15 @@ class Visits(Protocol):
 
 
 class Coordinated(NamedTuple):
-    """The groups that a broker listed, each with its type; None before ListGroups v5 (Kafka 3.8)."""
+    """The groups that a broker listed, each with its type; None before ListGroups v5 (Kafka 3.8).
+
+    `simple`: those that no member ever joined, so that they have no protocol: they only commit (Kafka's
+    `isSimpleConsumerGroup`).
+    """
 
     broker: Broker
     groups: dict[str, str | None]
+    simple: frozenset[str]
 
 
 class Described(NamedTuple):
@@ -145,6 +150,8 @@ class _Account:
 
     broker: Broker
     groups: dict[str, Values]
+    simple: frozenset[str]
+    """As listed: what is described of a group may be that of none."""
     led: frozenset[tuple[int, int]]
     """Partitions of the offsets topic that it led before and after, with leader epochs."""
     partitions: frozenset[int]
@@ -204,7 +211,11 @@ def undone(errors: Iterable[str], total: int, what: str) -> str | None:
 
 def _coordinated(accounts: Iterable[_Account]) -> list[Coordinated]:
     return [
-        Coordinated(account.broker, {group_id: group["group_type"] for group_id, group in account.groups.items()})
+        Coordinated(
+            account.broker,
+            {group_id: group["group_type"] for group_id, group in account.groups.items()},
+            account.simple,
+        )
         for account in accounts
     ]
 
@@ -260,10 +271,11 @@ def _account(visits: Visits, broker: Broker, given: Time, tell: _Tell) -> _Accou
     check(answer["error_code"])
     still_led, still_there = _led(visits, broker, given.until)
     groups = {listed["group_id"]: _listed_group(listed) for listed in answer["groups"]}
+    simple = frozenset(group_id for group_id, group in groups.items() if _is_simple(group))
     for type_, ids in _batches(answer["groups"]):
         for group_id, told in tell(visits, broker, type_, ids, given):
             groups[group_id] |= told
-    return _Account(broker, groups, led & still_led, partitions | still_there)
+    return _Account(broker, groups, simple, led & still_led, partitions | still_there)
 
 
 def _problems(lost: Iterable[_Lost], given: Time) -> list[str]:
@@ -357,6 +369,10 @@ def _told(kind: _Kind, group: Values) -> Values:
 def _type_of(listed: Values) -> str | None:
     """Return the type of a group; None before ListGroups v5 (Kafka 3.8)."""
     return listed["group_type"].lower() if listed["group_type"] else None
+
+
+def _is_simple(group: Values) -> bool:
+    return group["group_type"] in {_CLASSIC, None} and group["protocol_type"] is None
 
 
 def _listed_group(listed: Values) -> Values:

@@ -39,7 +39,7 @@ from metadata_source.questions import EARLIEST, LATEST, check, commits
 from metadata_source.threads import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from metadata_source.groups import Broker, Coordinated, Visits
@@ -52,6 +52,7 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 OFFSET: Final = pa.struct(
     [
         ("group_id", pa.string()),
+        ("is_simple", pa.bool_()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("committed_offset", pa.int64()),
@@ -104,13 +105,15 @@ def told(visits: Visits, coordinated: Iterable[Coordinated], brokers: Iterable[B
     """Return the offsets of all groups, and the ends of their logs. If something is not told, it is null and has
     the reason.
     """
+    coordinated = list(coordinated)
     commits = _commits(visits, coordinated, wanted)
     ends = _ends(visits, commits.table, brokers, wanted.leaders)
     missing = [
         undone(filter(None, commits.errors), len(commits.errors), "groups could not be asked for their commits"),
         undone(ends.reasons[ends.reasons != None], len(ends.keys), "partitions have no ends of their log"),  # noqa: E711
     ]
-    return Told(_structs(commits.table, ends), "; ".join(filter(None, missing)) or None)
+    simple = frozenset[str]().union(*(each.simple for each in coordinated))
+    return Told(_structs(commits.table, ends, simple), "; ".join(filter(None, missing)) or None)
 
 
 def _reason(code: int) -> str | None:
@@ -402,7 +405,7 @@ def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.boo
     return place, keys[place] == wanted
 
 
-def _structs(commits: pa.Table, ends: _Ends) -> pa.StructArray:
+def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.StructArray:
     place, is_there = _places(ends.keys, _keys_of(commits, ends.topics))
 
     def of_ends(values: Numbers, kind: pa.DataType) -> pa.Array:
@@ -411,6 +414,7 @@ def _structs(commits: pa.Table, ends: _Ends) -> pa.StructArray:
 
     reasons = pa.array(ends.reasons, pa.string()).take(pa.array(place, mask=~is_there))
     columns = {
+        "is_simple": pc.is_in(commits["group_id"], pa.array(simple, pa.string())).combine_chunks(),
         "log_start": of_ends(ends.start, pa.int64()),
         "log_end": of_ends(ends.end, pa.int64()),
         "ends_read_after": of_ends(ends.after, _TIME),

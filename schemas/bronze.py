@@ -27,7 +27,7 @@ GROUP_STRUCT = (
 )
 
 OFFSET_STRUCT = (
-    "struct<group_id: string, topic: string, partition: int, committed_offset: bigint, committed_leader_epoch: int, "
+    "struct<group_id: string, is_simple: boolean, topic: string, partition: int, committed_offset: bigint, committed_leader_epoch: int, "
     "log_start: bigint, log_end: bigint, error: string, commit_read_after: timestamp, commit_read_before: timestamp, "
     "ends_read_after: timestamp, ends_read_before: timestamp>"
 )
@@ -161,7 +161,8 @@ ENRICHMENT_COLUMNS = (
         "has committed, and the ends of the partition's log: log_start, and log_end, which is the high watermark. "
         "Between commit_read_after and commit_read_before the one was read, and later, between ends_read_after and "
         "ends_read_before, the others. log_end - committed_offset is the most that the group was behind between "
-        "commit_read_before and ends_read_after. A group without a commit has one entry without a topic. If "
+        "commit_read_before and ends_read_after. A group without a commit has one entry without a topic. "
+        "is_simple: no member ever joined the group, it only commits. If "
         "something could not be told, it is null and error says why: not_allowed | not_supported | failed: and the "
         "problem | a clause.",
     ),
@@ -187,6 +188,7 @@ METADATA_POLLS = Table(
     },
     partition_by=("day",),
     log_days=1,
+    keeps_changes=True,
 )
 
 # --- the coordinators' log ---

@@ -63,7 +63,7 @@ def asked(cluster: Cluster, subject: Subject | None = None) -> tuple[str, list[d
 
 
 def in_short(told: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(each[name] for name in OFFSET.names if name not in TIMES) for each in told]
+    return [tuple(each[name] for name in OFFSET.names if name not in {*TIMES, "is_simple"}) for each in told]
 
 
 EVERYTHING = [
@@ -94,6 +94,18 @@ def test_offsets_of_groups_come_from_coordinators_and_ends_from_leaders():
     assert sorted(ends) == [(leader, *key, end) for key, leader in TOPICS.items() for end in (-2, -1)], (
         "both ends of each partition with a commit, once"
     )
+
+
+@pytest.mark.parametrize("is_described", [False, True])
+def test_a_group_that_no_member_ever_joined_only_commits(is_described):
+    node = Node({0: 5, 1: 5}, [listed("simple", protocol=""), listed("old", "", protocol=""), listed("classic")])
+    node.lists += [listed("kip-848", "consumer", protocol=""), listed("left", state="Empty")]
+    cluster = Cluster(node)
+    if is_described:
+        answer("groups", about(cluster), cluster)
+    _, told = asked(cluster)
+    simple = {each["group_id"]: each["is_simple"] for each in told}
+    assert simple == {"simple": True, "old": True, "classic": False, "kip-848": False, "left": False}
 
 
 def test_commits_are_read_before_ends_and_both_have_bounds():
