@@ -27,7 +27,8 @@ GROUP_STRUCT = (
 )
 
 OFFSET_STRUCT = (
-    "struct<group_id: string, is_simple: boolean, topic: string, partition: int, committed_offset: bigint, committed_leader_epoch: int, "
+    "struct<group_id: string, is_simple: boolean, topic: string, partition: int, committed_offset: bigint, "
+    "committed_leader_epoch: int, "
     "log_start: bigint, log_end: bigint, error: string, commit_read_after: timestamp, commit_read_before: timestamp, "
     "ends_read_after: timestamp, ends_read_before: timestamp>"
 )
@@ -188,7 +189,6 @@ METADATA_POLLS = Table(
     },
     partition_by=("day",),
     log_days=1,
-    keeps_changes=True,
 )
 
 # --- the coordinators' log ---

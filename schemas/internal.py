@@ -5,7 +5,9 @@ from schemas.table import PART, Column, Table, View, part_column
 
 
 def retention_of(schema: str) -> str:
-    """The history of the row of STATE that says, as `done_at`, from when on tables of a schema are whole."""
+    """The history of the row of STATE that says, as `done_at`, from when on tables of a schema (or a part of one with a
+    retention of its own) are whole.
+    """
     return f"retention of {schema}"
 
 
@@ -27,7 +29,7 @@ ROUNDS = Table(
         Column(
             "histories",
             "array<string>",
-            "silver, isr_shrink, leader_churn, rebalance_history, rebalance_cost.",
+            "silver, isr_shrink, leader_churn, rebalance_history, rebalance_cost, group_lag.",
             nullable=False,
         ),
         Column("writer", "string", "<start of the job, UTC>-<random>.", nullable=False),
@@ -54,7 +56,7 @@ STATE = Table(
             "history",
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | leader_churn | "
-            "rebalance_history | rebalance_cost | validate.",
+            "rebalance_history | rebalance_cost | group_lag | validate.",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
@@ -125,5 +127,17 @@ GROUP_STATES = Table(
     none_without="memory",
 )
 
-TABLES = (ROUNDS, STATE, GROUP_STATES)
+LAG_STATES = Table(
+    schema="internal",
+    name="lag_states",
+    comment="Memory of the fold of lag, by group.",
+    columns=GROUP_STATES.columns,
+    key=("cluster_id", "group_id"),
+    partition_by=(PART,),
+    live="true",
+    none_without="memory",
+    log_days=1,
+)
+
+TABLES = (ROUNDS, STATE, GROUP_STATES, LAG_STATES)
 VIEWS = (STATE_NOW,)

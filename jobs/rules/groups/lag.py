@@ -1,0 +1,378 @@
+"""How far one group is behind, from what polls asked of its offsets: `fold` of these visits.
+
+| what | by |
+|---|---|
+| lag of a partition, at most | end of its log, asked after the commit, less the committed offset |
+| at least | the end that was known before, less the committed offset: ends only grow |
+| without progress | it was behind at least by one record, and the same offset is committed as at the visit before |
+| a commit was removed | it was there at the visit before, and the group's coordinator tells it no more |
+| status | Burrow's rules: the wiki's "Consumer Lag Evaluation Rules", in the order of `calculatePartitionStatus` |
+
+Burrow sees each commit. A visit sees the last one, and no commit that repeats the offset. So a window is of the last
+ten visits that told of the group, and a commit has the time of the visit that showed it first. STOP and STALL look
+alike then, but for how long: if no other offset was committed within all of the window it is STALL (rule 2 of the
+wiki), else it is STOP once the last commit is older than the commits of the window took. A window that is not whole
+has no status, unless the partition has no lag. Burrow takes a negative lag for zero, and so does the lag here.
+
+A visit that could not tell of a group says nothing of it. If its answer is whole and lacks the group, the group is
+gone, and its commits are removed. A row begins with a visit that shows another state than the row before, a minute
+after that row at the earliest.
+
+Times are µs since 1970, but in rows: fit for JSON, and quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.rules.groups.state import from_micros
+from jobs.rules.silver.topic_lives import asked_for
+from metadata_source.options import whole_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from jobs.rules.groups.group import Group
+
+Row = dict[str, Any]
+
+WINDOW: Final = 10
+"""Observations by which Burrow judges a partition, unless it is told otherwise (`intervals`)."""
+A_ROW_EACH: Final = 60_000_000
+"""Between the polls with which two rows of a group begin, µs."""
+LISTED: Final = 100
+"""Partitions that a row names at most."""
+
+_WHOLE: Final = (1 << WINDOW) - 1
+_PAIRS: Final = _WHOLE >> 1
+"""The observations of a window that have one before them in it."""
+_ERRORS: Final = frozenset({"STOP", "STALL", "REWIND"})
+
+
+class Visit(NamedTuple):
+    """An asking of all groups. `due`: when its poll was due. `seen`: when the poll was answered, before commits were
+    read. `read`: when all of them had been. The filters are as in bronze.
+    """
+
+    poll: str
+    due: int
+    seen: int
+    read: int
+    topic_filter: str | None = None
+    groups_pattern: str | None = None
+
+
+class Commit(NamedTuple):
+    """What a visit tells of a partition: the committed offset, and the end of its log; None where it cannot tell."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    end: int | None
+
+
+class Told(NamedTuple):
+    """What a visit tells of a group. `read`: when its commits had been read. `commits`: None if it could not tell."""
+
+    read: int
+    is_simple: bool | None
+    commits: Sequence[Commit] | None
+
+
+class _Partition(NamedTuple):
+    """What is remembered of a partition: the last commit, made after one time (None: it was there when polls first
+    asked) and before another; the end and the lag that were known last; how many visits are in the window, and the time
+    of the commit that the first of them showed. Then, a bit for each visit of the window, the last one lowest: it had
+    no lag, another offset than the one before, a lower offset, less lag.
+    """
+
+    offset: int
+    end: int | None
+    lag: int | None
+    after: int | None
+    before: int
+    visits: int
+    oldest: int
+    none: int = 0
+    moved: int = 0
+    fell: int = 0
+    shrank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What a visit shows of a partition."""
+
+    topic: str
+    partition: int
+    kept: _Partition
+    least: int | None
+    most: int | None
+    is_without_progress: bool
+    status: str | None
+
+
+@dataclass(slots=True)
+class Memory:
+    """What must be remembered of a group beside its live row.
+
+    `due`: of the visit with which the live row begins. `missed`: when the last visit that told of the group was
+    answered, if a later one could not tell. `times`: of the visits of the window, the last one first; 0 where no
+    partition had another commit than before.
+    """
+
+    due: int
+    missed: int | None
+    times: list[int]
+    partitions: dict[tuple[str, int], _Partition]
+
+    def to_json(self) -> Row:
+        """As json.dumps takes it."""
+        topics: dict[str, dict[int, _Partition]] = {}
+        for (topic, partition), kept in self.partitions.items():
+            topics.setdefault(topic, {})[partition] = kept
+        return {"due": self.due, "missed": self.missed, "times": self.times, "topics": topics}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Memory:
+        """Read the JSON that to_json wrote."""
+        partitions = {
+            (topic, int(partition)): _Partition(*kept)
+            for topic, of_topic in plain["topics"].items()
+            for partition, kept in of_topic.items()
+        }
+        return cls(plain["due"], plain["missed"], plain["times"], partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The rows that a fold makes: of gold.group_lag, and of gold.removed_commits_told."""
+
+    lag: list[Row]
+    removed: list[Row]
+
+
+def fold(
+    group: Group,
+    memory: Memory | None,
+    live: Row | None,
+    visits: Sequence[Visit],
+    *,
+    told: Mapping[str, Told],
+    before: Visit | None,
+) -> tuple[Memory | None, Made]:
+    """Return what is remembered of a group after these visits, None once it is gone, and the rows that are new or
+    changed.
+
+    `live`: its live row of gold.group_lag. `told`: what the visits say of it, by poll; nothing where it was not listed.
+    `before`: the visit before them.
+    """
+    rows: dict[str, Row] = {}
+    removed: list[Row] = []
+    for visit in visits:
+        said, seen = told.get(visit.poll), _seen(memory, before)
+        if said is None:
+            is_asked = visit.groups_pattern is None or _matches(visit.groups_pattern, group.group_id)
+            if memory is not None and is_asked:
+                removed += _removed(group, memory.partitions, visit, visit.read, seen, is_group_gone=True)
+            if live is not None:
+                rows[live["first_poll"]] = _ended(live, visit.read, seen, "gone" if is_asked else "not_polled")
+            memory = live = None
+        elif said.commits is None:
+            if memory is not None:
+                memory.missed = seen
+        else:
+            if memory is None:
+                memory, seen = Memory(visit.due, None, [], {}), None
+            gone = _without(memory, said.commits)
+            asked = asked_for(visit.topic_filter, {topic for topic, _ in gone})
+            covered = {key: kept for key, kept in gone.items() if key[0] in asked}
+            removed += _removed(group, covered, visit, said.read, seen, is_group_gone=False)
+            was_covered = before is not None and before.topic_filter == visit.topic_filter
+            shown = _shown(memory, said.commits, said.read, seen if was_covered else None)
+            state = _state(shown, len(said.commits) - len(shown)) | {"is_simple": said.is_simple}
+            memory.missed = None
+            if live is None or (_differs(live, state) and not 0 <= visit.due - memory.due < A_ROW_EACH):
+                valid_from = from_micros(said.read)
+                if live is not None:
+                    rows[live["first_poll"]] = ended = _ended(live, said.read, seen, None)
+                    valid_from = ended["valid_to"]
+                live = vars(group) | {"first_poll": visit.poll, "valid_from": valid_from, **_OPEN, **state}
+                rows[visit.poll] = live
+                memory.due = visit.due
+        before = visit
+    return memory, Made(list(rows.values()), removed)
+
+
+_OPEN: Final = {"valid_to": None, "last_seen_at": None, "end_reason": None}
+
+
+def _seen(memory: Memory | None, before: Visit | None) -> int | None:
+    """When the last visit was answered that told of the group."""
+    if memory is not None and memory.missed is not None:
+        return memory.missed
+    return None if before is None else before.seen
+
+
+def _matches(pattern: str, group_id: str) -> bool:
+    # As it is asked, with RE2.
+    return bool(pc.match_substring_regex(pa.scalar(group_id), whole_name(pattern)).as_py())
+
+
+def _ended(live: Row, at: int, seen: int | None, reason: str | None) -> Row:
+    valid_to = max(from_micros(at), live["valid_from"])  # A clock may be set.
+    return live | {"valid_to": valid_to, "last_seen_at": seen and from_micros(seen), "end_reason": reason}
+
+
+def _without(memory: Memory, commits: Iterable[Commit]) -> dict[tuple[str, int], _Partition]:
+    """Forget, and return, the partitions of which there is no commit any more."""
+    there = {(each.topic, each.partition) for each in commits}
+    gone = {key: kept for key, kept in memory.partitions.items() if key not in there}
+    for key in gone:
+        del memory.partitions[key]
+    return gone
+
+
+def _removed(
+    group: Group,
+    partitions: Mapping[tuple[str, int], _Partition],
+    visit: Visit,
+    at: int,
+    seen: int | None,
+    *,
+    is_group_gone: bool,
+) -> list[Row]:
+    bounds = {"removed_after": from_micros(at if seen is None else min(seen, at)), "removed_before": from_micros(at)}
+    return [
+        vars(group)
+        | {"topic": topic, "partition": partition, "committed_offset": kept.offset, "poll": visit.poll}
+        | bounds
+        | {"is_group_gone": is_group_gone}
+        for (topic, partition), kept in partitions.items()
+    ]
+
+
+def _shown(memory: Memory, commits: Iterable[Commit], at: int, seen: int | None) -> list[_Now]:
+    """What a visit shows of each partition, and is remembered. `at`: when the commits had been read. `seen`: when the
+    visit before was answered, if it would have told of the same topics.
+    """
+    left = memory.times[WINDOW - 2] if len(memory.times) > WINDOW - 2 else 0
+    shown, has_moved = [], False
+    for commit in commits:
+        key = commit.topic, commit.partition
+        known = memory.partitions.get(key)
+        now = _seen_now(known, commit, at, seen, left)
+        if now is not None:
+            has_moved |= bool(now.kept.moved & 1)
+            memory.partitions[key] = now.kept
+            shown.append(now)
+    memory.times = [at if has_moved else 0, *memory.times][: WINDOW - 1]
+    while memory.times and not memory.times[-1]:
+        memory.times.pop()
+    return shown
+
+
+def _seen_now(known: _Partition | None, commit: Commit, at: int, seen: int | None, left: int) -> _Now | None:
+    """What a visit shows of a partition; None if neither this visit nor one before could tell its commit.
+
+    `left`: when the commit was read that the first visit of a window shows from now on, if that showed another one.
+    """
+    offset, end = commit.offset, commit.end
+    if known is None:
+        if offset is None:
+            return None
+        lag = None if end is None else max(0, end - offset)
+        kept = _Partition(offset, end, lag, seen, at, 1, at, int(lag == 0))
+        return _Now(commit.topic, commit.partition, kept, None, lag, False, _status(kept, lag, at))
+    oldest = left if known.visits == WINDOW and known.moved >> (WINDOW - 2) & 1 else known.oldest
+    told = known.offset if offset is None else offset
+    lag = None if end is None or offset is None else max(0, end - told)
+    least = None
+    if lag is not None and end is not None and known.end is not None:
+        least = max(0, min(known.end, end) - told)  # The end falls if the log is cut off, or the topic made again.
+    moved = told != known.offset
+    kept = _Partition(
+        told,
+        known.end if end is None else end,
+        known.lag if lag is None else lag,
+        seen if moved else known.after,
+        at if moved else known.before,
+        min(known.visits + 1, WINDOW),
+        oldest,
+        (known.none << 1 | (lag == 0)) & _WHOLE,
+        (known.moved << 1 | moved) & _WHOLE,
+        (known.fell << 1 | (told < known.offset)) & _WHOLE,
+        (known.shrank << 1 | (lag is not None and known.lag is not None and lag < known.lag)) & _WHOLE,
+    )
+    is_without_progress = bool(least) and not moved
+    return _Now(commit.topic, commit.partition, kept, least, lag, is_without_progress, _status(kept, lag, at))
+
+
+def _status(kept: _Partition, lag: int | None, at: int) -> str | None:
+    """Burrow's status of a partition; None if it cannot be told."""
+    if lag is None or (lag and kept.visits < WINDOW):
+        return None
+    if not lag or kept.none:
+        return "OK"
+    if kept.fell & _PAIRS:
+        return "REWIND"
+    shrank = kept.shrank & _PAIRS
+    if not kept.moved & _PAIRS and not shrank:
+        return "STALL"
+    if at - kept.before > kept.before - kept.oldest:
+        return "STOP"
+    return "OK" if shrank else "WARNING"
+
+
+def _state(shown: Sequence[_Now], untold: int) -> Row:
+    """The columns of gold.group_lag that make a state. `untold`: partitions of whose commits nothing is known."""
+    least = [each.least for each in shown if each.least is not None]
+    most = [each.most for each in shown if each.most is not None]
+    unknown = len(shown) - len(most) + untold
+    is_whole = bool(most) and not unknown
+    statuses = {each.status for each in shown}
+    group = "ERROR" if statuses & _ERRORS else next((each for each in ("WARNING", "OK") if each in statuses), None)
+    not_well = [each for each in shown if each.is_without_progress or each.status not in {"OK", None}]
+    oldest = min((each.kept for each in shown), key=lambda kept: (kept.before, kept.after or 0), default=None)
+    return {
+        "partitions": len(shown),
+        "committed_sum": sum(each.kept.offset for each in shown) if shown else None,
+        "lag_min": sum(least) if least else None,
+        "lag_max": sum(most) if is_whole else None,
+        "largest_lag_min": max(least, default=None),
+        "largest_lag_max": max(most) if is_whole else None,
+        "partitions_behind": sum(map(bool, most)),
+        "partitions_without_progress": sum(each.is_without_progress for each in shown),
+        "partitions_unknown": unknown,
+        "oldest_commit_after": oldest and _time(oldest.after),
+        "oldest_commit_before": oldest and from_micros(oldest.before),
+        "burrow_status": group,
+        "partitions_not_well": len(not_well),
+        "not_well": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "committed_offset": each.kept.offset,
+                "lag_min": each.least,
+                "lag_max": each.most,
+                "is_without_progress": each.is_without_progress,
+                "burrow_status": each.status,
+                "committed_after": _time(each.kept.after),
+                "committed_before": from_micros(each.kept.before),
+            }
+            for each in sorted(not_well, key=lambda each: (-(each.most or 0), each.topic, each.partition))[:LISTED]
+        ],
+    }
+
+
+def _differs(live: Row, state: Row) -> bool:
+    return any(live[name] != value for name, value in state.items())
+
+
+def _time(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)
