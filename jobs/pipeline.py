@@ -27,6 +27,8 @@ from jobs.common.rounds import OvertakenError
 from jobs.common.status import CROSSED
 from jobs.common.streams import Running
 from jobs.common.upkeep import keep_up, next_due
+from jobs.group_lag import JOB as GROUP_LAG
+from jobs.group_lag import GroupLag, is_asked
 from jobs.history import History
 from jobs.rebalance_cost import RebalanceCost
 from jobs.rebalance_history import RebalanceHistory
@@ -73,13 +75,15 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     history = Lasting(
         "history", lambda: History(spark, config, outages=outages, since=since).catch_up, then=groups.wake
     )
-    works = (history, groups, cost, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config)))
+    works = [history, groups, cost, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config))]
+    if is_asked(spark, config):
+        works.append(Lasting(GROUP_LAG, lambda: GroupLag(spark, config).catch_up))
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
         thread.start()
     try:
         makers = {poll_metadata.QUERY: history, read_cluster_log.QUERY: history, read_group_log.QUERY: groups}
-        _watch(spark, streams, {query: maker for query, maker in makers.items() if query in streams})
+        _watch(spark, streams, {query: maker for query, maker in makers.items() if query in streams}, works)
     finally:
         stop.set()
         # If a signal broke off a call of this thread, py4j would take the answer of that call for one of the next.
@@ -98,8 +102,12 @@ def _logs(config: Config) -> list[FollowedLog]:
     return [followed for followed, options in given if options is not None]
 
 
-def _watch(spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[str, "Lasting"]) -> None:
-    """Until a stream ends, wake what takes its batches when it has committed one. Raises OvertakenError."""
+def _watch(
+    spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[str, "Lasting"], works: Iterable["Lasting"]
+) -> None:
+    """Until a stream ends, wake what takes its batches when it has committed one. Raises OvertakenError if another run
+    has taken over one of `works`.
+    """
     seen: dict[str, int] = {}
     while not _ended(spark, streams):
         found = {name: streams[name].query.lastProgress for name in streams.keys() & takers.keys()}
@@ -107,7 +115,7 @@ def _watch(spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[
         for name, _ in batches.items() - seen.items():
             takers[name].wake.set()
         seen = batches
-        for each in takers.values():
+        for each in works:
             if each.overtaken is not None:
                 raise each.overtaken
 
@@ -203,6 +211,8 @@ def _run_once(spark: SparkSession, config: Config) -> int:
         wait(read.values())
         groups.catch_up(whole=True)
         RebalanceCost(spark, config).catch_up(whole=True)
+    if is_asked(spark, config):
+        GroupLag(spark, config).catch_up(whole=True)
     _keep_up_when_due(spark, config)
     for each in read.values():
         each.result()

@@ -44,6 +44,7 @@ MEANINGS: dict[str, Any] = {
         "bronze": "Age at which days of bronze go, once they became history. Default: 7d.",
         "silver": "Age at which rows of silver go, by when they were over. Default: never.",
         "gold": "Age at which rows of gold go, by when they were over. Default: never.",
+        "groupLag": "Age at which rows of gold.group_lag and gold.removed_commits_told go. Default: as gold.",
     },
     "thresholds": {
         "flaps": "A broker that leaves an ISR so many times within flapWindow is flapping.",
@@ -109,7 +110,7 @@ def _value(name: str) -> dict[str, Any]:
     if name == "docs":
         return {"type": "string"}
     is_time = name.endswith("Window") or name in {
-        *("window", "lastGoodPoll", "behind", "upkeep", "bronze", "silver", "gold", "handOver"),
+        *("window", "lastGoodPoll", "behind", "upkeep", "bronze", "silver", "gold", "groupLag", "handOver"),
     }
     return DURATION if is_time else COUNT
 

@@ -31,6 +31,8 @@ from schemas.lake import Lake
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 _SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
 """Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
+GROUP_LAG = "group_lag"
+"""Tables of gold that have a retention of their own: those of lag."""
 MIGRATING = "migrating"
 """Of a cluster: a key of history's, not an option of the data source."""
 _MILLISECOND = timedelta(milliseconds=1)
@@ -72,13 +74,13 @@ class Config:
 
     `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by the
     names that the data source gives them. Secrets are still references. `silver_retention`, `gold_retention`: None
-    keeps rows for ever. `docs`: the folder for data docs; None where nothing says it. `group_log`: options of the data
-    source that reads the coordinators' log; None where it is not read. `cluster_log`: the same of the controllers' log,
-    for the clusters that have controllers. `polls_per_round`: how many polls of each cluster a round of history takes
-    at most. `hand_over`: polls tell what the controllers' log told once nobody has read that for so long. `migrating`:
-    aliases of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`:
-    the kind of each cluster, by alias (metadata_source.kinds). `limits`: when jobs/status.py says that something is
-    wrong.
+    keeps rows for ever. `group_lag_retention`: None keeps them as gold. `docs`: the folder for data docs; None where
+    nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is not
+    read. `cluster_log`: the same of the controllers' log, for the clusters that have controllers. `polls_per_round`:
+    how many polls of each cluster a round of history takes at most. `hand_over`: polls tell what the controllers' log
+    told once nobody has read that for so long. `migrating`: aliases of the clusters that are on their way from
+    ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind of each cluster, by alias
+    (metadata_source.kinds). `limits`: when jobs/status.py says that something is wrong.
     """
 
     lake: Lake
@@ -88,6 +90,7 @@ class Config:
     bronze_retention: timedelta = timedelta(days=7)
     silver_retention: timedelta | None = None
     gold_retention: timedelta | None = None
+    group_lag_retention: timedelta | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
     group_log: Mapping[str, str] | None = None
@@ -100,14 +103,20 @@ class Config:
 
     @property
     def kept(self) -> dict[str, timedelta | None]:
-        """How long rows of silver and gold are kept, by schema; None: for ever."""
-        return {"silver": self.silver_retention, "gold": self.gold_retention}
+        """How long rows of silver and gold are kept, by schema, and those of lag; None: for ever."""
+        of_lag = self.gold_retention if self.group_lag_retention is None else self.group_lag_retention
+        return {"silver": self.silver_retention, "gold": self.gold_retention, GROUP_LAG: of_lag}
 
     @property
     def poll_intervals(self) -> dict[str, timedelta]:
         """The time between two polls of each cluster, by alias."""
         polling = parse(self.source_options({}), "stream").polling
         return {alias: polling[alias].interval_ms * _MILLISECOND for alias in self.clusters}
+
+    @property
+    def asks_for_offsets(self) -> bool:
+        """Whether groups are asked for their offsets, of any cluster."""
+        return any("offsets" in each.enrich for each in parse(self.source_options({}), "stream").polling.values())
 
     @property
     def topic_filter(self) -> str | None:
@@ -386,7 +395,10 @@ FILE: Mapping[str, Any] = {
     "poll": ("poll", _options),
     "groupLog": ("group_log", _options),
     "clusterLog": ("cluster_log", _options),
-    "retention": {schema: (f"{schema}_retention", _duration) for schema in ("bronze", "silver", "gold")},
+    "retention": {
+        **{schema: (f"{schema}_retention", _duration) for schema in ("bronze", "silver", "gold")},
+        "groupLag": ("group_lag_retention", _duration),
+    },
     "thresholds": {
         "flaps": ("flaps", partial(_count, 1)),
         "storm": ("storm", partial(_count, 2)),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, time, timedelta
 from pyspark.sql import SparkSession
 
 from jobs.common.commit import delete_matching, delete_rows, replace_rows
+from jobs.common.config import GROUP_LAG
 from jobs.common.rounds import State, states_of
 from jobs.rules.round import GOLD, SILVER
 from schemas import consumption, gold, groups, silver
@@ -30,8 +31,9 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         *(table for table in groups.TABLES if table is not groups.GROUP_LIVES),
         groups.GROUP_LIVES,
     ),
+    GROUP_LAG: groups.LAG_TABLES,
 }
-"""The tables of each schema that has a retention, in the order in which rows go."""
+"""The tables of each schema that has a retention, in the order in which rows go; those of lag have one of their own."""
 
 REBALANCES = "rebalance_history"
 _GOLD = tuple(sorted(GOLD))

@@ -135,13 +135,17 @@ _NEEDED = {
         SELECT min(day) FROM {rows} LEFT JOIN (
           SELECT cluster, from_json(memory, 'seen map<string, bigint>, waiting array<string>') AS of
           FROM {states} WHERE history = 'silver'
+        ) USING (cluster) LEFT JOIN (
+          SELECT cluster, done_poll FROM {states} WHERE history = 'group_lag'
         ) USING (cluster)
-        WHERE record = 'poll'
+        WHERE record = 'poll' AND (
+          (enriched['offsets'] LIKE 'ok%' AND cluster_id IS NOT NULL AND NOT coalesce(poll_id <= done_poll, false))
+          OR NOT (
           -- Polls that wait are read again: none of theirs counts as taken.
-          AND NOT coalesce(n <= of.seen[stream]
+          coalesce(n <= of.seen[stream]
             AND coalesce(n < CAST(split_part(array_min(of.waiting), '/', 2) AS bigint), true), false)
           -- Polls of an older stream that come after those of the newest are never taken.
-          AND NOT coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false)
+          OR coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false)))
     """,
     bronze.GROUP_LOG: f"""
         SELECT min(day) FROM {{rows}} LEFT JOIN (

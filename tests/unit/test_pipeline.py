@@ -223,17 +223,17 @@ def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.Monke
         return False
 
     monkeypatch.setattr(pipeline, "_ended", look)
-    _watch(None, streams, takers)  # type: ignore[arg-type]
+    _watch(None, streams, takers, takers.values())  # type: ignore[arg-type]
     assert woken == [[], [], [POLLS], [LOG], [], [POLLS, LOG]]
 
 
 def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_ended", lambda *_: False)
-    history, groups = (Lasting(name, lambda: lambda: None) for name in ("history", "groups"))
-    groups.overtaken = OvertakenError("another run makes it now")
+    history, groups, lag = (Lasting(name, lambda: lambda: None) for name in ("history", "groups", "lag"))
+    lag.overtaken = OvertakenError("another run makes it now")
     with pytest.raises(OvertakenError) as raised:
-        _watch(None, {}, {POLLS: history, LOG: groups})  # type: ignore[arg-type]
-    assert raised.value is groups.overtaken
+        _watch(None, {}, {POLLS: history, LOG: groups}, [history, groups, lag])  # type: ignore[arg-type]
+    assert raised.value is lag.overtaken
 
 
 def test_the_job_of_the_log_alone_starts_again_too(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +268,7 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
     monkeypatch.setattr(poll_metadata, "run", lambda *_: None)
     monkeypatch.setattr(pipeline, "History", history)
     monkeypatch.setattr(pipeline, "RebalanceHistory", lambda *_: SimpleNamespace(catch_up=lambda *, whole: whole))
+    monkeypatch.setattr(pipeline, "is_asked", lambda *_: False)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
     config: Any = SimpleNamespace(group_log=None, cluster_log=None)
     good = {"cluster": "orders", "poll_id": "s/1", "outcome": "ok", "scheduled_at": datetime.now(UTC)}
@@ -293,6 +294,8 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
     monkeypatch.setattr(pipeline, "follow", read)
     monkeypatch.setattr(pipeline, "History", history("history"))
     monkeypatch.setattr(pipeline, "RebalanceHistory", history("rebalances"))
+    monkeypatch.setattr(pipeline, "GroupLag", history("lag"))
+    monkeypatch.setattr(pipeline, "is_asked", lambda *_: True)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: done.append("upkeep"))
     config: Any = SimpleNamespace(group_log={}, cluster_log=None)
     if is_away:
@@ -303,7 +306,7 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
         _run_once(None, config)  # type: ignore[arg-type]
     assert done.index("log") < done.index("rebalances, True")
     done.remove("log")  # It is read while polls are made, or history of them.
-    assert done == ["polls", "history, True", "rebalances, True", "upkeep"]
+    assert done == ["polls", "history, True", "rebalances, True", "lag, True", "upkeep"]
 
 
 def run_beside(work: Lasting) -> tuple[Thread, Event]:

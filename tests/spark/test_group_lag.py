@@ -1,0 +1,256 @@
+"""Lag in gold, from polls: however runs are cut and cut off, and what is asked for by nobody costs nothing."""
+
+import shutil
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.common import expiry
+from jobs.common.config import Config
+from jobs.common.expiry import expire_history
+from jobs.common.upkeep import expire_bronze
+from jobs.group_lag import JOB, TABLES, GroupLag, is_asked
+from metadata_source.schedule import poll_id
+from schemas import bronze, groups, internal
+from schemas.in_spark import read_view
+from schemas.lake import Lake
+from tests.lakes import new_lake, utc
+from tests.support import stored
+from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.stored import newest_states, version
+
+Row = dict[str, Any]
+STREAM = "20260101T000000Z-0a1b2c"
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+Said = dict[str, dict[tuple[str, int], tuple[int | None, int | None]] | str]
+"""What a visit tells of each group: committed offset and end by partition, or why it cannot."""
+
+
+def at(number: int, seconds: float = 0) -> datetime:
+    return BEGIN + timedelta(minutes=number, seconds=seconds)
+
+
+def polled(cluster: str, number: int, said: Said | None, *, outcome: str = "ok", enriched: str = "ok") -> list[Row]:
+    """The rows of a poll; without any offsets if nothing is `said`."""
+    key = {"poll_id": poll_id(STREAM, number), "stream": STREAM, "n": number, "cluster": cluster, "day": BEGIN.date()}
+    header = key | {
+        "record": "poll",
+        "chunk": 0,
+        "cluster_id": f"id-{cluster}",
+        "scheduled_at": at(number),
+        "received_at": at(number, 1),
+        "outcome": outcome,
+        "enriched": [("groups", "ok"), *([("offsets", enriched)] if said is not None else [])],
+    }
+    told = []
+    for group, partitions in sorted((said or {}).items()):
+        bare = dict.fromkeys(("topic", "partition", "committed_offset", "log_end", "error"))
+        bare |= {"group_id": group, "is_simple": group == "simple", "commit_read_before": at(number, 2)}
+        if isinstance(partitions, str):
+            told.append(bare | {"error": partitions, "commit_read_before": None})
+        elif not partitions:
+            told.append(bare)
+        else:
+            told += [
+                bare | {"topic": topic, "partition": partition, "committed_offset": offset, "log_end": end}
+                for (topic, partition), (offset, end) in sorted(partitions.items())
+            ]
+    chunks = [told[since : since + 2] for since in range(0, len(told), 2)]
+    offsets = [key | {"record": "offsets", "chunk": n, "offsets": chunk} for n, chunk in enumerate(chunks)]
+    return [header, *offsets]
+
+
+def history() -> list[list[Row]]:
+    """The polls of two clusters, a batch for each."""
+    batches = []
+    for number in range(14):
+        of_alpha: Said = {
+            "orders": {("t", 0): (10 * number, 10 * number + 5), ("t", 1): (7, 20 + number)},
+            "idle": {("t", 0): (3, 3)},
+            "заказы-🐘": {},
+        }
+        if number < 6:
+            of_alpha["simple"] = {("u", 0): (4, 9)}
+        if number == 3:
+            of_alpha["idle"] = "failed: no answer"
+        elif number > 8:
+            of_alpha["idle"] = {("t", 0): (3, None)}
+        if number > 9:
+            of_alpha["simple"] = {("u", 0): (1, 9)}
+        alpha = polled("alpha", number, of_alpha)
+        if number == 7:
+            alpha = polled("alpha", number, {}, enriched="failed: 2 of 3 brokers did not answer")
+        beta: Said | None = {"orders": {("t", 0): (number, 50)}} if number % 2 else None
+        batches.append([*alpha, *polled("beta", number, beta), *polled("gamma", number, None)])
+    return batches
+
+
+def config_of(lake: Lake, enrich: str = "offsets") -> Config:
+    clusters = {"alpha": {"kafka.bootstrap.servers": "localhost:9092", "enrich": enrich}}
+    return Config(lake, "", clusters, {"pollInterval": "30s"})
+
+
+def run(spark: SparkSession, lake: Lake) -> None:
+    GroupLag(spark, config_of(lake)).catch_up(whole=True)
+
+
+def in_order(spark: SparkSession, lake: Lake) -> dict[str, list[str]]:
+    """Every row of the tables, without what differs from run to run."""
+    found = {}
+    for table in TABLES:
+        rows = lake.read(spark, table).drop("updated_at").collect()
+        plain = [{name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
+        found[table.full_name] = sorted(map(repr, plain))
+    return found
+
+
+@pytest.fixture(scope="module")
+def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return new_lake(spark, tmp_path_factory.mktemp("empty") / "lake")
+
+
+def a_copy(lake: Lake, root: Path) -> Lake:
+    shutil.copytree(str(lake), root)
+    return Lake(root=str(root))
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, empty: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake whose lag was made at one go."""
+    lake = a_copy(empty, tmp_path_factory.mktemp("whole") / "lake")
+    stored.append(lake, bronze.METADATA_POLLS, [row for batch in history() for row in batch])
+    run(spark, lake)
+    return lake
+
+
+def of_group(lake: Lake, cluster: str, group: str) -> list[Row]:
+    rows = [
+        row for row in stored.rows_of(lake, groups.GROUP_LAG) if (row["cluster"], row["group_id"]) == (cluster, group)
+    ]
+    return sorted(rows, key=lambda row: row["first_poll"])
+
+
+def test_what_polls_say_of_lag(spark: SparkSession, whole: Lake) -> None:
+    assert [(row["lag_min"], row["lag_max"]) for row in of_group(whole, "alpha", "orders")][:3] == [
+        (None, 18),
+        (13, 19),
+        (14, 20),
+    ]
+    *_, last = of_group(whole, "alpha", "orders")
+    assert [(bad["partition"], bad["burrow_status"], bad["lag_max"]) for bad in last["not_well"]] == [(1, "STALL", 26)]
+    assert (last["burrow_status"], last["partitions_without_progress"], last["valid_to"]) == ("ERROR", 1, None)
+    idle = of_group(whole, "alpha", "idle")
+    assert [(row["lag_min"], row["lag_max"], row["partitions_unknown"]) for row in idle] == [
+        (None, 0, 0),
+        (0, 0, 0),
+        (None, None, 1),
+    ], "what could not be told at 3 and 7 is as it was"
+    assert [(row["first_poll"][-2:], row["end_reason"]) for row in of_group(whole, "alpha", "simple")] == [
+        ("00", None),
+        ("01", "gone"),
+        ("10", None),
+        ("11", None),
+    ]
+    assert {row["is_simple"] for row in of_group(whole, "alpha", "simple")} == {True}
+    (bare,) = of_group(whole, "alpha", "заказы-🐘")
+    assert (bare["partitions"], bare["lag_max"], bare["valid_to"]) == (0, None, None)
+    assert len(of_group(whole, "beta", "orders")) == 7
+    removed = read_view(spark, whole, groups.REMOVED_COMMITS).toArrow().to_pylist()
+    assert [(row["group_id"], row["source"], row["reason"], row["committed_offset"]) for row in removed] == [
+        ("simple", "polls", "group_deleted", 4)
+    ]
+    assert (removed[0]["removed_after"], removed[0]["removed_before"]) == (at(5, 1), at(6, 2))
+    noted = {row["cluster"]: row["done_poll"] for row in newest_states(whole) if row["history"] == JOB}
+    assert noted == {"alpha": poll_id(STREAM, 13), "beta": poll_id(STREAM, 13)}
+
+
+def test_runs_cut_and_cut_off_give_what_one_gives(
+    spark: SparkSession, empty: Lake, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = a_copy(empty, tmp_path / "lake")
+    batches = history()
+    ends = ((2, [partial(killed_at, "plan", before=False), partial(killed_after, 1)]), (9, [partial(killed_after, 2)]))
+    begin = 0
+    for end, kills in (*ends, (14, [partial(killed_at, "done", before=True)])):
+        for batch in batches[begin:end]:
+            stored.append(lake, bronze.METADATA_POLLS, batch)
+        begin = end
+        for kill in kills:
+            with kill(), pytest.raises(KilledError):
+                run(spark, lake)
+    # Few polls a round, as after a long time off.
+    few = Config(lake, "", config_of(lake).clusters, {"pollInterval": "30s"}, polls_per_round=2)
+    GroupLag(spark, few).catch_up(whole=True)
+    assert in_order(spark, lake) == in_order(spark, whole)
+
+
+def test_where_nothing_is_new_or_asked_nothing_is_done(
+    spark: SparkSession, whole: Lake, empty: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_asked(spark, config_of(empty))
+    assert not is_asked(spark, config_of(empty, "groups"))
+    assert is_asked(spark, config_of(whole, "groups")), "what is left is taken"
+    lake = a_copy(whole, tmp_path / "lake")
+    lag = GroupLag(spark, config_of(lake))
+    lag.catch_up()
+    before = {table: version(lake, table) for table in (*TABLES, internal.ROUNDS, internal.STATE)}
+
+    def is_nothing(*_: object, **__: object) -> None:
+        raise AssertionError("bronze was read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupLag, "_news", is_nothing)
+        assert not lag.round(datetime.now(UTC))
+    last = history()[-1]
+    quiet = [row | {"n": 14, "poll_id": poll_id(STREAM, 14)} for row in last if row["cluster"] == "gamma"]
+    stored.append(lake, bronze.METADATA_POLLS, quiet)
+    assert not lag.round(datetime.now(UTC))
+    assert {table: version(lake, table) for table in before} == before
+    stopped = GroupLag(spark, config_of(lake, "none"))
+    stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 15, {}))
+    stopped.catch_up()
+    assert {row["end_reason"] for row in of_group(lake, "alpha", "orders")} >= {"gone"}, (
+        "what was asked before is taken"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupLag, "_news", is_nothing)
+        stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 16, None))
+        assert not stopped.round(datetime.now(UTC))
+
+
+def test_bronze_stays_until_its_offsets_were_taken(spark: SparkSession, empty: Lake, tmp_path: Path) -> None:
+    lake = a_copy(empty, tmp_path / "lake")
+
+    def days() -> set[date]:
+        return {row["day"] for row in stored.rows_of(lake, bronze.METADATA_POLLS)}
+
+    silver = {"history": "silver", "cluster": "alpha", "cluster_id": "id-alpha", "round": 1}
+    memory = f'{{"seen": {{"{STREAM}": 100}}, "waiting": []}}'
+    stored.append(lake, internal.STATE, [silver | {"memory": memory, "done_poll": poll_id(STREAM, 100)}])
+    for number, said in ((0, {"g": {("t", 0): (1, 2)}}), (1, None), (2, None)):
+        rows = polled("alpha", number, said)
+        stored.append(lake, bronze.METADATA_POLLS, [row | {"day": at(1_440 * number).date()} for row in rows])
+    now = BEGIN + timedelta(days=30)
+    expire_bronze(spark, lake, timedelta(days=7), now)
+    assert len(days()) == 3
+    run(spark, lake)
+    expire_bronze(spark, lake, timedelta(days=7), now)
+    assert not days()
+
+
+def test_lag_has_a_retention_of_its_own(
+    spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = a_copy(whole, tmp_path / "lake")
+    monkeypatch.setattr(expiry, "cutoff_of", lambda *_: at(9))
+    before = of_group(lake, "alpha", "orders")
+    expire_history(spark, lake, {"gold": None, "group_lag": timedelta(0)}, datetime.now(UTC))
+    assert of_group(lake, "alpha", "orders") == [
+        row for row in before if not (row["valid_to"] and row["valid_to"] < at(9))
+    ]
+    assert not stored.rows_of(lake, groups.REMOVED_COMMITS_TOLD)
+    assert len(of_group(lake, "alpha", "заказы-🐘")) == 1, "it holds still"
