@@ -404,8 +404,7 @@ GROUP_LAG = Table(
         Column(
             "last_seen_at",
             "timestamp",
-            "The last poll before valid_to that told of the group; between the two nobody looked. Null while the row "
-            "holds.",
+            "The last poll before valid_to that showed this state. Null while the row holds.",
         ),
         Column(
             "end_reason",

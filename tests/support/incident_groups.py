@@ -7,10 +7,13 @@ s. `reports` is stuck from 30 s, `shop` (streams) from 85 s. `fresh` (share) is 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.rules.groups.group import Group
+from jobs.rules.groups.lag import Commit, Told, Visit, fold
+from jobs.rules.groups.state import to_micros
 from schemas import groups, silver
 from schemas.consumption import REBALANCE_COST
 from schemas.lake import Lake
@@ -328,6 +331,33 @@ def snapshots() -> list[dict[str, Any]]:
     return rows
 
 
+def lag_rows() -> list[dict[str, Any]]:
+    """Offsets were asked for each minute, from ten minutes before noon on: of billing, which stopped when it lost its
+    coordinator; of audit, which keeps up and stumbled; of shop, which is always behind; of reports, which was deleted.
+    """
+    rows = []
+    told: dict[str, Callable[[int], tuple[int, int] | None]] = {
+        "billing": lambda minute: (10 * min(minute, 10), 10 * minute),
+        "audit": lambda minute: (minute - (minute == 6), minute),
+        "shop": lambda minute: (2 * minute, 3 * minute + 100),
+        "reports": lambda minute: (1, 2) if minute < 9 else None,
+    }
+    for group, offsets in told.items():
+        memory, live, before = None, None, None
+        for minute in range(12):
+            micros = to_micros(at(60 * minute - 600))
+            visit = Visit(f"{STREAM}/{minute:012}", micros, micros + 100_000, micros + 300_000)
+            commit = offsets(minute)
+            said = {visit.poll: Told(micros + 200_000, False, [Commit("clicks", 0, *commit)])} if commit else {}
+            memory, made = fold(Group("id-prod", "prod", group), memory, live, [visit], told=said, before=before)
+            before = visit
+            for row in made.lag:
+                live = row if row["valid_to"] is None else None
+            rows += [row | {"updated_at": at(0)} for row in made.lag]
+    newest = {(row["group_id"], row["first_poll"]): row for row in rows}
+    return list(newest.values())
+
+
 def group_rows() -> dict[Table, list[dict[str, Any]]]:
     """Rows of tables of groups, and of those that polls of groups make."""
     made = history()
@@ -339,6 +369,7 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
         groups.GROUP_LIVES: lives(),
         groups.REBALANCE_BEGINS: begins(),
         REBALANCE_COST: costs(),
+        groups.GROUP_LAG: lag_rows(),
         silver.GROUP_SNAPSHOTS: snapshots(),
     }
 

@@ -426,6 +426,22 @@ class Groups:
         ]
         assert ask("slowest_to_recover", topic="clicks") == []
 
+    def test_lag(self, ask: Ask) -> None:
+        figures = ("group_id", "burrow_status", "lag_min", "lag_max", "began_after", "began_before", "seconds_min")
+        # Offsets are asked for each minute, 0.1 s after a poll that took 0.1 s.
+        assert columns(ask("lag"), *figures) == [
+            ("shop", "WARNING", 108, 111, None, -599.8, 699.8),
+            ("billing", "OK", 0, 10, 0.1, 60.2, 39.8),
+        ]
+        assert columns(ask("lag", at_least=40), "group_id") == [("shop",)]
+        assert columns(ask("lag", group="billing"), "seconds_max", "partitions_without_progress") == [(99.9, 0)]
+        assert columns(ask("lag", until="2026-11-01T11:56:30Z"), "group_id", "lag_max", "began_after") == [
+            ("shop", 106, None),
+            ("reports", 1, None),
+            ("audit", 1, -299.9),
+        ]
+        assert ask("lag", cluster="another") == []
+
     def test_after_coordinator_moves(self, ask: Ask) -> None:
         rows = ask("after_coordinator_moves", group="billing")
         move = (

@@ -121,13 +121,15 @@ class _Now:
 class Memory:
     """What must be remembered of a group beside its live row.
 
-    `due`: of the visit with which the live row begins. `missed`: when the last visit that told of the group was
-    answered, if a later one could not tell. `times`: of the visits of the window, the last one first; 0 where no
+    `due`: of the visit with which the live row begins. `agreed`: when the last visit was answered that showed the row
+    within a minute from then on; later ones show it, or end it. `missed`: due and answered, of the last visit that told
+    of the group, if a later one could not tell. `times`: of the visits of the window, the last one first; 0 where no
     partition had another commit than before.
     """
 
     due: int
-    missed: int | None
+    agreed: int
+    missed: tuple[int, int] | None
     times: list[int]
     partitions: dict[tuple[str, int], _Partition]
 
@@ -136,7 +138,13 @@ class Memory:
         topics: dict[str, dict[int, _Partition]] = {}
         for (topic, partition), kept in self.partitions.items():
             topics.setdefault(topic, {})[partition] = kept
-        return {"due": self.due, "missed": self.missed, "times": self.times, "topics": topics}
+        return {
+            "due": self.due,
+            "agreed": self.agreed,
+            "missed": self.missed,
+            "times": self.times,
+            "topics": topics,
+        }
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Memory:
@@ -146,7 +154,8 @@ class Memory:
             for topic, of_topic in plain["topics"].items()
             for partition, kept in of_topic.items()
         }
-        return cls(plain["due"], plain["missed"], plain["times"], partitions)
+        missed = plain["missed"] and tuple(plain["missed"])
+        return cls(plain["due"], plain["agreed"], missed, plain["times"], partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,36 +184,36 @@ def fold(
     rows: dict[str, Row] = {}
     removed: list[Row] = []
     for visit in visits:
-        said, seen = told.get(visit.poll), _seen(memory, before)
+        said, last = told.get(visit.poll), _last(memory, before)
+        seen = last and last[1]
         if said is None:
             is_asked = visit.groups_pattern is None or _matches(visit.groups_pattern, group.group_id)
-            if memory is not None and is_asked:
-                removed += _removed(group, memory.partitions, visit, visit.read, seen, is_group_gone=True)
-            if live is not None:
-                rows[live["first_poll"]] = _ended(live, visit.read, seen, "gone" if is_asked else "not_polled")
+            if memory is not None and live is not None:
+                reason = "gone" if is_asked else "not_polled"
+                rows[live["first_poll"]] = _ended(live, visit.read, _last_shown(memory, last), reason)
+                gone = memory.partitions if is_asked else {}
+                removed += _removed(group, gone, visit, visit.read, seen, is_group_gone=True)
             memory = live = None
-        elif said.commits is None:
-            if memory is not None:
-                memory.missed = seen
-        else:
+        elif said.commits is not None:
             if memory is None:
-                memory, seen = Memory(visit.due, None, [], {}), None
-            gone = _without(memory, said.commits)
-            asked = asked_for(visit.topic_filter, {topic for topic, _ in gone})
-            covered = {key: kept for key, kept in gone.items() if key[0] in asked}
-            removed += _removed(group, covered, visit, said.read, seen, is_group_gone=False)
-            was_covered = before is not None and before.topic_filter == visit.topic_filter
-            shown = _shown(memory, said.commits, said.read, seen if was_covered else None)
+                memory, seen = Memory(visit.due, visit.seen, None, [], {}), None
+            gone = _without(memory, said.commits, visit.topic_filter)
+            removed += _removed(group, gone, visit, said.read, seen, is_group_gone=False)
+            shown = _shown(memory, said.commits, said.read, seen if _covers_the_same(visit, before) else None)
             state = _state(shown, len(said.commits) - len(shown)) | {"is_simple": said.is_simple}
             memory.missed = None
-            if live is None or (_differs(live, state) and not 0 <= visit.due - memory.due < A_ROW_EACH):
+            if live is not None and not _differs(live, state):
+                memory.agreed = memory.agreed if _is_later(memory, visit.due) else visit.seen
+            elif live is None or _is_later(memory, visit.due):
                 valid_from = from_micros(said.read)
                 if live is not None:
-                    rows[live["first_poll"]] = ended = _ended(live, said.read, seen, None)
+                    rows[live["first_poll"]] = ended = _ended(live, said.read, _last_shown(memory, last), None)
                     valid_from = ended["valid_to"]
                 live = vars(group) | {"first_poll": visit.poll, "valid_from": valid_from, **_OPEN, **state}
                 rows[visit.poll] = live
-                memory.due = visit.due
+                memory.due, memory.agreed = visit.due, visit.seen
+        elif memory is not None:
+            memory.missed = last
         before = visit
     return memory, Made(list(rows.values()), removed)
 
@@ -212,11 +221,23 @@ def fold(
 _OPEN: Final = {"valid_to": None, "last_seen_at": None, "end_reason": None}
 
 
-def _seen(memory: Memory | None, before: Visit | None) -> int | None:
-    """When the last visit was answered that told of the group."""
+def _last(memory: Memory | None, before: Visit | None) -> tuple[int, int] | None:
+    """When the last visit that told of the group was due, and answered."""
     if memory is not None and memory.missed is not None:
         return memory.missed
-    return None if before is None else before.seen
+    return None if before is None else (before.due, before.seen)
+
+
+def _is_later(memory: Memory, due: int) -> bool:
+    """Whether a row may begin with a visit, as for the time since the row before. A clock may be set back."""
+    return not 0 <= due - memory.due < A_ROW_EACH
+
+
+def _last_shown(memory: Memory, last: tuple[int, int] | None) -> int:
+    """When the last visit was answered that showed the live row. `last`: the last one that told of the group."""
+    if last is None:
+        return memory.agreed
+    return last[1] if _is_later(memory, last[0]) else memory.agreed
 
 
 def _matches(pattern: str, group_id: str) -> bool:
@@ -224,18 +245,23 @@ def _matches(pattern: str, group_id: str) -> bool:
     return bool(pc.match_substring_regex(pa.scalar(group_id), whole_name(pattern)).as_py())
 
 
-def _ended(live: Row, at: int, seen: int | None, reason: str | None) -> Row:
+def _ended(live: Row, at: int, shown: int, reason: str | None) -> Row:
     valid_to = max(from_micros(at), live["valid_from"])  # A clock may be set.
-    return live | {"valid_to": valid_to, "last_seen_at": seen and from_micros(seen), "end_reason": reason}
+    return live | {"valid_to": valid_to, "last_seen_at": from_micros(shown), "end_reason": reason}
 
 
-def _without(memory: Memory, commits: Iterable[Commit]) -> dict[tuple[str, int], _Partition]:
-    """Forget, and return, the partitions of which there is no commit any more."""
+def _covers_the_same(visit: Visit, before: Visit | None) -> bool:
+    return before is not None and before.topic_filter == visit.topic_filter
+
+
+def _without(memory: Memory, commits: Iterable[Commit], topic_filter: str | None) -> dict[tuple[str, int], _Partition]:
+    """Forget the partitions of which there is no commit any more, and return those that the filter covers."""
     there = {(each.topic, each.partition) for each in commits}
     gone = {key: kept for key, kept in memory.partitions.items() if key not in there}
     for key in gone:
         del memory.partitions[key]
-    return gone
+    asked = asked_for(topic_filter, {topic for topic, _ in gone})
+    return {key: kept for key, kept in gone.items() if key[0] in asked}
 
 
 def _removed(

@@ -124,10 +124,16 @@ def test_there_is_at_most_one_row_a_minute_by_when_polls_were_due():
     rounds = Rounds().all(*(one(n, 100) for n in range(13)), every=10 * seconds)
     assert [row["first_poll"][-2:] for row in rounds.lag] == ["00", "06", "12"]
     assert rounds.of("committed_sum", "valid_from", "last_seen_at") == [
-        (0, at(0), at(5, 1, 10 * seconds)),
-        (6, at(6, every=10 * seconds), at(11, 1, 10 * seconds)),
+        (0, at(0), at(0, 1)),
+        (6, at(6, every=10 * seconds), at(6, 1, 10 * seconds)),
         (12, at(12, every=10 * seconds), None),
     ]
+    still = Rounds().all(*[one(1, 1)] * 4, *[one(2, 2)] * 7, *[one(3, 3)] * 9, every=10 * seconds)
+    assert still.of("committed_sum", "last_seen_at") == [
+        (1, at(0, 1)),
+        (2, at(10, 1, 10 * seconds)),
+        (3, None),
+    ], "bounds of lag come with the second visit"
     back = Rounds().all(one(1, 9))
     back.take((visit(-5)._replace(poll="s/000000000001"), one(2, 9)))
     assert len(back.lag) == 2, "a clock that was set back stops nothing"
@@ -388,3 +394,22 @@ def test_rows_are_what_a_plain_reading_of_all_visits_gives(history):
         statuses = {status for *_, status in expected.values()}
         worst = "ERROR" if statuses & {"STOP", "STALL", "REWIND"} else None
         assert row["burrow_status"] == (worst or next((s for s in ("WARNING", "OK") if s in statuses), None))
+
+
+@given(histories())
+def test_a_row_was_shown_by_the_poll_that_it_says_saw_it_last(history):
+    shown: dict[Any, list[Row]] = {}
+    rounds = Rounds()
+    for each, said in history:
+        # Whoever sees only this visit has no window: what needs none is compared.
+        if isinstance(said, dict):
+            alone = Rounds()
+            alone.take((each, said))
+            shown.setdefault(from_micros(each.seen), []).append(alone.last)
+        rounds.take((each, said))
+    for row in rounds.lag:
+        if row["valid_to"] is not None:
+            assert row["valid_from"] <= row["valid_to"]
+            assert row["last_seen_at"] <= row["valid_to"]
+            names = ("lag_max", "partitions_behind")
+            assert any(all(row[name] == one[name] for name in names) for one in shown[row["last_seen_at"]])
