@@ -491,6 +491,7 @@ GROUP_LAG = Table(
     },
     partition_by=("is_live", PART),
     live="is_live",
+    log_days=1,
     over=("valid_from", "valid_to"),
 )
 
