@@ -1,5 +1,5 @@
--- Which groups were behind at the window's end, and since when?
--- The largest lag first. By what polls asked of offsets (enrich: offsets). --at-least leaves out those that were behind
+-- Which groups are behind, and since when?
+-- At the window's end, the largest lag first. By what polls asked of offsets (enrich: offsets). --at-least leaves out those that were behind
 -- for less.
 WITH told AS (
   SELECT *,

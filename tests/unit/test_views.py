@@ -197,3 +197,55 @@ def test_aggregates_of_commits_are_rows() -> None:
     assert [tuple(each[name] for name in names) for each in found] == [
         ("g", 9, 8, 30, "t", n, n, 7 * n) for n in range(3)
     ]
+
+
+def test_the_log_takes_the_place_of_what_polls_tell_of_removed_commits() -> None:
+    cluster = {"cluster": "prod", "cluster_id": "id-prod"}
+    told = cluster | {"topic": "t", "committed_offset": 5, "is_group_gone": False}
+
+    def polled(group_id: str, partition: int, seconds: float, **more: Any) -> Row:
+        bounds = {"removed_after": at(seconds - 30), "removed_before": at(seconds), "poll": poll(int(seconds) // 10)}
+        return told | {"group_id": group_id, "partition": partition} | bounds | more
+
+    def logged(group_id: str, offset: int, seconds: float, *partitions: int) -> Row:
+        removed = {"topic": "t", "removed_offset": offset, "removed_timestamp": at(seconds), "last_committed": 6}
+        entries = [removed | {"partition": partition} for partition in partitions]
+        row = cluster | {"log_partition": 3, "offset": offset, "record": "commits", "group_id": group_id, "chunk": 0}
+        return row | {"next_offset": offset + 1, "offset_commits": entries}
+
+    tombstone = cluster | {"log_partition": 3, "offset": 12, "record": "record", "type": 2, "is_tombstone": True}
+    log = [
+        logged("deleted", 11, 100, 0, 1),
+        tombstone | {"group_id": "deleted", "timestamp": at(100)},
+        # Another group's, and the group's own of another time.
+        tombstone | {"group_id": "other", "timestamp": at(205)},
+        tombstone | {"group_id": "kept", "timestamp": at(900)},
+        logged("kept", 20, 205, 0),
+        logged("before polls", 21, 300, 0),
+    ]
+    polls = [
+        polled("deleted", 0, 110, is_group_gone=True),
+        # Its clock is ahead.
+        polled("deleted", 1, 160, is_group_gone=True),
+        polled("kept", 0, 220),
+        polled("kept", 1, 220),
+        polled("kept", 0, 320),
+        polled("gone", 0, 220, is_group_gone=True),
+    ]
+    with duckdb_lake(
+        {bronze.GROUP_LOG: log, groups.REMOVED_COMMITS_TOLD: polls}, (*bronze.VIEWS, groups.REMOVED_COMMITS)
+    ) as lake:
+        found = ask(lake, "SELECT * FROM gold.removed_commits")
+    assert {
+        (row["group_id"], row["partition"], row["source"], row["reason"], row["removed_after"], row["removed_before"])
+        for row in found
+    } == {
+        ("deleted", 0, "log", "group_deleted", at(100), at(100)),
+        ("deleted", 1, "log", "group_deleted", at(100), at(100)),
+        ("kept", 0, "log", "removed", at(205), at(205)),
+        ("before polls", 0, "log", "removed", at(300), at(300)),
+        ("kept", 1, "polls", "removed", at(190), at(220)),
+        ("kept", 0, "polls", "removed", at(290), at(320)),
+        ("gone", 0, "polls", "group_deleted", at(190), at(220)),
+    }
+    assert len(found) == 7
