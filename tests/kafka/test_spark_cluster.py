@@ -181,6 +181,7 @@ def every_job(given: Packed, of_script: Submit, cluster: LocalCluster, config: P
         ("leader_churn", "--once"),
         ("rebalance_history", "--once"),
         ("rebalance_cost", "--once"),
+        ("group_lag", "--once"),
         ("isr_shrink", "--again", "local"),
         ("query", left, "--format", "json"),
         ("query", "timeline", "--since", "1 hour", "--broker", "3", "--cluster", "local"),
