@@ -1,7 +1,7 @@
 """Lag in gold, from polls: however runs are cut and cut off, and what is asked for by nobody costs nothing."""
 
 import shutil
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.common import expiry
 from jobs.common.config import Config
-from jobs.common.expiry import expire_history
-from jobs.common.upkeep import expire_bronze
 from jobs.group_lag import JOB, TABLES, GroupLag, is_asked
 from metadata_source.schedule import poll_id
 from schemas import bronze, groups, internal
@@ -169,13 +166,12 @@ def test_what_polls_say_of_lag(spark: SparkSession, whole: Lake) -> None:
 
 
 def test_runs_cut_and_cut_off_give_what_one_gives(
-    spark: SparkSession, empty: Lake, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, empty: Lake, whole: Lake, tmp_path: Path
 ) -> None:
     lake = a_copy(empty, tmp_path / "lake")
     batches = history()
-    ends = ((2, [partial(killed_at, "plan", before=False), partial(killed_after, 1)]), (9, [partial(killed_after, 2)]))
     begin = 0
-    for end, kills in (*ends, (14, [partial(killed_at, "done", before=True)])):
+    for end, kills in ((4, [partial(killed_at, "plan", before=False)]), (14, [partial(killed_after, 2)])):
         for batch in batches[begin:end]:
             stored.append(lake, bronze.METADATA_POLLS, batch)
         begin = end
@@ -220,37 +216,3 @@ def test_where_nothing_is_new_or_asked_nothing_is_done(
         patch.setattr(GroupLag, "_news", is_nothing)
         stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 16, None))
         assert not stopped.round(datetime.now(UTC))
-
-
-def test_bronze_stays_until_its_offsets_were_taken(spark: SparkSession, empty: Lake, tmp_path: Path) -> None:
-    lake = a_copy(empty, tmp_path / "lake")
-
-    def days() -> set[date]:
-        return {row["day"] for row in stored.rows_of(lake, bronze.METADATA_POLLS)}
-
-    silver = {"history": "silver", "cluster": "alpha", "cluster_id": "id-alpha", "round": 1}
-    memory = f'{{"seen": {{"{STREAM}": 100}}, "waiting": []}}'
-    stored.append(lake, internal.STATE, [silver | {"memory": memory, "done_poll": poll_id(STREAM, 100)}])
-    for number, said in ((0, {"g": {("t", 0): (1, 2)}}), (1, None), (2, None)):
-        rows = polled("alpha", number, said)
-        stored.append(lake, bronze.METADATA_POLLS, [row | {"day": at(1_440 * number).date()} for row in rows])
-    now = BEGIN + timedelta(days=30)
-    expire_bronze(spark, lake, timedelta(days=7), now)
-    assert len(days()) == 3
-    run(spark, lake)
-    expire_bronze(spark, lake, timedelta(days=7), now)
-    assert not days()
-
-
-def test_lag_has_a_retention_of_its_own(
-    spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = a_copy(whole, tmp_path / "lake")
-    monkeypatch.setattr(expiry, "cutoff_of", lambda *_: at(9))
-    before = of_group(lake, "alpha", "orders")
-    expire_history(spark, lake, {"gold": None, "group_lag": timedelta(0)}, datetime.now(UTC))
-    assert of_group(lake, "alpha", "orders") == [
-        row for row in before if not (row["valid_to"] and row["valid_to"] < at(9))
-    ]
-    assert not stored.rows_of(lake, groups.REMOVED_COMMITS_TOLD)
-    assert len(of_group(lake, "alpha", "заказы-🐘")) == 1, "it holds still"

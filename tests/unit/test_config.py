@@ -54,6 +54,19 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert "gone" not in options["clusters"]
 
 
+def test_lag_is_kept_as_gold_unless_it_has_an_age_of_its_own(tmp_path: Path) -> None:
+    days = timedelta(days=400)
+    assert load(str(config(tmp_path, GOOD))).kept == {"silver": None, "gold": days, "group_lag": days}
+    of_lag = load(str(config(tmp_path, GOOD.replace("  gold: 400 days", "  groupLag: 90d"))))
+    assert of_lag.kept == {"silver": None, "gold": None, "group_lag": timedelta(days=90)}
+
+
+def test_whether_offsets_are_asked_for_of_any_cluster(tmp_path: Path) -> None:
+    asked = "    enrich: {groups: 1m, offsets: }\n"
+    own, shared = (GOOD.replace(line, line + asked[indent:]) for line, indent in (("b2:9092\n", 0), ("15s\n", 2)))
+    assert [load(str(config(tmp_path, text))).asks_for_offsets for text in (GOOD, own, shared)] == [False, True, True]
+
+
 def test_a_relative_path_lies_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     text = GOOD.replace("lake: /data/lake", "lake: data/lake\ncheckpoints: ../checkpoints\nvalidation: {docs: docs}")

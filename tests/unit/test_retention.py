@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.common.upkeep import droppable_days
+from jobs.common.upkeep import _NEEDED, droppable_days
+from schemas import bronze, internal
+from tests.support.duckdb_lake import ask, duckdb_lake
 
 WEEK = timedelta(days=7)
 TODAY = date(2026, 11, 21)
@@ -61,3 +63,26 @@ def test_no_row_goes_that_is_younger_or_needed_and_no_day_stays_that_may_go(days
         last_row = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1, minutes=1)
         may_go = last_row <= now - retention and (needed_from is None or day < needed_from)
         assert (day in gone) == may_go
+
+
+STREAM = "20261121T000000Z-0a1b2c"
+
+
+def header(n, offsets=None):
+    of_poll = {"poll_id": f"{STREAM}/{n:012}", "stream": STREAM, "n": n, "day": TODAY + timedelta(days=n)}
+    enriched = None if offsets is None else {"offsets": offsets}
+    return of_poll | {"record": "poll", "cluster": "prod", "cluster_id": "id", "outcome": "ok", "enriched": enriched}
+
+
+@pytest.mark.parametrize(("taken", "needed_from"), [(None, 1), (0, 1), (1, 3), (2, 3), (3, None)])
+def test_polls_stay_until_what_they_asked_of_offsets_was_taken(taken, needed_from):
+    polls = [header(0), header(1, "ok: 1 of 2 groups"), header(2, "failed: broker 1"), header(3, "ok"), header(4)]
+    state = {"cluster": "prod", "cluster_id": "id", "round": 1}
+    seen = f'{{"seen": {{"{STREAM}": 100}}, "waiting": []}}'
+    states = [state | {"history": "silver", "memory": seen}]
+    if taken is not None:
+        states.append(state | {"history": "group_lag", "memory": "{}", "done_poll": f"{STREAM}/{taken:012}"})
+    with duckdb_lake({bronze.METADATA_POLLS: polls, internal.STATE: states}, internal.VIEWS) as lake:
+        needed = _NEEDED[bronze.METADATA_POLLS].format(rows="bronze.metadata_polls", states="internal.state")
+        ((day,),) = (row.values() for row in ask(lake, needed))
+    assert day == (None if needed_from is None else TODAY + timedelta(days=needed_from))
