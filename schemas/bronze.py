@@ -336,7 +336,7 @@ GROUP_LOG_DECODED = (
 )
 
 # An aggregate as rows of commits nest it and bronze.offset_commits shows it: by name, its type and its meaning.
-_COMMIT_COLUMNS = (
+COMMIT_COLUMNS = (
     Column("topic", "string", "Topic whose offsets were committed."),
     Column("partition", "int", "Partition of the topic."),
     Column(
@@ -385,7 +385,7 @@ GROUP_LOG_COMMITS = (
     Column("chunk", "int", "On commits rows: 0, 1, ...: more than 1,000 aggregates take several rows."),
     Column(
         "offset_commits",
-        f"array<struct<{', '.join(f'{column.name}: {column.type}' for column in _COMMIT_COLUMNS)}>>",
+        f"array<struct<{', '.join(f'{column.name}: {column.type}' for column in COMMIT_COLUMNS)}>>",
         "On commits rows: an aggregate for each topic and partition, in the order of the log.",
     ),
 )
@@ -607,7 +607,7 @@ OFFSET_COMMITS = View(
     ),
     parts=(
         f"""SELECT cluster, cluster_id, log_partition, group_id, producer_id, offset, next_offset, chunk,
-  {", ".join(f"told.{column.name}" for column in _COMMIT_COLUMNS)},
+  {", ".join(f"told.{column.name}" for column in COMMIT_COLUMNS)},
   read_at, day
 FROM (
   SELECT cluster, cluster_id, log_partition, group_id, producer_id, offset, next_offset, chunk, read_at, day,
@@ -615,7 +615,7 @@ FROM (
   FROM {{bronze.group_log}} WHERE record = 'commits'
 )""",  # noqa: S608 - names of our own
     ),
-    meanings=tuple((column.name, column.comment) for column in _COMMIT_COLUMNS),
+    meanings=tuple((column.name, column.comment) for column in COMMIT_COLUMNS),
 )
 
 TABLES = (METADATA_POLLS, GROUP_LOG, CLUSTER_LOG)

@@ -21,7 +21,9 @@ from tests.lakes import new_lake, utc
 from tests.support import group_views, stored
 from tests.support.duckdb_lake import ask, duckdb_lake
 
-ROWS = group_views.merged([group_views.by_hand(), *(group_views.by_chance(seed) for seed in range(2))])
+ROWS = group_views.merged(
+    [group_views.by_hand(), *(group_views.by_chance(seed) for seed in range(2)), group_views.removals(0)]
+)
 
 
 @pytest.fixture(scope="module")

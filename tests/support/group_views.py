@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 from typing import Any
 
-from schemas import groups, internal, silver
+from schemas import bronze, groups, internal, silver
 from schemas.table import Table
 from tests.group_states import at
 
@@ -496,6 +496,33 @@ def _group(pick: random.Random, cluster: str, group: str, rows: Rows) -> None:
         rows[groups.GROUP_EVENTS_TOLD].append({**event, "source": row["source"], "began_before": began})
         storm = {**event, "kind": "storm", "source": row["source"], "began_before": began, "last_before": began}
         rows[groups.REBALANCE_STORMS_TOLD].append(storm)
+
+
+def removals(seed: int) -> Rows:
+    """Commits of two clusters that were removed, some of them by the log and by polls, with tombstones beside."""
+    pick = random.Random(f"removals {seed}")
+    rows: Rows = defaultdict(list)
+    for number in range(60):
+        where = {**place(f"removals-{pick.randint(0, 1)}"), "group_id": f"g{pick.randint(0, 3)}"}
+        commit = {"topic": pick.choice("ab"), "partition": pick.randint(0, 1)}
+        removed = at(pick.randint(0, 40) * 30)
+        if pick.random() < 0.7:
+            bounds = {"removed_after": removed - timedelta(seconds=30), "removed_before": removed}
+            told = {"poll": poll(number), "committed_offset": number, "is_group_gone": pick.random() < 0.5}
+            rows[groups.REMOVED_COMMITS_TOLD].append(where | commit | bounds | told)
+        in_log = where | {"log_partition": 1, "offset": number, "read_at": at(0), "day": at(0).date()}
+        if pick.random() < 0.7:
+            by = timedelta(seconds=pick.choice([0, -20, 59, 60, 61, -91]))
+            entry = {column.name: commit.get(column.name) for column in bronze.COMMIT_COLUMNS}
+            entry |= {"last_committed": number, "removed_timestamp": removed + by}
+            entry |= {"removed_offset": number if pick.random() < 0.9 else None}
+            rows[bronze.GROUP_LOG].append(
+                in_log | {"record": "commits", "chunk": 0, "next_offset": number + 1, "offset_commits": [entry]}
+            )
+            if pick.random() < 0.5:
+                tombstone = {"record": "record", "type": pick.choice([2, 3, 5]), "timestamp": removed + by}
+                rows[bronze.GROUP_LOG] += [in_log | tombstone | {"is_tombstone": True}] * pick.choice([1, 2])
+    return dict(rows)
 
 
 def by_id(rows: Iterable[Mapping[str, Any]], *names: str, key: str = "id") -> dict[str, Any]:
