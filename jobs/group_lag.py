@@ -35,7 +35,7 @@ from jobs.rules.groups.lag import Commit, Memory, Told, Visit
 from jobs.rules.groups.state import from_micros, to_micros
 from jobs.rules.takes import NOTED_AFTER
 from schemas.bronze import METADATA_POLLS
-from schemas.groups import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
+from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
 from schemas.internal import LAG_STATES
 from schemas.table import PART, Table
 

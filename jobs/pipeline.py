@@ -67,15 +67,16 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     take_pool(spark, "polls")
     streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}
     streams |= {followed.query: Reading(spark, config, followed) for followed in _logs(config)}
-    # Nobody wakes it: commits that follow a rebalance take a while anyway.
-    cost = Lasting("rebalance_cost", lambda: RebalanceCost(spark, config).catch_up)
     groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
     outages = Outages()
     since = datetime.now(UTC)
     history = Lasting(
         "history", lambda: History(spark, config, outages=outages, since=since).catch_up, then=groups.wake
     )
-    works = [history, groups, cost, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config))]
+    works = [history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config))]
+    # Nobody wakes these: commits that follow a rebalance take a while, and lag is a row a minute.
+    if config.group_log is not None:
+        works.append(Lasting("rebalance_cost", lambda: RebalanceCost(spark, config).catch_up))
     if is_asked(spark, config):
         works.append(Lasting(GROUP_LAG, lambda: GroupLag(spark, config).catch_up))
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
@@ -210,6 +211,7 @@ def _run_once(spark: SparkSession, config: Config) -> int:
         history.catch_up(whole=True)
         wait(read.values())
         groups.catch_up(whole=True)
+    if config.group_log is not None:
         RebalanceCost(spark, config).catch_up(whole=True)
     if is_asked(spark, config):
         GroupLag(spark, config).catch_up(whole=True)

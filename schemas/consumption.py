@@ -1,4 +1,4 @@
-"""Gold of consumption: what rebalances cost."""
+"""Gold of consumption: what rebalances cost, how far groups are behind, and commits that were removed."""
 
 from schemas.gold import UPDATED_AT
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
@@ -120,3 +120,148 @@ REBALANCE_COST = Table(
 )
 
 TABLES = (REBALANCE_COST,)
+
+BURROW_OF_PARTITION = ("OK", "WARNING", "STOP", "STALL", "REWIND")
+BURROW_OF_GROUP = ("OK", "WARNING", "ERROR")
+"""Statuses by the rules of Burrow, from the best to the worst (jobs/rules/groups/lag.py)."""
+
+_LAG_OF_PARTITION = (
+    "struct<topic: string, partition: int, committed_offset: bigint, lag_min: bigint, lag_max: bigint, "
+    "is_without_progress: boolean, burrow_status: string, committed_after: timestamp, committed_before: timestamp>"
+)
+
+GROUP_LAG = Table(
+    schema="gold",
+    name="group_lag",
+    comment=(
+        "How far each group was behind, as the enrichment `offsets` of polls told it: a row when that changed, at most "
+        "one a minute. A group that could not be asked is as it was."
+    ),
+    columns=(
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column("first_poll", "string", "The poll with which the group was asked that the row shows.", nullable=False),
+        Column("valid_from", "timestamp", "By then these commits had been read.", nullable=False),
+        Column(
+            "valid_to",
+            "timestamp",
+            "By then others had been read, or the group was gone. Null: as far as polls know, it is so still.",
+        ),
+        Column(
+            "last_seen_at",
+            "timestamp",
+            "The last poll before valid_to that showed this state. Null while the row holds.",
+        ),
+        Column(
+            "end_reason",
+            "string",
+            "gone (the group is listed no more) | not_polled (groupsPattern no longer covers it); null if another row "
+            "follows, and while the row holds.",
+        ),
+        Column(
+            "is_simple",
+            "boolean",
+            "The group only commits: no member ever joined it. Null if the lake cannot tell.",
+        ),
+        Column("partitions", "int", "Partitions that it has committed an offset of.", nullable=False),
+        Column(
+            "committed_sum",
+            "bigint",
+            "All its committed offsets together: between two rows with the same partitions it rises by what the group "
+            "was done with. Null without any.",
+        ),
+        Column(
+            "lag_min",
+            "bigint",
+            "Records that it was behind when the commits were read, all partitions together: at least. Those of the "
+            "poll before that the commits do not cover. Null where no partition has an end of its log from before.",
+        ),
+        Column(
+            "lag_max",
+            "bigint",
+            "At most, until the ends were read. Null if the end of a partition's log is not known, or without commits.",
+        ),
+        Column("largest_lag_min", "bigint", "The largest lag of a partition: at least; null as lag_min."),
+        Column("largest_lag_max", "bigint", "The largest lag of a partition: at most; null as lag_max."),
+        Column("partitions_behind", "int", "Partitions that may have had a lag: more than 0 at most.", nullable=False),
+        Column(
+            "partitions_without_progress",
+            "int",
+            "Partitions that surely were behind since the poll before, and of which nothing was committed since.",
+            nullable=False,
+        ),
+        Column(
+            "partitions_unknown",
+            "int",
+            "Partitions whose lag could not be told: no leader, the topic is gone, nobody answered.",
+            nullable=False,
+        ),
+        Column(
+            "oldest_commit_after",
+            "timestamp",
+            "The oldest of its commits was made after this; null where it was there when polls first asked. Polls do "
+            "not see a commit of the offset that is committed already.",
+        ),
+        Column("oldest_commit_before", "timestamp", "The oldest of its commits had been made by this."),
+        Column(
+            "burrow_status",
+            "string",
+            "By the rules of Burrow, over the last ten polls that told of the group: OK | WARNING (a partition is) | "
+            "ERROR (a partition is STOP, STALL or REWIND). Null while no partition has a status.",
+        ),
+        Column(
+            "partitions_not_well",
+            "int",
+            "Partitions that are not OK by Burrow, or without progress.",
+            nullable=False,
+        ),
+        Column(
+            "not_well",
+            f"array<{_LAG_OF_PARTITION}>",
+            "These partitions, at most 100, those with the largest lag first. committed_after and committed_before: "
+            "when the commit was made, as of the oldest one. burrow_status: OK | WARNING (it gets on, and falls "
+            "behind) | STOP (no other offset was committed for longer than commits were seen before) | STALL (none in "
+            "all ten polls) | REWIND (the committed offset fell); null with fewer than ten polls.",
+            nullable=False,
+        ),
+        UPDATED_AT,
+        Column("is_live", "boolean", "valid_to IS NULL.", nullable=False, generated_as="valid_to IS NULL"),
+        part_column(),
+    ),
+    key=("cluster_id", "group_id", "first_poll"),
+    constraints={
+        "end_reason_known": "end_reason IS NULL OR end_reason IN ('gone', 'not_polled')",
+        "lag_in_order": "lag_min IS NULL OR lag_max IS NULL OR lag_min <= lag_max",
+        "largest_in_order": "largest_lag_min IS NULL OR largest_lag_max IS NULL OR largest_lag_min <= largest_lag_max",
+        "burrow_known": f"burrow_status IS NULL OR burrow_status IN ({', '.join(map(repr, BURROW_OF_GROUP))})",
+    },
+    partition_by=("is_live", PART),
+    live="is_live",
+    log_days=1,
+    over=("valid_from", "valid_to"),
+)
+
+REMOVED_COMMITS_TOLD = Table(
+    schema="gold",
+    name="removed_commits_told",
+    comment=(
+        "Committed offsets that were removed, as polls tell it; gold.removed_commits has what the coordinators' log "
+        "says, too."
+    ),
+    columns=(
+        *CLUSTER_COLUMNS,
+        GROUP_ID,
+        Column("topic", "string", "Topic whose offset was committed.", nullable=False),
+        Column("partition", "int", "Partition of the topic.", nullable=False),
+        Column("committed_offset", "bigint", "The offset that was committed last, as far as polls saw."),
+        Column("poll", "string", "The first poll with which the commit was not there any more.", nullable=False),
+        Column("removed_after", "timestamp", "It was there still when a poll was answered then.", nullable=False),
+        Column("removed_before", "timestamp", "It had been removed by this.", nullable=False),
+        Column("is_group_gone", "boolean", "The group was listed no more, either.", nullable=False),
+    ),
+    key=("cluster_id", "group_id", "topic", "partition", "poll"),
+    cluster_by=("removed_before",),
+    over=("removed_before",),
+)
+
+LAG_TABLES = (GROUP_LAG, REMOVED_COMMITS_TOLD)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 TABLES: tuple[Table, ...] = (
-    bronze.TABLES + silver.TABLES + gold.TABLES + groups.TABLES + groups.LAG_TABLES + consumption.TABLES + quality.TABLES + internal.TABLES
+    *(*bronze.TABLES, *silver.TABLES, *gold.TABLES, *groups.TABLES, *consumption.TABLES, *consumption.LAG_TABLES),
+    *(*quality.TABLES, *internal.TABLES),
 )
 VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
 """In an order in which each refers to tables and to views before it."""

@@ -31,7 +31,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         *(table for table in groups.TABLES if table is not groups.GROUP_LIVES),
         groups.GROUP_LIVES,
     ),
-    GROUP_LAG: groups.LAG_TABLES,
+    GROUP_LAG: consumption.LAG_TABLES,
 }
 """The tables of each schema that has a retention, in the order in which rows go; those of lag have one of their own."""
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from jobs.common.config import Config
 from jobs.group_lag import JOB, TABLES, GroupLag, is_asked
 from metadata_source.schedule import poll_id
-from schemas import bronze, groups, internal
+from schemas import bronze, consumption, groups, internal
 from schemas.in_spark import read_view
 from schemas.lake import Lake
 from tests.lakes import new_lake, utc
@@ -126,7 +126,9 @@ def whole(spark: SparkSession, empty: Lake, tmp_path_factory: pytest.TempPathFac
 
 def of_group(lake: Lake, cluster: str, group: str) -> list[Row]:
     rows = [
-        row for row in stored.rows_of(lake, groups.GROUP_LAG) if (row["cluster"], row["group_id"]) == (cluster, group)
+        row
+        for row in stored.rows_of(lake, consumption.GROUP_LAG)
+        if (row["cluster"], row["group_id"]) == (cluster, group)
     ]
     return sorted(rows, key=lambda row: row["first_poll"])
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 from typing import Any
 
-from schemas import bronze, groups, internal, silver
+from schemas import bronze, consumption, groups, internal, silver
 from schemas.table import Table
 from tests.group_states import at
 
@@ -509,7 +509,7 @@ def removals(seed: int) -> Rows:
         if pick.random() < 0.7:
             bounds = {"removed_after": removed - timedelta(seconds=30), "removed_before": removed}
             told = {"poll": poll(number), "committed_offset": number, "is_group_gone": pick.random() < 0.5}
-            rows[groups.REMOVED_COMMITS_TOLD].append(where | commit | bounds | told)
+            rows[consumption.REMOVED_COMMITS_TOLD].append(where | commit | bounds | told)
         in_log = where | {"log_partition": 1, "offset": number, "read_at": at(0), "day": at(0).date()}
         if pick.random() < 0.7:
             by = timedelta(seconds=pick.choice([0, -20, 59, 60, 61, -91]))

@@ -15,7 +15,7 @@ from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import Commit, Told, Visit, fold
 from jobs.rules.groups.state import to_micros
 from schemas import groups, silver
-from schemas.consumption import REBALANCE_COST
+from schemas.consumption import GROUP_LAG, REBALANCE_COST
 from schemas.lake import Lake
 from schemas.table import Table
 from tests.support import stored
@@ -369,7 +369,7 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
         groups.GROUP_LIVES: lives(),
         groups.REBALANCE_BEGINS: begins(),
         REBALANCE_COST: costs(),
-        groups.GROUP_LAG: lag_rows(),
+        GROUP_LAG: lag_rows(),
         silver.GROUP_SNAPSHOTS: snapshots(),
     }
 

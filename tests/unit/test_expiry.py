@@ -13,7 +13,7 @@ from jobs.common.live import replaced
 from jobs.rebalance_history import Take, forgets_before
 from jobs.rebalance_history import _fold as fold_part
 from jobs.rules.groups.group import Group
-from schemas import gold, groups, silver
+from schemas import consumption, gold, groups, silver
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.silver import REACH
 from schemas.table import Table
@@ -43,7 +43,8 @@ def test_rows_go_a_day_at_a_time() -> None:
 
 def test_every_table_of_silver_and_gold_says_when_its_rows_were_over() -> None:
     assert {table.full_name for table in EVERY} == {
-        table.full_name for table in (*silver.TABLES, *gold.TABLES, *groups.TABLES, *groups.LAG_TABLES)
+        table.full_name
+        for table in (*silver.TABLES, *gold.TABLES, *groups.TABLES, *consumption.TABLES, *consumption.LAG_TABLES)
     }
     for table in EVERY:
         times = {column.name for column in table.columns if column.type == "timestamp"}

@@ -294,6 +294,7 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
     monkeypatch.setattr(pipeline, "follow", read)
     monkeypatch.setattr(pipeline, "History", history("history"))
     monkeypatch.setattr(pipeline, "RebalanceHistory", history("rebalances"))
+    monkeypatch.setattr(pipeline, "RebalanceCost", history("cost"))
     monkeypatch.setattr(pipeline, "GroupLag", history("lag"))
     monkeypatch.setattr(pipeline, "is_asked", lambda *_: True)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: done.append("upkeep"))
@@ -306,7 +307,7 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
         _run_once(None, config)  # type: ignore[arg-type]
     assert done.index("log") < done.index("rebalances, True")
     done.remove("log")  # It is read while polls are made, or history of them.
-    assert done == ["polls", "history, True", "rebalances, True", "lag, True", "upkeep"]
+    assert done == ["polls", "history, True", "rebalances, True", "cost, True", "lag, True", "upkeep"]
 
 
 def run_beside(work: Lasting) -> tuple[Thread, Event]:

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from schemas import bronze, groups
+from schemas import bronze, consumption, groups
 from tests.group_states import at
 from tests.support import group_views
 from tests.support.duckdb_lake import ask, duckdb_lake
@@ -233,7 +233,7 @@ def test_the_log_takes_the_place_of_what_polls_tell_of_removed_commits() -> None
         polled("gone", 0, 220, is_group_gone=True),
     ]
     with duckdb_lake(
-        {bronze.GROUP_LOG: log, groups.REMOVED_COMMITS_TOLD: polls}, (*bronze.VIEWS, groups.REMOVED_COMMITS)
+        {bronze.GROUP_LOG: log, consumption.REMOVED_COMMITS_TOLD: polls}, (*bronze.VIEWS, groups.REMOVED_COMMITS)
     ) as lake:
         found = ask(lake, "SELECT * FROM gold.removed_commits")
     assert {

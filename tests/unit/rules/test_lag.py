@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import LISTED, WINDOW, Commit, Memory, Told, Visit, fold
 from jobs.rules.groups.state import from_micros, to_micros
-from schemas import groups
+from schemas import consumption
 from schemas.table import PART
 
 Row = dict[str, Any]
@@ -88,8 +88,8 @@ def one(offset: int | None, end: int | None) -> Said:
 def test_rows_have_the_columns_of_their_tables():
     rounds = Rounds().all(one(3, 5), {})
     by_job = {"updated_at", PART}
-    assert set(rounds.lag[0]) == set(groups.GROUP_LAG.column_names) - by_job
-    assert set(rounds.removed[0]) == set(groups.REMOVED_COMMITS_TOLD.column_names)
+    assert set(rounds.lag[0]) == set(consumption.GROUP_LAG.column_names) - by_job
+    assert set(rounds.removed[0]) == set(consumption.REMOVED_COMMITS_TOLD.column_names)
 
 
 def test_lag_is_between_what_was_there_before_and_what_is_there_now():
