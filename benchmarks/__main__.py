@@ -5,7 +5,7 @@ the first alone, and no fleet.
 import subprocess
 import sys
 
-from benchmarks import cluster_fold, cluster_log, decode, group_log, groups, memory, poll
+from benchmarks import cluster_fold, cluster_log, decode, group_log, groups, lag, memory, poll
 from benchmarks.rounds import __main__ as rounds
 
 if __name__ == "__main__":
@@ -22,6 +22,8 @@ if __name__ == "__main__":
     cluster_log.main()
     print()
     cluster_fold.main()
+    print()
+    lag.main()
     print()
     # In a process of its own: this one has a Spark session without Delta by now.
     failed = subprocess.run([sys.executable, "-m", "benchmarks.views", *sys.argv[1:]], check=False).returncode
