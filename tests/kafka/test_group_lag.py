@@ -216,7 +216,7 @@ def test_commits_that_expire_are_removed_and_their_group_with_them() -> None:
     with LocalCluster(brokers=1, properties=properties) as cluster:
         servers = cluster.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(120)
         visits = Visits(servers)
         until(lambda: committed(admin))
         assert visits.take()[SIMPLE]["partitions"] == 1
