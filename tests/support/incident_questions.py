@@ -442,6 +442,18 @@ class Groups:
         ]
         assert ask("lag", cluster="another") == []
 
+    def test_lag_around(self, ask: Ask) -> None:
+        names = ("began_before", "seconds_after", "lag_min", "lag_max", "reasons")
+        rows = columns(ask("lag_around", group="billing", until="2026-11-01T12:01:10Z"), *names)
+        # The second rebalance begins before lag is asked for again: the first has none of after it.
+        assert [row for row in rows if row[1] > -60] == [
+            (27.0, -26.8, 0, 0, ["member_left"]),
+            (34.2, -34.0, 0, 0, ["member_joined"]),
+            (34.2, 26.0, 0, 10, ["member_joined"]),
+        ]
+        assert min(row[1] for row in rows) > -360
+        assert ask("lag_around", group="search") == []
+
     def test_after_coordinator_moves(self, ask: Ask) -> None:
         rows = ask("after_coordinator_moves", group="billing")
         move = (

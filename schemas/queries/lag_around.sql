@@ -1,0 +1,25 @@
+-- How far behind was a group around its rebalances?
+-- From five minutes before a rebalance until it was over for ten, or the next one began: each change of the group's
+-- lag, at least and at most. Lag takes the enrichment `offsets`.
+WITH rebalances AS (
+  SELECT cluster_id, cluster, group_id, generation, reasons, began_before, ended_before, pause_ms_min, pause_ms_max,
+    lead(began_before) OVER (PARTITION BY cluster_id, group_id ORDER BY began_before) AS next_before
+  FROM gold.rebalances
+  WHERE (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
+    AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
+    AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
+)
+
+SELECT r.cluster, r.group_id, r.began_before,
+  (unix_micros(l.valid_from) - unix_micros(r.began_before)) / 1e6 AS seconds_after,
+  l.lag_min, l.lag_max, l.partitions_without_progress, l.burrow_status, r.reasons,
+  r.generation, r.ended_before, r.pause_ms_min, r.pause_ms_max, l.valid_from, l.valid_to
+FROM rebalances r
+JOIN gold.group_lag l ON l.cluster_id = r.cluster_id AND l.cluster = r.cluster AND l.group_id = r.group_id
+WHERE r.began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  AND (l.valid_to IS NULL OR l.valid_to >= r.began_before - INTERVAL '5' MINUTE)
+  AND l.valid_from <= least(
+    coalesce(r.ended_before, r.began_before) + INTERVAL '10' MINUTE,
+    coalesce(r.next_before, CAST(:until AS TIMESTAMP)),
+    CAST(:until AS TIMESTAMP))
+ORDER BY r.began_before, r.cluster, r.group_id, l.valid_from
