@@ -1,5 +1,5 @@
--- Which partitions took longest to recover from a rebalance?
--- From its begin until the lag was what it was before, or more while it is not; where nobody asks for lag, until the
+-- Which partitions took longest to recover?
+-- From the begin of a rebalance until the lag was what it was before, or more while it is not; where nobody asks for lag, until the
 -- partition was committed again.
 WITH costs AS (
   SELECT *, CAST(:until AS TIMESTAMP) AS at,
