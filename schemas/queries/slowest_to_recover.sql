@@ -1,6 +1,6 @@
 -- Which partitions took longest to recover?
--- From the begin of a rebalance until the lag was what it was before, or more while it is not; where nobody asks for lag, until the
--- partition was committed again.
+-- From the begin of a rebalance until the lag was what it was before, or more while it is not; where nobody asks for
+-- lag, until the partition was committed again.
 WITH costs AS (
   SELECT *, CAST(:until AS TIMESTAMP) AS at,
     CASE WHEN lag_before IS NULL THEN first_commit_at ELSE lag_back_before END AS back_before,
