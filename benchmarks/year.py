@@ -187,7 +187,7 @@ class Life:
         self.spark, self.folder = spark, folder
         self.pipeline = product.Pipeline(spark, self.config)
         for table in TABLES:
-            kept = f"'delta.deletedFileRetentionDuration' = 'interval {DAY_S * table.log_days} seconds'"
+            kept = f"'delta.deletedFileRetentionDuration' = 'interval {DAY_S * table.log_hours // 24} seconds'"
             spark.sql(f"ALTER TABLE {self.config.lake.identifier(table)} SET TBLPROPERTIES ({kept})")
         self.faults = Faults(random.Random(7), {}, {}, {}, {})
         self.number = 0

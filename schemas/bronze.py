@@ -188,7 +188,7 @@ METADATA_POLLS = Table(
         "poll_id_formed": "poll_id = concat(stream, '/', lpad(CAST(n AS STRING), 12, '0'))",
     },
     partition_by=("day",),
-    log_days=1,
+    log_hours=6,
 )
 
 # --- the coordinators' log ---
@@ -408,7 +408,7 @@ GROUP_LOG = Table(
         ),
     },
     partition_by=("day",),
-    log_days=1,
+    log_hours=24,
     keeps_changes=True,
 )
 
@@ -593,7 +593,7 @@ CLUSTER_LOG = Table(
         "snapshot_named": "record <> 'snapshot' OR (snapshot_offset IS NOT NULL AND snapshot_epoch IS NOT NULL)",
     },
     partition_by=("day",),
-    log_days=1,
+    log_hours=24,
     keeps_changes=True,
 )
 

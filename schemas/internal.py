@@ -40,7 +40,7 @@ ROUNDS = Table(
     key=("round",),
     constraints={"step_known": "step IN ('started', 'planned')"},
     partition_by=("day",),
-    log_days=1,
+    log_hours=6,
 )
 
 STATE = Table(
@@ -96,7 +96,7 @@ STATE = Table(
     ),
     key=("history", "cluster", "round"),
     partition_by=("history",),
-    log_days=1,
+    log_hours=6,
 )
 
 STATE_NOW = View(

@@ -43,8 +43,8 @@ class Table:
     `replaced_by`: columns of which a round writes all live rows with the same values, where it writes one (default: the
     key).
     `none_without`: a row in which this column is null says that there are none.
-    `log_days`: for how long Delta keeps the table's log, and files that were replaced. Who commits to a table lists its
-    log first, so one that has a commit with each batch keeps a day.
+    `log_hours`: for how long Delta keeps the table's log, and files that were replaced. Who commits to a table lists
+    its log first, so one that has a commit with each batch or round keeps six hours, or a day if it is read by commits.
     `over`: the times of a row; once it changes no more, it was over at the last of them, and retention goes by that.
     """
 
@@ -60,7 +60,7 @@ class Table:
     live: str | None = None
     replaced_by: tuple[str, ...] = ()
     none_without: str | None = None
-    log_days: int = 7
+    log_hours: int = 7 * 24
     over: tuple[str, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ class Table:
             "delta.enableDeletionVectors": "false",
             "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns),
             # Of versions whose files are gone the log is of no use.
-            **{f"delta.{what}RetentionDuration": f"interval {self.log_days} days" for what in ("log", "deletedFile")},
+            **{f"delta.{what}RetentionDuration": f"interval {self.log_hours} hours" for what in ("log", "deletedFile")},
             **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }

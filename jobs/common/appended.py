@@ -18,7 +18,7 @@ VERSIONS_A_ROUND = 500
 def appended(spark: SparkSession, lake: Lake, table: Table, first: int, last: int) -> DataFrame:
     """The rows that versions `first` to `last` appended; those of all versions where files between may be gone."""
     oldest = _commits(spark, lake, table, first)[-1]
-    files_stay = timedelta(days=table.log_days) - READ_WITHIN
+    files_stay = timedelta(hours=table.log_hours) - READ_WITHIN
     if oldest.version > first or oldest.timestamp.astimezone(UTC) < datetime.now(UTC) - files_stay:
         return lake.read_version(spark, table, last)
     return lake.read_appended(spark, table, first, last)

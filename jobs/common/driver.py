@@ -24,7 +24,7 @@ except ImportError:  # pyspark-client, which serverless runtimes have, is withou
 
 LOST = (
     "a session of Spark Connect: a cluster whose log cannot be read holds up those of the others, the server's own "
-    "settings say how jobs share its slots, and how plans are compiled"
+    "settings say how jobs share its slots, and how plans are compiled; Delta cleans the tables' logs in whole days"
 )
 """The abilities that a job lacks if its session has no JVM. One line."""
 
@@ -97,6 +97,27 @@ def session_beside(spark: SparkSession, settings: dict[str, str]) -> SparkSessio
                 beside.conf.set(name, value)
         _BESIDE[spark] = beside
     return _BESIDE[spark]
+
+
+def clean_log(spark: SparkSession, table: str) -> None:
+    """Let Delta remove what is older, to the minute, than a table keeps its log (`delta.logRetentionDuration`).
+
+    By itself Delta removes whole days. It leaves a checkpoint, so that each version that stays can be read. Runtimes
+    with another Delta than the open one may lack these methods: there, and over Spark Connect, whole days it is.
+    """
+    if not has_jvm(spark):
+        return
+    session = cast("Any", spark)
+    delta = session._jvm.org.apache.spark.sql.delta  # noqa: SLF001
+    try:
+        log = session._jvm.io.delta.tables.DeltaTable.forName(session._jsparkSession, table).deltaLog()  # noqa: SLF001
+        now = log.unsafeVolatileSnapshot()
+        if log.enableExpiredLogCleanup(now.metadata()):
+            catalog_table, kept = (getattr(log, f"cleanUpExpiredLogs$default${number}")() for number in (2, 3))
+            log.cleanUpExpiredLogs(now, catalog_table, kept, delta.TruncationGranularity.MINUTE())
+    except _JVM_IS_GONE as error:  # or has no such method
+        if isinstance(error, JAVA_ERRORS):
+            raise
 
 
 class Checkpoint:

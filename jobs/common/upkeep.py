@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.commit import delete_rows, replace_rows
+from jobs.common.driver import clean_log
 from jobs.common.expiry import expire_history
 from jobs.common.facts import NOT_TAKEN, UPKEEP
 from metadata_source.options import MAX_BATCH_MS
@@ -46,7 +47,7 @@ def keep_up(
     """Drop what is past its retention, then compact and vacuum the tables that changed since the last upkeep.
 
     `kept`: how long rows of silver and gold are kept, by schema. VACUUM takes files that were replaced before
-    `Table.log_days`.
+    `Table.log_hours`, and the log loses what is older.
     """
     last_at, noted = _last(spark, lake) or (now, {})
     expire_bronze(spark, lake, bronze_retention, now)
@@ -66,8 +67,9 @@ def keep_up(
         if has_changed:
             spark.sql(f"OPTIMIZE {name} WHERE {closed}" if closed else f"OPTIMIZE {name}")
         # Files that its last change replaced may go later.
-        if has_changed or last_at < commits[0].timestamp.astimezone(UTC) + timedelta(days=table.log_days) <= now:
+        if has_changed or last_at < commits[0].timestamp.astimezone(UTC) + timedelta(hours=table.log_hours) <= now:
             spark.sql(f"VACUUM {name}")
+            clean_log(spark, name)
         return table.full_name, change
 
     # Most tables have little to do, and listing their files waits more than it works.

@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.common.appended import READ_WITHIN, appended
+from jobs.common.driver import clean_log
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
 from tests.cluster_logs import span
@@ -23,10 +24,10 @@ def read(offset: int) -> dict[str, Any]:
 
 
 def make_older(lake: Lake, by: timedelta) -> None:
-    """Delta goes by the times of its log's files."""
+    """Delta goes by the times of its log's files, and lets none come before an earlier one."""
     at = (datetime.now(UTC) - by).timestamp()
-    for commit in (Path(lake.path(CLUSTER_LOG)) / "_delta_log").glob("*.json"):
-        os.utime(commit, (at, at))
+    for place, file in enumerate(sorted((Path(lake.path(CLUSTER_LOG)) / "_delta_log").glob("0*"))):
+        os.utime(file, (at + place / 1000, at + place / 1000))
 
 
 def test_a_reader_that_stood_still_reads_all_rows_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -37,15 +38,16 @@ def test_a_reader_that_stood_still_reads_all_rows_once(spark: SparkSession, tmp_
     for offset in range(4):
         append(lake, CLUSTER_LOG, [read(offset)])
     assert offsets(2, 3) == [1, 2]
-    files_stay = timedelta(days=CLUSTER_LOG.log_days)
+    files_stay = timedelta(hours=CLUSTER_LOG.log_hours)
     make_older(lake, files_stay - READ_WITHIN - timedelta(minutes=5))
     assert offsets(2, 3) == [1, 2]
     make_older(lake, files_stay - READ_WITHIN + timedelta(minutes=5))
     assert offsets(2, 3) == [0, 1, 2], "VACUUM may take what compaction has replaced"
-    make_older(lake, files_stay + timedelta(days=2))
+    DeltaTable(lake.path(CLUSTER_LOG)).create_checkpoint()
+    make_older(lake, files_stay + timedelta(minutes=1))
     append(lake, CLUSTER_LOG, [read(4)])
-    table = DeltaTable(lake.path(CLUSTER_LOG))
-    table.create_checkpoint()
-    table.cleanup_metadata()
-    assert not (Path(lake.path(CLUSTER_LOG)) / "_delta_log" / f"{2:020}.json").exists()
+    clean_log(spark, lake.identifier(CLUSTER_LOG))
+    log = Path(lake.path(CLUSTER_LOG)) / "_delta_log"
+    assert sorted(file.stem for file in log.glob("*.json")) == [f"{version:020}" for version in (4, 5)]
     assert offsets(2, 5) == [0, 1, 2, 3, 4], "the log knows no more who appended what"
+    assert offsets(5, 5) == [4], "others read on"

@@ -52,7 +52,7 @@ def test_the_tables_are_as_defined(lake: Lake) -> None:
             table.constraints
         )
         kept = {properties[f"delta.{what}RetentionDuration"] for what in ("log", "deletedFile")}
-        assert kept == {f"interval {table.log_days} days"}
+        assert kept == {f"interval {table.log_hours} hours"}
 
 
 def clustered_by(actions: list[stored.Row]) -> tuple[str, ...]:

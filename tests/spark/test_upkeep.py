@@ -251,7 +251,7 @@ def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: 
 
     # What was replaced last becomes old enough to be removed.
     began, _ = upkeep._last(spark, lake)
-    became_old = (began - timedelta(days=silver.COORDINATORS.log_days)).timestamp() + 0.001
+    became_old = (began - timedelta(hours=silver.COORDINATORS.log_hours)).timestamp() + 0.001
     for commit in (Path(lake.path(silver.COORDINATORS)) / "_delta_log").glob("*.json"):
         os.utime(commit, (became_old, became_old))
     assert left_of_two() == (True, False)

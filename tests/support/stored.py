@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 def version(lake: Lake, table: Table) -> int:
     """The number of the table's last commit."""
-    return len(_log(lake, table)) - 1
+    return int(_log(lake, table)[-1].stem)
 
 
 def rounds_of(lake: Lake, table: Table) -> list[str]:

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
 
 from jobs.common import driver
@@ -48,7 +50,8 @@ def test_one_module_reaches_for_the_jvm() -> None:
     assert asking.pop("jobs/common/cli.py") == asking.pop("jobs/validate.py") == {"py4j"}
     # delta-rs has a class of the same name as Spark's plugin.
     assert asking.pop("schemas/in_duckdb.py") == {"DeltaTable"}
-    assert asking == {"jobs/common/driver.py": {"_jvm", "_jsc", "sparkContext", "newSession", "py4j"}}
+    of_the_session = {"_jvm", "_jsc", "_jsparkSession", "sparkContext", "newSession"}
+    assert asking == {"jobs/common/driver.py": {*of_the_session, "py4j", "DeltaTable"}}
 
 
 IMPORTED = """
@@ -103,11 +106,22 @@ def test_what_is_lost_is_done_without() -> None:
     assert driver.session_beside(remote, {}) is remote
     assert driver.forget_planned(remote, "folder") is False
     driver.take_pool(remote, "polls")
+    driver.clean_log(remote, "table")
     before = signal.getsignal(signal.SIGTERM)
     classic: Any = type("Classic", (), {"_jvm": object()})()
     driver.end_with_process(classic)
     assert signal.getsignal(signal.SIGTERM) is before
     assert "\n" not in driver.LOST
+
+
+def test_another_delta_than_the_open_one_is_left_to_clean_its_logs() -> None:
+    session = Mock()
+    log = session._jvm.io.delta.tables.DeltaTable.forName().deltaLog
+    log.side_effect = Py4JError("Method deltaLog([]) does not exist")
+    driver.clean_log(session, "table")
+    log.side_effect = Py4JJavaError("the log cannot be read", Mock(_target_id="o1"))
+    with pytest.raises(Py4JJavaError):
+        driver.clean_log(session, "table")
 
 
 def test_settings_that_are_not_told_are_unset() -> None:
