@@ -62,9 +62,9 @@ def keep_up(
         # Upkeep commits up to three times after a change: where it is not among so many, it was compacted since.
         commits = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 8").collect()
         change = next((commit.version for commit in commits if not commit.operation.startswith(OWN)), before)
-        closed = _closed_part(table, now)
-        has_changed = change != before or closed != _closed_part(table, last_at)
+        has_changed = change != before
         if has_changed:
+            closed = _closed_part(table)
             spark.sql(f"OPTIMIZE {name} WHERE {closed}" if closed else f"OPTIMIZE {name}")
         # Files that its last change replaced may go later.
         if has_changed or last_at < commits[0].timestamp.astimezone(UTC) + timedelta(hours=table.log_hours) <= now:
@@ -178,11 +178,10 @@ def droppable_days(days: Iterable[date], retention: timedelta, now: datetime, ne
     return max(droppable) + timedelta(days=1) if droppable else None
 
 
-def _closed_part(table: Table, now: datetime) -> str | None:
-    """The part of a table that nobody writes to any more, as a condition on its partitions; None: all of it."""
-    if "day" in table.partition_by:
-        return _closed(now)
-    # Live rows are written whole again and again.
+def _closed_part(table: Table) -> str | None:
+    """The part of a table that nobody writes whole again and again, as live rows are, as a condition on its partitions;
+    None: all of it. Appends, as to the day of bronze that it is, do not meet compaction.
+    """
     return f"NOT {table.live}" if table.live and table.live != "true" else None
 
 

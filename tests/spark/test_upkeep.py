@@ -2,12 +2,15 @@
 
 import json
 import os
+import random
 from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 from pathlib import Path
+from string import ascii_letters
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.common import upkeep
@@ -255,6 +258,41 @@ def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: 
     for commit in (Path(lake.path(silver.COORDINATORS)) / "_delta_log").glob("*.json"):
         os.utime(commit, (became_old, became_old))
     assert left_of_two() == (True, False)
+
+
+def failed_poll(n: int, error: str = "") -> dict[str, Any]:
+    """A poll of today."""
+    ids = {"poll_id": f"s/{n:012}", "stream": "s", "n": n, "cluster": "north", "record": "poll", "chunk": 0}
+    return {**ids, "day": datetime.now(UTC).date(), "outcome": "failed", "error_kind": "timeout", "error": error}
+
+
+def test_within_a_day_files_are_compacted_and_the_log_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
+    lake = new_lake(spark, tmp_path, [bronze.METADATA_POLLS, internal.STATE])
+    folder = Path(lake.path(bronze.METADATA_POLLS))
+    log = folder / "_delta_log"
+
+    def kept_up() -> set[str]:
+        """Do the upkeep, and return the files of the table."""
+        keep_up(spark, lake, timedelta(days=7), KEPT_FOR_EVER, datetime.now(UTC))
+        rows = lake.read(spark, bronze.METADATA_POLLS)
+        return {row[0] for row in rows.select("_metadata.file_name").distinct().collect()}
+
+    for n in range(24):
+        stored.append(lake, bronze.METADATA_POLLS, [failed_poll(n)])
+        if stored.version(lake, bronze.METADATA_POLLS) % 10 == 0:
+            DeltaTable(folder).create_checkpoint()
+    old = (datetime.now(UTC) - timedelta(hours=bronze.METADATA_POLLS.log_hours, minutes=1)).timestamp()
+    for place, file in enumerate(sorted(file for file in log.glob("0*") if file.name < f"{17:020}")):
+        os.utime(file, (old + place / 1000, old + place / 1000))
+    assert len(kept_up()) == 1
+    assert min(log.glob("*.json")).stem == f"{10:020}", "the last checkpoint of what is old, and what follows it"
+
+    stored.append(lake, bronze.METADATA_POLLS, [failed_poll(24, "".join(random.choices(ascii_letters, k=6_000_000)))])
+    (large,) = {file.name for file in folder.rglob("*.parquet") if file.stat().st_size > 4_194_304}
+    stored.append(lake, bronze.METADATA_POLLS, [failed_poll(25)])
+    assert large in (files := kept_up())
+    assert len(files) == 2, "files from 4 MB on are left alone"
+    assert lake.read(spark, bronze.METADATA_POLLS).count() == 26
 
 
 def test_of_leaders_of_the_coordinators_log_the_one_that_held_stays(spark: SparkSession, tmp_path: Path) -> None:
