@@ -5,13 +5,14 @@
 and come back, leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes
 history of 60 polls. `--steps 1` makes a round of each, to the same rows, which takes a day and more. Upkeep comes after
 each third round (production has hundreds between two). Then one day of 2,880 commits of polls, one after the other
-without waiting; each 60 of them become history in a round. A line for each period says what a commit of polls, a
-round, an upkeep and a question take, how many files and log entries there are, and how much memory is in use. The last
-lines compare the last five periods with the five before.
+without waiting; each 60 of them become history in a round, and upkeep comes each six hours, as in production. In that
+day groups are remembered for six hours after they are gone (`retention.bronze`), not for a week, which would not be
+full. A line for each period says what a commit of polls, a round, an upkeep and a question take, how many files and log
+entries there are, and how much memory is in use. The last lines compare the last five periods with the five before.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
 each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
-older: the days for which a table keeps replaced files are of DAY_S seconds here.
+older: here every table keeps replaced files for KEPT_S seconds.
 """
 
 from __future__ import annotations
@@ -55,11 +56,13 @@ CLUSTERS: Final = 10
 TOPICS, PARTITIONS, BROKERS = 20, 50, 6
 STEPS_A_DAY: Final = 6
 DAY: Final = timedelta(days=1)
-UPKEEP_AFTER: Final = {"days": 3, "commits": 200}
-"""Rounds, or commits of polls, between two upkeeps."""
+UPKEEP_AFTER: Final = 3
+"""Rounds of the year between two upkeeps."""
 COMMITS_A_ROUND: Final = 60
 """Half an hour of polls: with a round for each of them the day would take longer than a day."""
-DAY_S: Final = 90
+GROUPS_KEPT: Final = {"bronze": "6h"}
+KEPT_S: Final = 900
+"""Delta reads no commits that are older: the rounds that read what was appended have to come before."""
 A_DAY_OF_COMMITS: Final = 2_880
 CYCLE: Final = 5
 """Periods. Delta cleans a log with each tenth commit, and keeps a week of most: with rounds of ten days these logs are
@@ -187,7 +190,7 @@ class Life:
         self.spark, self.folder = spark, folder
         self.pipeline = product.Pipeline(spark, self.config)
         for table in TABLES:
-            kept = f"'delta.deletedFileRetentionDuration' = 'interval {DAY_S * table.log_hours // 24} seconds'"
+            kept = f"'delta.deletedFileRetentionDuration' = 'interval {KEPT_S} seconds'"
             spark.sql(f"ALTER TABLE {self.config.lake.identifier(table)} SET TBLPROPERTIES ({kept})")
         self.faults = Faults(random.Random(7), {}, {}, {}, {})
         self.number = 0
@@ -303,7 +306,7 @@ def a_year(
         life.read_log(began, steps)
         life.make_history()
         make_older(folder, DAY * steps / STEPS_A_DAY)
-        if number % UPKEEP_AFTER["days"] == 0:
+        if number % UPKEEP_AFTER == 0:
             life.keep_up()
         if life.number % (period * STEPS_A_DAY) < steps:
             yield life.measured(life.number / STEPS_A_DAY)
@@ -315,10 +318,9 @@ def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Itera
     """
     between = DAY / A_DAY_OF_COMMITS
     began_at = datetime.now(UTC).replace(microsecond=0) - DAY
-    life = Life(
-        spark, folder, began_at=began_at, between=between, polls=1, polls_per_round=COMMITS_A_ROUND, retention={}
-    )
-    read_until = life.now
+    sizes = {"polls": 1, "polls_per_round": COMMITS_A_ROUND}
+    life = Life(spark, folder, began_at=began_at, between=between, retention=GROUPS_KEPT, **sizes)
+    read_until, aged_at = life.now, time.monotonic()
     for number in range(1, commits + 1):
         moved = life.poller.clusters[number % CLUSTERS]
         life.poll(lambda cluster, _, moved=moved: cluster.change(2) if cluster is moved else None)
@@ -326,7 +328,8 @@ def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Itera
             life.read_log(read_until, COMMITS_A_ROUND)
             read_until = life.now
             life.make_history()
-        if number % UPKEEP_AFTER["commits"] == 0:
+            took, aged_at = time.monotonic() - aged_at, time.monotonic()
+            make_older(folder, COMMITS_A_ROUND * between - timedelta(seconds=took))
             life.keep_up()
         if number % period == 0:
             yield life.measured(number)
