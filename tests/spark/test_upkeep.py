@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.common import upkeep
 from jobs.common.commit import replace_rows
@@ -116,7 +117,7 @@ def version(spark: SparkSession, lake: Lake) -> int:
 
 
 @pytest.mark.soak
-def test_retention_and_appends_pass_each_other_in_either_order(spark: SparkSession, tmp_path: Path) -> None:
+def test_upkeep_and_appends_pass_each_other_in_either_order(spark: SparkSession, tmp_path: Path) -> None:
     """Of two commits that overlapped, the one that came second had read an older version than the one
     before its own.
     """
@@ -134,10 +135,12 @@ def test_retention_and_appends_pass_each_other_in_either_order(spark: SparkSessi
         .start(lake.path(bronze.METADATA_POLLS))
     )
     overlapped: set[str] = set()
+    all_of_them = {"DELETE", "OPTIMIZE", "STREAMING UPDATE"}
     try:
-        while overlapped != {"DELETE", "STREAMING UPDATE"} and past:
+        while overlapped != all_of_them and past:
             cutoff = past.pop()
             spark.sql(f"DELETE FROM {lake.identifier(bronze.METADATA_POLLS)} WHERE day < DATE'{cutoff}'")
+            spark.sql(f"OPTIMIZE {lake.identifier(bronze.METADATA_POLLS)}")
             commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(bronze.METADATA_POLLS)}").collect()
             by_version = {commit.version: commit.operation for commit in commits}
             overlapped |= {
@@ -151,8 +154,10 @@ def test_retention_and_appends_pass_each_other_in_either_order(spark: SparkSessi
         assert query.isActive
     finally:
         query.stop()
-    assert overlapped == {"DELETE", "STREAMING UPDATE"}
+    assert overlapped == all_of_them
     left = lake.read(spark, bronze.METADATA_POLLS)
+    numbers = sorted(row.n for row in left.where(F.col("day") == today).select("n").collect())
+    assert numbers == [*range(len(numbers))], "nothing is lost, nothing is there twice"
     assert {row.day for row in left.select("day").distinct().collect()} == {today, *past, cutoff}
     rewritten = {commit.operationMetrics["numAddedFiles"] for commit in commits if commit.operation == "DELETE"}
     assert rewritten == {"0"}, "whole files went"
@@ -266,7 +271,7 @@ def failed_poll(n: int, error: str = "") -> dict[str, Any]:
     return {**ids, "day": datetime.now(UTC).date(), "outcome": "failed", "error_kind": "timeout", "error": error}
 
 
-def test_within_a_day_files_are_compacted_and_the_log_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_current_day_is_compacted_and_its_log_cleaned(spark: SparkSession, tmp_path: Path) -> None:
     lake = new_lake(spark, tmp_path, [bronze.METADATA_POLLS, internal.STATE])
     folder = Path(lake.path(bronze.METADATA_POLLS))
     log = folder / "_delta_log"
