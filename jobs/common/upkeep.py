@@ -180,7 +180,7 @@ def droppable_days(days: Iterable[date], retention: timedelta, now: datetime, ne
 
 def _closed_part(table: Table) -> str | None:
     """The part of a table that nobody writes whole again and again, as live rows are, as a condition on its partitions;
-    None: all of it. Appends, as to the day of bronze that it is, do not meet compaction.
+    None: all of it. Appends, as to the current day of bronze, do not meet compaction.
     """
     return f"NOT {table.live}" if table.live and table.live != "true" else None
 
