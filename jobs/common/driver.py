@@ -115,7 +115,7 @@ def clean_log(spark: SparkSession, table: str) -> None:
         if log.enableExpiredLogCleanup(now.metadata()):
             catalog_table, kept = (getattr(log, f"cleanUpExpiredLogs$default${number}")() for number in (2, 3))
             log.cleanUpExpiredLogs(now, catalog_table, kept, delta.TruncationGranularity.MINUTE())
-    except _JVM_IS_GONE as error:  # or has no such method
+    except JVM_IS_GONE as error:  # or has no such method
         if isinstance(error, JAVA_ERRORS):
             raise
 
