@@ -237,7 +237,7 @@ GROUP_LAG = Table(
     },
     partition_by=("is_live", PART),
     live="is_live",
-    log_days=1,
+    log_hours=24,
     over=("valid_from", "valid_to"),
 )
 

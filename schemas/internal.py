@@ -136,7 +136,7 @@ LAG_STATES = Table(
     partition_by=(PART,),
     live="true",
     none_without="memory",
-    log_days=1,
+    log_hours=24,
 )
 
 TABLES = (ROUNDS, STATE, GROUP_STATES, LAG_STATES)
