@@ -168,6 +168,7 @@ def test_what_polls_say_of_lag(spark: SparkSession, whole: Lake) -> None:
     assert noted == {"alpha": poll_id(STREAM, 13), "beta": poll_id(STREAM, 13)}
 
 
+@pytest.mark.soak
 def test_runs_cut_and_cut_off_give_what_one_gives(
     spark: SparkSession, empty: Lake, whole: Lake, tmp_path: Path
 ) -> None:

@@ -152,13 +152,9 @@ def test_a_rebalance_has_its_cost_once_the_group_commits_again(spark: SparkSessi
     check(lake)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    "killed",
-    [
-        lambda: killed_at("done", before=True),
-        pytest.param(lambda: killed_at("plan", before=False), marks=pytest.mark.soak),
-        pytest.param(lambda: killed_after(0), marks=pytest.mark.soak),
-    ],
+    "killed", [lambda: killed_at("plan", before=False), lambda: killed_after(0), lambda: killed_at("done", before=True)]
 )
 def test_killed_anywhere_a_round_is_finished_by_the_next_run(spark: SparkSession, tmp_path: Path, killed: Any) -> None:
     lake = new_lake(spark, tmp_path)

@@ -317,6 +317,7 @@ def test_of_leaders_of_the_coordinators_log_the_one_that_held_stays(spark: Spark
     ]
 
 
+@pytest.mark.soak
 def test_rounds_go_with_bronze_and_a_job_that_stood_still_still_ends(spark: SparkSession, tmp_path: Path) -> None:
     lake = new_lake(spark, tmp_path, [internal.ROUNDS, internal.STATE])
     now = datetime.now(UTC)
