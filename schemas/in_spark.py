@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 
 from schemas.internal import STATE
 from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, Lake, LakeError, check_origin, named_in, resolved
-from schemas.table import TABLE_PROPERTY, Table, View, union_all
+from schemas.table import TABLE_PROPERTY, Table, View, sql_string, union_all
 
 _T = TypeVar("_T")
 _CREATION_S = 4.0
@@ -157,7 +157,7 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
             query = resolved(union_all(parts), lambda name: f"{prefix}{name}")
-            spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT '{view.comment}' AS {query}")
+            spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT {sql_string(view.comment)} AS {query}")
             names.append(view.full_name)
         elif lake.root is not None and spark.catalog.databaseExists(view.schema):
             spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")
