@@ -2,7 +2,7 @@
 nobody consumed, how far a group fell behind, how much may have been done twice.
 
 A round takes rebalances that are over and new, and once a minute looks after rows that are live. It reads bronze around
-them alone, so groups that do not rebalance cost nothing.
+them alone: if no group rebalances, the job reads nothing.
 
 spark-submit jobs/rebalance_cost.py --config FILE [--once]
 """
@@ -10,10 +10,10 @@ spark-submit jobs/rebalance_cost.py --config FILE [--once]
 import gc
 import json
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -30,7 +30,7 @@ from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step
 from jobs.common.stage import ddl, folded, frame_of, packed, packed_in_arrow, side_by_side
 from jobs.rules.arrow import rows_of
-from jobs.rules.groups.commits import commit_log
+from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import CADENCE_FROM, Visit, fold
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
@@ -63,7 +63,17 @@ _TOLD = (
     *("began_before", "ended_before"),
 )
 _LOGGED = (
-    *("log_partition", "record", "offset", "next_offset", "group_id", "producer_id", "is_committed", "chunk"),
+    *(
+        "cluster_id",
+        "log_partition",
+        "record",
+        "offset",
+        "next_offset",
+        "group_id",
+        "producer_id",
+        "is_committed",
+        "chunk",
+    ),
     *("timestamp", "read_at", "offset_commits"),
 )
 _VISITED = (
@@ -118,14 +128,15 @@ class RebalanceCost(Maker):
     def round(self, now: datetime) -> bool:
         """Make one round of what is new; whether there was anything to write."""
         version = newest_version(self._spark, self._lake, REBALANCES_TOLD)
-        is_due = now - self._looked_at >= LOOK_EVERY and len(self._kept(self._live)) > 0
+        # A clock may be set back.
+        is_due = not timedelta(0) <= now - self._looked_at < LOOK_EVERY and len(self._kept(self._live)) > 0
         if version == self._told_version and not is_due:
             return False
         memory = json.loads(self._states[JOB, ""]["memory"]) if (JOB, "") in self._states else {}
         told_after = datetime.fromisoformat(memory["told"]) if memory else _NEVER
-        new = self._new(told_after)
+        new = [] if version == self._told_version else self._new(told_after)
         told_until = max((row["updated_at"] for row in new), default=told_after)
-        read_after = datetime.fromisoformat(memory["read"]) if memory else now
+        read_after = min(datetime.fromisoformat(memory["read"]), now) if memory else now
         take = Take(told_after, max(told_after, told_until), read_after, now)
         made = self._made(take, new, self._live)
         self._looked_at = now
@@ -155,7 +166,8 @@ class RebalanceCost(Maker):
         told = self._told().where(F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since)))
         found = sorted(told.toArrow().to_pylist(), key=itemgetter("updated_at"))
         if until is None:
-            until = found[REBALANCES_A_ROUND - 1]["updated_at"] if len(found) > REBALANCES_A_ROUND else _EVER
+            later = [row["updated_at"] for row in found if row["updated_at"] > after]
+            until = later[REBALANCES_A_ROUND - 1] if len(later) > REBALANCES_A_ROUND else _EVER
         return [row for row in found if row["updated_at"] <= until]
 
     def _made(self, take: Take, new: Sequence[Row], live: LiveRows) -> dict[Table, pa.Table]:
@@ -163,8 +175,10 @@ class RebalanceCost(Maker):
         kept = self._kept(live)
         if new:
             begun = live.read(REBALANCE_COST).where(F.col("began_before") >= F.lit(min(map(_BEGAN, new))))
-            ids = [row["id"] for row in new]
-            done = {row[0] for row in begun.where(F.col("rebalance_id").isin(ids)).select("rebalance_id").collect()}
+            told_again = [row["id"] for row in new]
+            done = {
+                row[0] for row in begun.where(F.col("rebalance_id").isin(told_again)).select("rebalance_id").collect()
+            }
             new = [row for row in new if row["id"] not in done]
         if not new and not len(kept):
             return {}
@@ -172,7 +186,11 @@ class RebalanceCost(Maker):
         groups |= {(row["cluster"], row["group_id"]) for row in new}
         begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
         told = self._told().where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
-        of_groups = [row for row in told.toArrow().to_pylist() if (row["cluster"], row["group_id"]) in groups]
+        wanted = F.broadcast(self._spark.createDataFrame(sorted(groups), "cluster string, group_id string"))
+        # Those that come with a later round come with all of theirs.
+        ids = {*kept["rebalance_id"].to_pylist(), *(row["id"] for row in new)}
+        found = told.join(wanted, ["cluster", "group_id"]).toArrow().to_pylist()
+        of_groups = [row for row in found if row["updated_at"] <= take.told_until or row["id"] in ids]
         since = min([*map(_BEGAN, new), *([take.read_after] if len(kept) else [])]) - BEFORE
         news = self._news(of_groups, since)
         packed_live = frame_of(self._spark, packed_in_arrow({REBALANCE_COST: kept}, _KEY, _keys))
@@ -240,39 +258,43 @@ def _fold(
     """The fold of one cluster's groups in one part; runs on executors."""
     gc.disable()  # It would look through all rows again and again, and there is nothing to find.
     try:
-        told, kept = _by("group_id", said, REBALANCES_TOLD), _by("group_id", live, REBALANCE_COST)
-        logged, visits = _by("group_id", said, GROUP_LOG), _by("group_id", said, METADATA_POLLS)
-        of_all = logged.pop(None, [])
+        told, kept = _by(_GROUP, said, REBALANCES_TOLD), _by(_GROUP, live, REBALANCE_COST)
+        of_groups, visits = _by(_GROUP_ID, said, GROUP_LOG), _by(_GROUP_ID, said, METADATA_POLLS)
         made: list[Row] = []
-        for group_id, rebalances in sorted(told.items()):
-            of_group = [*logged.get(group_id, ()), *of_all]
-
-            @cache
-            def log_of(partition: int, rows: Sequence[Row] = tuple(of_group)) -> Any:
-                return commit_log(row for row in rows if row["log_partition"] == partition)
-
+        for group in sorted({*told, *kept}):
+            cluster_id, _, group_id = group
+            logs: dict[int, list[Row]] = {}
+            for row in (*of_groups.get(group_id, ()), *of_groups.get(None, ())):
+                if row["cluster_id"] in (None, cluster_id):  # an alias may lead to another cluster than before
+                    logs.setdefault(row["log_partition"], []).append(row)
             seen: dict[tuple[str, int], list[Visit]] = {}
-            for row in sorted(visits.get(group_id, ()), key=lambda row: row["commit_read_before"]):
+            for row in sorted(visits.get(group_id, ()), key=itemgetter("commit_read_before")):
                 seen.setdefault((row["topic"], row["partition"]), []).append(Visit.of(row))
-            group = {name: rebalances[0][name] for name in ("cluster_id", "cluster", "group_id")}
-            before = [_as_folded(row) for row in kept.get(group_id, ())]
-            made += [group | row | {"updated_at": at} for row in fold(before, rebalances, new, log_of, seen)]
+            before = [_as_folded(row) for row in kept.get(group, ())]
+            found = fold(before, told.get(group, ()), new, partial(_log_of, logs), seen)
+            made += [dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found]
         return {REBALANCE_COST.full_name: made}
     finally:
         gc.enable()
 
 
-_NOT_FOLDED = ("cluster_id", "cluster", "group_id", "updated_at", PART)
+_OF_GROUP = ("cluster_id", "cluster", "group_id")
+_GROUP, _GROUP_ID = itemgetter(*_OF_GROUP), itemgetter("group_id")
+_NOT_FOLDED = (*_OF_GROUP, "updated_at", PART)
 
 
 def _as_folded(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in _NOT_FOLDED}
 
 
-def _by(name: str, tables: Mapping[str, pa.Table], table: Table) -> dict[Any, list[Row]]:
+def _log_of(logs: Mapping[int, Sequence[Row]], partition: int) -> CommitLog:
+    return commit_log(logs.get(partition, ()))
+
+
+def _by(of: Callable[[Row], Any], tables: Mapping[str, pa.Table], table: Table) -> dict[Any, list[Row]]:
     found: dict[Any, list[Row]] = {}
     for row in rows_of(tables[table.full_name]) if table.full_name in tables else ():
-        found.setdefault(row[name], []).append(row)
+        found.setdefault(of(row), []).append(row)
     return found
 
 

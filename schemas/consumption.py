@@ -34,7 +34,8 @@ REBALANCE_COST = Table(
             "cadence_ms",
             "bigint",
             "The usual time between commits: the longest between two of the partition in the ten minutes before the "
-            "rebalance, other rebalances left out. Null with fewer than two.",
+            "rebalance, other rebalances left out. If nobody committed since the rebalance before, that of "
+            "the rebalance before. Null with fewer than two.",
         ),
         Column(
             "pause_ms_min",
@@ -62,8 +63,8 @@ REBALANCE_COST = Table(
             "reprocessed_max",
             "bigint",
             "At most, by who had the partition next, unless somebody set offsets back further: the end of the log, "
-            "first asked for after the rebalance, less the last commit before. Null where the end was not asked for. "
-            "If a member hung, it may do more that it had fetched when it awakes.",
+            "first asked for after the rebalance, less committed_before. Null where lag_before is, or the end was not "
+            "asked for. If a member hung, it may do more that it had fetched when it awakes.",
         ),
         Column(
             "lost_unread",
@@ -83,10 +84,11 @@ REBALANCE_COST = Table(
             "The lag was above lag_before until after this; null where it was never seen to be.",
         ),
         Column("lag_back_before", "timestamp", "It was no more than lag_before by this; null while that is not seen."),
+        Column("committed_before", "bigint", "The offset of the last commit before the rebalance was over."),
         Column(
             "awaits_after",
-            "struct<committed: bigint, at: timestamp>",
-            "The last commit before the rebalance was over, until another one follows; else null.",
+            "struct<committed: bigint, at: timestamp, there_before: timestamp>",
+            "That commit, until another one follows, and by when a record was there that it did not have; else null.",
         ),
         Column(
             "close_reason",
@@ -121,7 +123,6 @@ REBALANCE_COST = Table(
 
 TABLES = (REBALANCE_COST,)
 
-BURROW_OF_PARTITION = ("OK", "WARNING", "STOP", "STALL", "REWIND")
 BURROW_OF_GROUP = ("OK", "WARNING", "ERROR")
 """Statuses by the rules of Burrow, from the best to the worst (jobs/rules/groups/lag.py)."""
 
@@ -228,7 +229,7 @@ GROUP_LAG = Table(
         Column("is_live", "boolean", "valid_to IS NULL.", nullable=False, generated_as="valid_to IS NULL"),
         part_column(),
     ),
-    key=("cluster_id", "group_id", "first_poll"),
+    key=("cluster_id", "cluster", "group_id", "first_poll"),
     constraints={
         "end_reason_known": "end_reason IS NULL OR end_reason IN ('gone', 'not_polled')",
         "lag_in_order": "lag_min IS NULL OR lag_max IS NULL OR lag_min <= lag_max",
@@ -259,7 +260,7 @@ REMOVED_COMMITS_TOLD = Table(
         Column("removed_before", "timestamp", "It had been removed by this.", nullable=False),
         Column("is_group_gone", "boolean", "The group was listed no more, either.", nullable=False),
     ),
-    key=("cluster_id", "group_id", "topic", "partition", "poll"),
+    key=("cluster_id", "cluster", "group_id", "topic", "partition", "poll"),
     cluster_by=("removed_before",),
     over=("removed_before",),
 )

@@ -1,5 +1,4 @@
-"""Gold of groups: what the coordinators' log and polls tell, the views that join the two, and how far groups are
-behind.
+"""Gold of groups: what the coordinators' log and polls tell, and the views that join the two.
 
 A row is stored as its source tells it, and never told again because another source came later. Who coordinated a group,
 whether that had moved, names of topic ids, partitions that nobody has: views join them when they are asked for

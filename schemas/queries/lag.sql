@@ -1,12 +1,12 @@
 -- Which groups are behind, and since when?
--- At the window's end, the largest lag first. By what polls asked of offsets (enrich: offsets). --at-least leaves out those that were behind
--- for less.
+-- At the window's end, the largest lag first. By what polls asked of offsets (enrich: offsets). --at-least leaves out
+-- those that were behind for less.
 WITH told AS (
   SELECT *,
     coalesce(valid_to <= CAST(:until AS TIMESTAMP) AND end_reason IS NOT NULL, false) AS is_over,
     -- Of a row in which the group was not behind, and which another one follows.
-    lag(CASE WHEN partitions_behind = 0 AND end_reason IS NULL THEN last_seen_at END)
-      OVER (PARTITION BY cluster_id, group_id ORDER BY first_poll) AS caught_up_at
+    lag(CASE WHEN partitions_behind = 0 AND partitions_unknown = 0 AND end_reason IS NULL THEN last_seen_at END)
+      OVER (PARTITION BY cluster_id, cluster, group_id ORDER BY first_poll) AS caught_up_at
   FROM gold.group_lag
   WHERE valid_from <= CAST(:until AS TIMESTAMP)
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
@@ -32,8 +32,8 @@ behind AS (
     max_by(valid_from, first_poll) AS told_at
   FROM (
     SELECT *,
-      max(CASE WHEN is_over OR partitions_behind = 0 THEN first_poll END)
-        OVER (PARTITION BY cluster_id, group_id) AS last_poll
+      max(CASE WHEN is_over OR (partitions_behind = 0 AND partitions_unknown = 0) THEN first_poll END)
+        OVER (PARTITION BY cluster_id, cluster, group_id) AS last_poll
     FROM told
   )
   WHERE last_poll IS NULL OR first_poll > last_poll

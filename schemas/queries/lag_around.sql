@@ -2,11 +2,11 @@
 -- From five minutes before a rebalance until it was over for ten, or the next one began: each change of the group's
 -- lag, at least and at most. Lag takes the enrichment `offsets`.
 WITH rebalances AS (
-  SELECT cluster_id, cluster, group_id, generation, reasons, began_before, ended_before, pause_ms_min, pause_ms_max,
-    lead(began_before) OVER (PARTITION BY cluster_id, group_id ORDER BY began_before) AS next_before
+  SELECT cluster_id, cluster, group_id, generation, reasons, coordinator, began_before, ended_before, pause_ms_min,
+    pause_ms_max,
+    lead(began_before) OVER (PARTITION BY cluster_id, cluster, group_id ORDER BY began_before) AS next_before
   FROM gold.rebalances
   WHERE (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
-    AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
 )
 
@@ -17,6 +17,7 @@ SELECT r.cluster, r.group_id, r.began_before,
 FROM rebalances r
 JOIN gold.group_lag l ON l.cluster_id = r.cluster_id AND l.cluster = r.cluster AND l.group_id = r.group_id
 WHERE r.began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+  AND (CAST(:broker AS INT) IS NULL OR r.coordinator = :broker)
   AND (l.valid_to IS NULL OR l.valid_to >= r.began_before - INTERVAL '5' MINUTE)
   AND l.valid_from <= least(
     coalesce(r.ended_before, r.began_before) + INTERVAL '10' MINUTE,

@@ -3,8 +3,11 @@
 -- lag, until the partition was committed again.
 WITH costs AS (
   SELECT *, CAST(:until AS TIMESTAMP) AS at,
-    CASE WHEN lag_before IS NULL THEN first_commit_at ELSE lag_back_before END AS back_before,
-    CASE WHEN lag_before IS NULL THEN first_commit_at
+    -- A gap may end within the rebalance, and nobody has committed since.
+    CASE WHEN lag_before IS NOT NULL THEN lag_back_before
+      WHEN awaits_after IS NULL THEN first_commit_at END AS back_before,
+    CASE WHEN lag_before IS NULL AND awaits_after IS NULL THEN first_commit_at
+      WHEN lag_before IS NULL AND close_reason IS NULL THEN CAST(:until AS TIMESTAMP)
       WHEN lag_back_before IS NOT NULL AND lag_back_after IS NULL THEN began_before
       ELSE lag_back_after END AS back_after
   FROM gold.rebalance_cost

@@ -160,20 +160,21 @@ bounded AS (
       AND b.began_before = r.began_before
 ),
 
--- Of all partitions that had committed offsets. What is the most is not known where it is not of one of them.
+-- Of all partitions that had committed offsets. If the most is not known of one, it is not known of all.
 costs AS (
   SELECT rebalance_id AS id, cluster_id, cluster, group_id, began_before,
     CAST(count(*) AS INT) AS partitions_committed,
     max(pause_ms_min) AS pause_ms_min,
-    CASE WHEN count(awaits_after) = 0 THEN max(pause_ms_max) END AS pause_ms_max,
-    sum(lag_before) AS lag_before,
-    sum(lag_peak) AS lag_peak,
+    CASE WHEN count(pause_ms_max) = count(*) THEN max(pause_ms_max) END AS pause_ms_max,
+    sum(CAST(lag_before AS DECIMAL(38, 0))) AS lag_before,
+    sum(CAST(lag_peak AS DECIMAL(38, 0))) AS lag_peak,
     CASE WHEN count(lag_before) > 0 AND count(lag_before) = count(lag_back_before)
       THEN max(lag_back_before) END AS lag_back_before,
     max(lag_back_after) AS lag_back_after,
-    sum(reprocessed_min) AS reprocessed_min,
-    CASE WHEN count(reprocessed_min) = count(reprocessed_max) THEN sum(reprocessed_max) END AS reprocessed_max,
-    sum(lost_unread) AS lost_unread
+    sum(CAST(reprocessed_min AS DECIMAL(38, 0))) AS reprocessed_min,
+    CASE WHEN count(reprocessed_min) = count(reprocessed_max) THEN sum(CAST(reprocessed_max AS DECIMAL(38, 0))) END
+      AS reprocessed_max,
+    sum(CAST(lost_unread AS DECIMAL(38, 0))) AS lost_unread
   FROM {gold.rebalance_cost}
   GROUP BY rebalance_id, cluster_id, cluster, group_id, began_before
 )
@@ -206,10 +207,11 @@ SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.group_type, r.prev_group_typ
   END AS followed_coordinator_move,
   CASE WHEN c.move_poll IS NOT NULL
     THEN md5(concat_ws('\n', r.cluster_id, r.group_id, 'coordinator_moved', c.move_poll)) END AS coordinator_move_id,
-  o.partitions_committed, o.pause_ms_min, o.pause_ms_max, CAST(o.lag_before AS BIGINT) AS lag_before, CAST(o.lag_peak AS BIGINT) AS lag_peak,
+  o.partitions_committed, o.pause_ms_min, o.pause_ms_max,
+  CAST(least(o.lag_before, 9223372036854775807) AS BIGINT) AS lag_before, CAST(least(o.lag_peak, 9223372036854775807) AS BIGINT) AS lag_peak,
   o.lag_back_after, o.lag_back_before,
-  CAST(o.reprocessed_min AS BIGINT) AS reprocessed_min, CAST(o.reprocessed_max AS BIGINT) AS reprocessed_max,
-  CAST(o.lost_unread AS BIGINT) AS lost_unread,
+  CAST(least(o.reprocessed_min, 9223372036854775807) AS BIGINT) AS reprocessed_min, CAST(least(o.reprocessed_max, 9223372036854775807) AS BIGINT) AS reprocessed_max,
+  CAST(least(o.lost_unread, 9223372036854775807) AS BIGINT) AS lost_unread,
   r.updated_at,
   r.ended_before IS NULL AS is_open
 FROM bounded r

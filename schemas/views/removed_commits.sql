@@ -4,7 +4,7 @@ WITH logged AS (
   SELECT c.cluster_id, c.cluster, c.group_id, c.topic, c.partition, c.last_committed, c.log_partition, c.removed_offset,
     c.removed_timestamp, t.group_id IS NOT NULL AS is_group_gone
   FROM {bronze.offset_commits} c
-  -- Types 2, 3, 11 and 17 are of a whole group. What one write removes has one time.
+  -- Types 2, 3, 11 and 17 are of a whole group. All removals of one write have one time.
   LEFT JOIN (
     SELECT DISTINCT cluster, log_partition, group_id, timestamp
     FROM {bronze.group_log}
@@ -15,7 +15,8 @@ WITH logged AS (
 ),
 
 hidden AS (
-  SELECT DISTINCT p.cluster_id, p.group_id, p.topic, p.partition, p.poll
+  SELECT DISTINCT p.cluster_id, p.group_id, p.topic, p.partition, p.poll, p.committed_offset,
+    l.log_partition, l.removed_offset
   FROM {gold.removed_commits_told} p
   JOIN logged l
     ON l.cluster_id = p.cluster_id AND l.group_id = p.group_id AND l.topic = p.topic AND l.partition = p.partition
@@ -23,11 +24,20 @@ hidden AS (
       AND unix_micros(l.removed_timestamp) <= unix_micros(p.removed_before) + 60000000
 )
 
-SELECT cluster_id, cluster, group_id, topic, partition, last_committed AS committed_offset, 'log' AS source,
-  CASE WHEN is_group_gone THEN 'group_deleted' ELSE 'removed' END AS reason,
-  removed_timestamp AS removed_after, removed_timestamp AS removed_before, log_partition, removed_offset,
+SELECT l.cluster_id, l.cluster, l.group_id, l.topic, l.partition,
+  -- If nobody committed since the batch before, only polls know the offset.
+  coalesce(l.last_committed, o.committed_offset) AS committed_offset, 'log' AS source,
+  CASE WHEN l.is_group_gone THEN 'group_deleted' ELSE 'removed' END AS reason,
+  l.removed_timestamp AS removed_after, l.removed_timestamp AS removed_before, l.log_partition, l.removed_offset,
   CAST(NULL AS STRING) AS poll
-FROM logged
+FROM logged l
+LEFT JOIN (
+  SELECT cluster_id, group_id, topic, partition, log_partition, removed_offset, max(committed_offset) AS committed_offset
+  FROM hidden
+  GROUP BY cluster_id, group_id, topic, partition, log_partition, removed_offset
+) o
+  ON o.cluster_id = l.cluster_id AND o.group_id = l.group_id AND o.topic = l.topic AND o.partition = l.partition
+    AND o.log_partition = l.log_partition AND o.removed_offset = l.removed_offset
 
 UNION ALL
 
@@ -35,7 +45,7 @@ SELECT p.cluster_id, p.cluster, p.group_id, p.topic, p.partition, p.committed_of
   CASE WHEN p.is_group_gone THEN 'group_deleted' ELSE 'removed' END,
   p.removed_after, p.removed_before, CAST(NULL AS INT), CAST(NULL AS BIGINT), p.poll
 FROM {gold.removed_commits_told} p
-LEFT JOIN hidden h
+LEFT JOIN (SELECT DISTINCT cluster_id, group_id, topic, partition, poll FROM hidden) h
   ON h.cluster_id = p.cluster_id AND h.group_id = p.group_id AND h.topic = p.topic AND h.partition = p.partition
     AND h.poll = p.poll
 WHERE h.poll IS NULL

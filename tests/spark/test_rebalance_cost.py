@@ -129,7 +129,7 @@ EXPECTED = {
     },
     "idle": {
         "commit_gap_ms": None, "pause_ms_min": None, "pause_unknown": "no_commit_after", "close_reason": None,
-        "awaits_after": {"committed": 500, "at": at(58)},
+        "awaits_after": {"committed": 500, "at": at(58), "there_before": None},
     },
 }  # fmt: skip
 

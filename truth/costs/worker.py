@@ -3,8 +3,7 @@ SETTINGS WORK`.
 
 SETTINGS is JSON: `topics`, `config` of the consumer, `cadence_s`, `commits_revoked` (whether it commits what it gives
 up), and for commits in transactions, of which each third is aborted, `transactional_id`. To the file WORK it writes a
-JSON line for each run of records of a partition: when, topic, partition, first and last offset. SIGTERM lets it leave
-its group as its client does.
+JSON line for each record: when, topic, partition, offset. SIGTERM lets it leave its group as its client does.
 """
 
 import json

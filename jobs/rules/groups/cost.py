@@ -2,8 +2,8 @@
 behind, how much may have been done twice.
 
 The group's own log says when who committed (`CommitLog`); lag takes the ends of logs, which visits asked for. A row is
-begun once the rebalance is over, and is live until the partition commits again and its lag is back, or the next
-rebalance begins.
+begun once the rebalance is over, and is live until the partition is committed again and its lag is back, or the next
+rebalance is over.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -18,12 +18,14 @@ from jobs.rules.groups.rows import Row
 CADENCE_FROM = timedelta(minutes=10)
 """The usual time between two commits is that of so long before a rebalance."""
 
+BEFORE_AT_MOST = 200
+"""So many rebalances within that time, one each three seconds, are left out of the cadence."""
+
 RECOVERED, NEXT, REMOVED, LOST = "recovered", "next_rebalance", "removed", "records_lost"
-CLOSE_REASONS = (RECOVERED, NEXT, REMOVED, LOST)
 NO_COMMIT_BEFORE, NO_COMMIT_AFTER, NO_CADENCE = "no_commit_before", "no_commit_after", "no_cadence"
 NOTHING_THERE, NO_PROGRESS = "nothing_to_consume", "no_progress"
-PAUSES_UNKNOWN = (NO_COMMIT_BEFORE, NO_COMMIT_AFTER, REMOVED, LOST, NO_CADENCE, NOTHING_THERE, NO_PROGRESS)
-"""Why pause_ms_min is null, in the order in which the reasons are looked for."""
+MOST = (1 << 63) - 1
+"""The largest bigint: a client may commit any offset."""
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -92,11 +94,11 @@ def begun(
     later times is left to `continued`. `waiting`: rows of the rebalances before; where nobody has committed since, the
     commit that they wait to be followed is this one's, too.
     """
-    others = [each for each in before if each.first_offset < rebalance.first_offset]
+    others = [each for each in before if each.log_partition == rebalance.log_partition]
     since = rebalance.began - CADENCE_FROM
     rows = []
     for partition in sorted(log.of.keys() | visits.keys() | waiting.keys()):
-        commits = _standing(log.of.get(partition, ()), rebalance, since)
+        commits = _standing(log, partition, rebalance, since)
         seen = [each for each in visits.get(partition, ()) if each.commit[1] <= rebalance.began]
         asked = next((each for each in reversed(seen) if each.lag is not None and each.commit[0] >= since), None)
         waits = waiting.get(partition, {}).get("awaits_after")
@@ -104,7 +106,10 @@ def begun(
             continue
         earlier = [each for each in commits if each.last.offset < rebalance.first_offset]
         cadence = cadence_ms(earlier, since, others)
-        last = waits if not commits else {"committed": commits[-1].last.committed, "at": commits[-1].last.at}
+        last = waits if not commits else _awaited(commits[-1].last)
+        # Nobody committed from before an earlier rebalance until within this one: the whole gap is this one's.
+        if waits is not None and commits and not earlier:
+            commits = [_as_commits(waits), *commits]
         row = {
             "rebalance_id": rebalance.id,
             "topic": partition[0],
@@ -113,12 +118,13 @@ def begun(
             "ended_before": rebalance.ended,
             "cadence_ms": waiting[partition]["cadence_ms"] if cadence is None and partition in waiting else cadence,
             "lag_before": None if asked is None else asked.lag,
+            "committed_before": None if last is None else last["committed"],
             "awaits_after": last,
             "pause_unknown": NO_COMMIT_BEFORE if last is None else NO_COMMIT_AFTER,
             "reprocessed_min": None if last is None else 0,
             **dict.fromkeys(LATER),
         }
-        rows.append(_with_gaps(row, commits[max(0, len(earlier) - 1) :], rebalance) if commits else row)
+        rows.append(_with_gaps(row, commits[max(0, len(earlier) - 1) :], rebalance))
     return rows
 
 
@@ -135,25 +141,47 @@ def continued(
 ) -> Row:
     """A live row after more of the log, and more visits of its partition, some of which it may have had before.
 
-    `following`: the group's next rebalance, if any: with its first record the row is over.
+    `following`: the group's next rebalance that is over, if any: commits from its first record on are that one's.
     """
     until = None if following is None else following.first_offset
-    row = dict(row)
+    place, row = (row["topic"], row["partition"]), dict(row)
+    commits = (each for each in log.of.get(place, ()) if each.first.offset > rebalance.last_offset)
+    after = next((each.first for each in commits if until is None or each.first.offset < until), None)
+    ends = [*([] if after is None else [after.offset]), *([] if until is None else [until])]
+    removed = any(rebalance.last_offset < each < min(ends, default=MOST) for each in log.removals.get(place, ()))
+    lost = any(rebalance.last_offset < each < min(ends, default=MOST) for each in log.breaks)
     if row["awaits_after"] is not None:
-        commits = log.of.get((row["topic"], row["partition"]), ())
-        after = [each for each in commits if each.first.offset > rebalance.last_offset]
-        removed = any((each.removed_offset or -1) > rebalance.last_offset for each in commits if each not in after)
-        if removed or any(each > rebalance.last_offset for each in log.breaks):
-            reason = REMOVED if removed else LOST
-            row |= {"awaits_after": None, "pause_unknown": reason, "close_reason": reason}
-        elif after and (until is None or after[0].first.offset < until):
-            row = _committed_again(row, after[0].first, visits)
+        row["awaits_after"] = _there(row["awaits_after"], visits)
+        if after is not None and not removed and not lost:
+            row = _committed_again(row, after, visits)
     row = _behind(row, rebalance, [each for each in visits if following is None or each.commit[0] < following.began])
     if row["reprocessed_max"] is not None:
         row["reprocessed_max"] = max(row["reprocessed_max"], row["reprocessed_min"])
-    if row["close_reason"] is None:
-        row["close_reason"] = _close_reason(row, following)
+    row["close_reason"] = _close_reason(row, following, removed=removed, lost=lost)
+    if row["close_reason"] in (REMOVED, LOST) and row["awaits_after"] is not None:
+        row |= {"awaits_after": None, "pause_unknown": row["close_reason"]}
     return row
+
+
+def _awaited(last: Commit) -> Row:
+    """The last commit before a rebalance was over, which another one has to follow. `there_before`: by when a record
+    was there that it did not have, as far as visits say.
+    """
+    return {"committed": last.committed, "at": last.at, "there_before": None}
+
+
+def _as_commits(awaited: Mapping[str, Any]) -> Commits:
+    commit = Commit(awaited["committed"], -1, awaited["at"])
+    return Commits(commit, commit)
+
+
+def _there(awaited: Row, visits: Iterable[Visit]) -> Row:
+    if awaited["there_before"] is not None:
+        return awaited
+    ends = ((each.log_end, each.ends) for each in visits)
+    return awaited | {
+        "there_before": next((at[1] for end, at in ends if end and at and end > awaited["committed"]), None)
+    }
 
 
 def cadence_ms(commits: Sequence[Commits], since: datetime, others: Sequence[Rebalance]) -> int | None:
@@ -167,15 +195,17 @@ def cadence_ms(commits: Sequence[Commits], since: datetime, others: Sequence[Reb
     return max((_ms(gap) for gap in gaps if gap[1] >= since), default=None)
 
 
-def _standing(commits: Sequence[Commits], rebalance: Rebalance, since: datetime) -> list[Commits]:
+def _standing(log: CommitLog, place: Partition, rebalance: Rebalance, since: datetime) -> list[Commits]:
     """Commits from `since` to the end of the rebalance that nothing had removed by then."""
-    found: list[Commits] = []
-    for each in commits:
-        if each.last.offset < rebalance.last_offset and each.last.at is not None and each.last.at >= since:
-            found.append(each)
-        if each.removed_offset is not None and each.removed_offset < rebalance.last_offset:
-            found.clear()
-    return found
+    removed = [each for each in log.removals.get(place, ()) if each < rebalance.last_offset]
+    return [
+        each
+        for each in log.of.get(place, ())
+        if max(removed, default=-1) < each.first.offset
+        and each.last.offset < rebalance.last_offset
+        and each.last.at is not None
+        and each.last.at >= since
+    ]
 
 
 def _lies_in(commits: Commits, rebalance: Rebalance) -> bool:
@@ -199,7 +229,9 @@ def _with_gaps(row: Row, commits: Sequence[Commits], rebalance: Rebalance) -> Ro
     for one, other in pairwise(commits):
         gaps += [(_ms(gap), one.last, other.first) for gap in _between(one.last, other.first)]
     fallen = sum(max(0, one.last.committed - other.first.committed) for one, other in pairwise(commits))
-    row["reprocessed_min"] = fallen + sum(each.fallen for each in commits if _lies_in(each, rebalance))
+    if commits:
+        fallen += sum(each.fallen for each in commits if _lies_in(each, rebalance))
+        row["reprocessed_min"] = min(fallen, MOST)
     return row if not gaps else _with_gap(row, *max(gaps, key=lambda gap: gap[0]))
 
 
@@ -218,15 +250,15 @@ def _with_gap(row: Row, length: int, last: Commit, first: Commit) -> Row:
 def _committed_again(row: Row, first: Commit, visits: Sequence[Visit]) -> Row:
     """The row once the first commit after the rebalance is known: its gap, and the pause that it may be."""
     awaited = row["awaits_after"]
-    row["reprocessed_min"] += max(0, awaited["committed"] - first.committed)
+    row["reprocessed_min"] = min(row["reprocessed_min"] + max(0, awaited["committed"] - first.committed), MOST)
     row["awaits_after"] = None
     if awaited["at"] is not None and first.at is not None:
         last = Commit(awaited["committed"], -1, awaited["at"])
         row = _with_gap(row, _ms((awaited["at"], first.at)), last, first)
-    return row | _pause(row, visits)
+    return row | _pause(row, awaited, visits)
 
 
-def _pause(row: Row, visits: Sequence[Visit]) -> Row:
+def _pause(row: Row, awaited: Row, visits: Sequence[Visit]) -> Row:
     """For how long nobody consumed: at most the whole gap; at least what two usual times between commits leave of it,
     from when on something was there to consume.
     """
@@ -236,7 +268,10 @@ def _pause(row: Row, visits: Sequence[Visit]) -> Row:
     found = {"pause_ms_max": gap, "pause_ms_min": None}
     last, began, ended = row["last_committed"], row["last_commit_at"], row["first_commit_at"]
     of_ends = [each for each in visits if each.ends and each.log_end is not None and each.ends[1] <= ended]
-    there = next((each.ends[1] for each in of_ends if each.ends and (each.log_end or 0) > last), None)
+    if began == awaited["at"]:
+        there = awaited["there_before"] if (awaited["there_before"] or ended) < ended else None
+    else:
+        there = next((each.ends[1] for each in of_ends if each.ends and (each.log_end or 0) > last), None)
     if cadence is None:
         return found | {"pause_unknown": NO_CADENCE}
     if there is None and any(each.ends and each.ends[1] >= began for each in of_ends):
@@ -249,8 +284,10 @@ def _pause(row: Row, visits: Sequence[Visit]) -> Row:
 
 def _behind(row: Row, rebalance: Rebalance, visits: Sequence[Visit]) -> Row:
     """The row with what visits since the rebalance show of the partition's lag, and of what was lost or done twice."""
+    if row["lag_before"] is None:
+        return row  # Nobody asked before, so the row waits for no answer.
     ended = rebalance.ended or rebalance.began
-    last = row["last_committed"] if row["awaits_after"] is None else row["awaits_after"]["committed"]
+    last = row["committed_before"]
     since = [each for each in visits if each.ends and each.ends[1] >= rebalance.began]
     at_end = next((each for each in since if each.ends and each.ends[0] >= ended and each.log_end is not None), None)
     if (
@@ -261,7 +298,7 @@ def _behind(row: Row, rebalance: Rebalance, visits: Sequence[Visit]) -> Row:
     ):
         row["reprocessed_max"] = max(row["reprocessed_min"], (at_end.log_end or 0) - last)
         row["lost_unread"] = None if at_end.log_start is None else max(0, at_end.log_start - last)
-    if row["lag_before"] is None or row["lag_back_before"] is not None:
+    if row["lag_back_before"] is not None:
         return row
     for visit in since:
         lag, seen = visit.lag, visit.ends[1] if visit.ends else None
@@ -278,43 +315,53 @@ def _behind(row: Row, rebalance: Rebalance, visits: Sequence[Visit]) -> Row:
     return row
 
 
-def _close_reason(row: Row, following: Rebalance | None) -> str | None:
+def _close_reason(row: Row, following: Rebalance | None, *, removed: bool, lost: bool) -> str | None:
     is_asked = row["lag_before"] is not None
     if row["awaits_after"] is None and (row["lag_back_before"] is not None or not is_asked):
         return RECOVERED
+    if removed:
+        return REMOVED
+    if lost and row["awaits_after"] is not None:
+        return LOST
     return None if following is None else NEXT
 
 
 def fold(
     live: Sequence[Row], told: Iterable[Row], new: Container[str], log_of: Callable[[int], CommitLog], visits: Visits
 ) -> list[Row]:
-    """The rows of a group that are new, or other than the `live` ones.
+    """The rows of a group that are new, or other than the `live` ones. Rows whose rebalance is not told any more close.
 
     `told`: rows of gold.rebalances_told, of the log: those of the live rows, those that are new, and those of the ten
     minutes before these. `new`: ids of rebalances whose rows are not begun. `log_of`: what is known of a partition of
     the log, `visits` of the group's partitions: from ten minutes before the first that is new.
     """
-    rebalances = sorted(map(Rebalance.of, told), key=lambda each: (each.began, each.first_offset))
     known = {key(row): row for row in live}
-    waiting: dict[Partition, Row] = {}
+    of_logs: dict[int, list[Rebalance]] = {}
+    for each in sorted(map(Rebalance.of, told), key=lambda each: each.first_offset):
+        of_logs.setdefault(each.log_partition, []).append(each)
+    kept: dict[str, list[Row]] = {}
+    for row in live:
+        kept.setdefault(row["rebalance_id"], []).append(row)
     rows: list[Row] = []
-    for at, each in enumerate(rebalances):
-        log = log_of(each.log_partition)
-        of_log = [other for other in rebalances if other.log_partition == each.log_partition]
+    waiting: dict[Partition, Row] = {}
+    # Where a group is kept in another partition of the log from then on, its rebalances there come later.
+    for partition, rebalances in sorted(of_logs.items(), key=lambda each: each[1][0].began):
         # One that lasts may have its own end before the partition is committed again.
-        following = next((other for other in of_log[of_log.index(each) + 1 :] if other.ended is not None), None)
-        if each.id not in new:
-            before = [row for row in live if row["rebalance_id"] == each.id]
-        elif each.ended is not None:
-            before = begun(each, rebalances[:at], log, visits, waiting)
-        else:
-            continue
-        after = [
-            continued(row, each, following, log, visits.get((row["topic"], row["partition"]), ())) for row in before
-        ]
-        rows += [row for row in after if row != known.get(key(row))]
-        waiting |= {(row["topic"], row["partition"]): row for row in after}
-    return rows
+        over = [each for each in rebalances if each.ended is not None]
+        for at, each in enumerate(over):
+            if each.id not in new and each.id not in kept:
+                continue
+            log = log_of(partition)
+            before = over[max(0, at - BEFORE_AT_MOST) : at]
+            begin = begun(each, before, log, visits, waiting) if each.id in new else kept[each.id]
+            following = over[at + 1] if at + 1 < len(over) else None
+            of_visits = ((row, visits.get((row["topic"], row["partition"]), ())) for row in begin)
+            after = [continued(row, each, following, log, seen) for row, seen in of_visits]
+            rows += [row for row in after if row != known.get(key(row))]
+            waiting |= {(row["topic"], row["partition"]): row for row in after}
+    # Retention has dropped their rebalances.
+    ids = {each.id for rebalances in of_logs.values() for each in rebalances}
+    return rows + [row | {"close_reason": NEXT} for row in live if row["rebalance_id"] not in ids]
 
 
 def key(row: Row) -> tuple[str, str, int]:

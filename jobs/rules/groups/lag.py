@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 WINDOW: Final = 10
-"""Observations by which Burrow judges a partition, unless it is told otherwise (`intervals`)."""
+"""Observations by which Burrow judges a partition, unless its `intervals` says another number."""
 A_ROW_EACH: Final = 60_000_000
 """Between the polls with which two rows of a group begin, µs."""
 LISTED: Final = 100
@@ -367,9 +367,9 @@ def _state(shown: Sequence[_Now], untold: int) -> Row:
     oldest = min((each.kept for each in shown), key=lambda kept: (kept.before, kept.after or 0), default=None)
     return {
         "partitions": len(shown),
-        "committed_sum": sum(each.kept.offset for each in shown) if shown else None,
-        "lag_min": sum(least) if least else None,
-        "lag_max": sum(most) if is_whole else None,
+        "committed_sum": _sum(each.kept.offset for each in shown) if shown else None,
+        "lag_min": _sum(least) if least else None,
+        "lag_max": _sum(most) if is_whole else None,
         "largest_lag_min": max(least, default=None),
         "largest_lag_max": max(most) if is_whole else None,
         "partitions_behind": sum(map(bool, most)),
@@ -394,6 +394,12 @@ def _state(shown: Sequence[_Now], untold: int) -> Row:
             for each in sorted(not_well, key=lambda each: (-(each.most or 0), each.topic, each.partition))[:LISTED]
         ],
     }
+
+
+def _sum(numbers: Iterable[int]) -> int | None:
+    """The sum; None if no bigint holds it: a client may commit any offset."""
+    found = sum(numbers)
+    return found if found < 1 << 63 else None
 
 
 def _differs(live: Row, state: Row) -> bool:

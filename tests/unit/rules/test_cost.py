@@ -118,7 +118,7 @@ def costs(log: list[Written], visits: list[Visit] = [], cuts: tuple[int, ...] = 
     ends = [*sorted({min(cut, len(log)) for cut in cuts}), len(log)]
     bronze: list[Row] = []
     done: set[str] = set()
-    first = 0
+    first = looked_at = 0
     for end in ends:
         read_at = log[end - 1].at if end else 0
         bronze += read(log, first, end, read_at)
@@ -126,10 +126,16 @@ def costs(log: list[Written], visits: list[Visit] = [], cuts: tuple[int, ...] = 
         rebalances = told(log[:end])
         new = {row["id"] for row in rebalances} - done
         live = [row for row in rows.values() if row["close_reason"] is None]
+        # As the job reads them: from fifteen minutes before what is new, or was looked at last.
+        begins = [row["began_before"] for row in rebalances if row["id"] in new]
+        since = min([*begins, ms(looked_at)]) - timedelta(minutes=15)
         seen = [each for each in visits if end == len(log) or each.commit[0] <= ms(read_at)]
-        made = fold(live, rebalances, new, lambda _, known=tuple(bronze): commit_log(known), {PLACE: seen})
+        seen = [each for each in seen if each.commit[0] >= since]
+        known = tuple(row for row in bronze if row["read_at"] >= since)
+        made = fold(live, rebalances, new, lambda _, known=known: commit_log(known), {PLACE: seen})
         rows |= {key(row): row for row in made}
         done |= new
+        looked_at = read_at
     return list(rows.values())
 
 
@@ -262,6 +268,46 @@ def test_commits_of_a_transaction_count_at_its_marker() -> None:
     ]
     (found,) = commit_log([*markers, *rows]).of[PLACE]
     assert (found.first.committed, found.first.offset, found.first.at) == (7, 9, ms(4_000))
+
+
+def test_a_removal_long_after_closes_what_waits() -> None:
+    """Offsets of a group that was shut down expire after days, and no commit is near."""
+    week = 7 * 24 * 3_600_000
+    log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(week, removed=True)]
+    (row,) = costs(log, cuts=(11,))
+    assert (row["close_reason"], row["pause_unknown"], row["awaits_after"]) == (REMOVED, REMOVED, None)
+
+
+def test_a_pause_of_hours_is_as_long_as_it_was() -> None:
+    hours = 2 * 3_600_000
+    visits = [visit(at, 90, 100 + at) for at in range(9_500, hours, 60_000)]
+    log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(hours, 120)]
+    (whole,) = costs(log, visits)
+    assert whole["pause_ms_min"] > hours - 80_000
+    live = costs(log[:-1], visits)
+    after = {"rebalances": told(log), "log": commit_log(read(log, 11, 12, hours))}
+    (row,) = fold(live, after["rebalances"], set(), lambda _: after["log"], {PLACE: visits[-15:]})
+    assert row["pause_ms_min"] == whole["pause_ms_min"]
+
+
+def test_a_gap_that_ends_within_the_next_rebalance_is_whole() -> None:
+    log = [*every(1000, 9_000), Written(10_000, rebalance="gone"), Written(1_200_000, rebalance="back")]
+    log += [Written(1_260_000, 90), Written(1_262_000, rebalance="back"), Written(1_263_000, 100)]
+    _, back = costs(log)
+    assert (back["commit_gap_ms"], back["last_committed"]) == (1_252_000, 80)
+
+
+def test_a_row_whose_rebalance_is_not_told_any_more_closes() -> None:
+    live = costs([*every(1000, 10_000), Written(10_000, rebalance="r")])
+    (row,) = fold(live, [], set(), lambda _: CommitLog(), {})
+    assert row["close_reason"] == NEXT
+
+
+def test_an_offset_that_no_sum_holds_is_the_largest() -> None:
+    most = (1 << 63) - 1
+    log = [Written(0, most), Written(1_000, most), Written(2_000, rebalance="r"), Written(3_000, 0)]
+    (row,) = costs([*log, Written(4_000, rebalance="s"), Written(5_000, most)])[:1]
+    assert row["reprocessed_min"] == most
 
 
 def test_what_nobody_committed_has_no_row() -> None:
