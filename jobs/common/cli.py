@@ -89,8 +89,8 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
         return int(getattr(error, "exit_status", 1))
     except JVM_IS_GONE as error:
         print(
-            f"{name}: Spark's JVM has ended, or does not answer ({printable(str(error))}): if it wrote nothing above, the "
-            "machine had too little memory for it (dmesg names what the kernel killed); run it again",
+            f"{name}: Spark's JVM has ended, or does not answer ({printable(str(error))}): if it wrote nothing above, "
+            "the machine had too little memory for it (dmesg names what the kernel killed); run it again",
             file=sys.stderr,
         )
         log.debug("traceback", exc_info=True)

@@ -208,10 +208,15 @@ SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.group_type, r.prev_group_typ
   CASE WHEN c.move_poll IS NOT NULL
     THEN md5(concat_ws('\n', r.cluster_id, r.group_id, 'coordinator_moved', c.move_poll)) END AS coordinator_move_id,
   o.partitions_committed, o.pause_ms_min, o.pause_ms_max,
-  CAST(least(o.lag_before, 9223372036854775807) AS BIGINT) AS lag_before, CAST(least(o.lag_peak, 9223372036854775807) AS BIGINT) AS lag_peak,
+  CASE WHEN o.lag_before IS NOT NULL THEN CAST(least(o.lag_before, 9223372036854775807) AS BIGINT) END AS lag_before,
+  CASE WHEN o.lag_peak IS NOT NULL THEN CAST(least(o.lag_peak, 9223372036854775807) AS BIGINT) END AS lag_peak,
   o.lag_back_after, o.lag_back_before,
-  CAST(least(o.reprocessed_min, 9223372036854775807) AS BIGINT) AS reprocessed_min, CAST(least(o.reprocessed_max, 9223372036854775807) AS BIGINT) AS reprocessed_max,
-  CAST(least(o.lost_unread, 9223372036854775807) AS BIGINT) AS lost_unread,
+  -- A client may commit any offset, and no bigint holds the sum of such.
+  CASE WHEN o.reprocessed_min IS NOT NULL THEN CAST(least(o.reprocessed_min, 9223372036854775807) AS BIGINT) END
+    AS reprocessed_min,
+  CASE WHEN o.reprocessed_max IS NOT NULL THEN CAST(least(o.reprocessed_max, 9223372036854775807) AS BIGINT) END
+    AS reprocessed_max,
+  CASE WHEN o.lost_unread IS NOT NULL THEN CAST(least(o.lost_unread, 9223372036854775807) AS BIGINT) END AS lost_unread,
   r.updated_at,
   r.ended_before IS NULL AS is_open
 FROM bounded r

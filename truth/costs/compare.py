@@ -70,8 +70,8 @@ def _compare(row: Row, done: Sequence[Done], score: Score) -> None:
         score.pauses += 1
         if silent < row["pause_ms_min"] - SLACK_MS:
             score.faults.append(f"{_name(row)}: silent for {silent} ms, at least {row['pause_ms_min']} by history")
-    # Records that the one who comes after does, and that were done already by anyone. If the one before only hung, it does what
-    # it had fetched when it awakes: no log tells that.
+    # Records that the one who comes after does, and that were done already by anyone. If the one before only hung, it
+    # does records that it had fetched when it awakes: no log tells that.
     had = {each.offset for each in done if each.at <= before.at}
     has = (each for each in done if each.worker == after.worker)
     again = len({each.offset for each in has if after.at <= each.at <= after.at + timedelta(seconds=5)} & had)
