@@ -1,4 +1,4 @@
-"""What polls asked of the offsets of groups (`enrich: offsets`) -> how far each group was behind, and commits that were
+"""Offsets of groups that polls asked for (`enrich: offsets`) -> how far each group was behind, and commits that were
 removed.
 
 A round folds the visits that are new, of each group (jobs/rules/groups/lag.py), in the one stage, and commits tables
@@ -191,7 +191,7 @@ class GroupLag(Maker):
         return rows.where("record = 'poll'")
 
     def _said(self, headers: Sequence[Row]) -> DataFrame:
-        """What visits tell of groups: cluster, id of the cluster, and `said`, a struct a partition."""
+        """The answers of visits about groups: cluster, id of the cluster, and `said`, a struct a partition."""
         wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
         visits = self._spark.createDataFrame(wanted, "cluster string, poll_id string, _id string")
         rows = self._lake.read(self._spark, METADATA_POLLS).where("record = 'offsets'")
@@ -307,7 +307,7 @@ def _fold(
 
 
 def _told(said: pa.Table | None) -> dict[str, dict[str, Told]]:
-    """What visits tell, by group and poll."""
+    """The answers of visits, by group and poll."""
     found: dict[str, dict[str, Told]] = defaultdict(dict)
     if said is None:
         return found

@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Take:
-    """What a round takes: rebalances told after `told_after`, up to `told_until`; and rows of bronze after
+    """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and rows of bronze after
     `read_after`, up to `read_until`, for rows that are live.
     """
 
@@ -198,7 +198,7 @@ class RebalanceCost(Maker):
         return folded(news, packed_live, [REBALANCE_COST], of, _KEY)
 
     def _news(self, told: Sequence[Row], since: datetime) -> DataFrame:
-        """What is known of the groups that rebalanced, packed beside `_KEY`: rebalances, and rows of the log and visits
+        """All that is known of groups that rebalanced, packed beside `_KEY`: rebalances, and rows of the log and visits
         from `since` on.
         """
         groups = {(row["cluster"], row["group_id"]): _key(row) for row in told}
@@ -226,7 +226,7 @@ class RebalanceCost(Maker):
         )
 
     def _visits(self, of_groups: DataFrame, since: datetime) -> list[DataFrame]:
-        """What groups were asked for, from `since` on; none where nobody asks."""
+        """The visits of groups from `since` on; none where nobody asks."""
         is_recent = F.col("day") >= F.lit(since.date() - timedelta(days=1))
         polls = self._lake.read(self._spark, METADATA_POLLS).where(is_recent)
         headers = polls.where("record = 'poll' AND array_contains(map_keys(enriched), 'offsets')")

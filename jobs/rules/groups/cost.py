@@ -365,5 +365,5 @@ def fold(
 
 
 def key(row: Row) -> tuple[str, str, int]:
-    """What tells rows apart."""
+    """The columns that tell rows apart."""
     return row["rebalance_id"], row["topic"], row["partition"]

@@ -68,7 +68,7 @@ class Visit(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What a visit tells of a partition: the committed offset, and the end of its log; None where it cannot tell."""
+    """The answer of a visit about a partition: the committed offset, and the end of its log; None if not known."""
 
     topic: str
     partition: int
@@ -77,7 +77,7 @@ class Commit(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a visit tells of a group. `read`: when its commits had been read. `commits`: None if it could not tell."""
+    """The answer of a visit about a group. `read`: when its commits had been read. `commits`: None if not known."""
 
     read: int
     is_simple: bool | None
@@ -85,7 +85,7 @@ class Told(NamedTuple):
 
 
 class _Partition(NamedTuple):
-    """What is remembered of a partition: the last commit, made after one time (None: it was there when polls first
+    """The memory of a partition: the last commit, made after one time (None: it was there when polls first
     asked) and before another; the end and the lag that were known last; how many visits are in the window, and the time
     of the commit that the first of them showed. Then, a bit for each visit of the window, the last one lowest: it had
     no lag, another offset than the one before, a lower offset, less lag.
@@ -106,7 +106,7 @@ class _Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What a visit shows of a partition."""
+    """A partition as a visit shows it."""
 
     topic: str
     partition: int
@@ -119,7 +119,7 @@ class _Now:
 
 @dataclass(slots=True)
 class Memory:
-    """What must be remembered of a group beside its live row.
+    """The memory of a group beside its live row.
 
     `due`: of the visit with which the live row begins. `agreed`: when the last visit was answered that showed the row
     within a minute from then on; later ones show it, or end it. `missed`: due and answered, of the last visit that told
@@ -284,8 +284,8 @@ def _removed(
 
 
 def _shown(memory: Memory, commits: Iterable[Commit], at: int, seen: int | None) -> list[_Now]:
-    """What a visit shows of each partition, and is remembered. `at`: when the commits had been read. `seen`: when the
-    visit before was answered, if it would have told of the same topics.
+    """Each partition as a visit shows it, and as it is remembered. `at`: when the commits had been read. `seen`: when
+    the visit before was answered, if it would have told of the same topics.
     """
     left = memory.times[WINDOW - 2] if len(memory.times) > WINDOW - 2 else 0
     shown, has_moved = [], False
@@ -304,7 +304,7 @@ def _shown(memory: Memory, commits: Iterable[Commit], at: int, seen: int | None)
 
 
 def _seen_now(known: _Partition | None, commit: Commit, at: int, seen: int | None, left: int) -> _Now | None:
-    """What a visit shows of a partition; None if neither this visit nor one before could tell its commit.
+    """A partition as a visit shows it; None if neither this visit nor one before could tell its commit.
 
     `left`: when the commit was read that the first visit of a window shows from now on, if that showed another one.
     """
