@@ -130,7 +130,8 @@ class History(Maker):
                 self._states[SILVER, cluster] = dict.fromkeys(STATE.column_names) | row | {"done_at": done_at}
             takes = [Take(cluster, **taken) for cluster, taken in step.takes["clusters"].items()]
             if step.takes["log"] is not None:
-                self._log.rows = read(self._spark, self._lake, *step.takes["log"])
+                planned = datetime.fromisoformat(step.takes["at"])
+                self._log.rows = read(self._spark, self._lake, *step.takes["log"], planned=planned)
             self._make(takes, step.takes, lambda: step, live)
         self._histories = own
 

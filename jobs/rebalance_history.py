@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.appended import VERSIONS_A_ROUND, appended
+from jobs.common.appended import VERSIONS_A_ROUND, appended, upto
 from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config, Thresholds
@@ -116,7 +116,8 @@ class RebalanceHistory(Maker):
         takes = {cluster: Take(**taken) for cluster, taken in step.takes["clusters"].items()}
         news = News(takes, step.takes["log"])
         if news.versions is not None:
-            self._read_log(news, news.versions[0], {cluster: each.cluster_id for cluster, each in takes.items()})
+            ids = {cluster: each.cluster_id for cluster, each in takes.items()}
+            self._read_log(news, news.versions[0], ids, datetime.fromisoformat(step.takes["at"]))
         self._read_polls(news)
         self._make(news, step.takes, lambda: step, live)
 
@@ -129,7 +130,7 @@ class RebalanceHistory(Maker):
         if newest < last:
             self._noted = last = -1  # The table was made again.
         if newest > max(last, 0):
-            news.versions = [self._noted + 1, min(newest, last + VERSIONS_A_ROUND)]
+            news.versions = [self._noted + 1, upto(self._spark, self._lake, GROUP_LOG, last + 1, newest)]
             self._read_log(news, last + 1, ids)
         elif last > self._noted:
             news.versions = [self._noted + 1, last]
@@ -168,13 +169,13 @@ class RebalanceHistory(Maker):
             self._silver_version = version
         return self._of_silver
 
-    def _read_log(self, news: News, first: int, ids: Mapping[str, str]) -> None:
+    def _read_log(self, news: News, first: int, ids: Mapping[str, str], planned: datetime | None = None) -> None:
         """Add what versions of the log appended, from `first` on. `ids`: alias -> cluster id, of clusters whose answers
-        did not tell it.
+        did not tell it. `planned`: as of `appended`.
         """
         assert news.versions is not None  # noqa: S101 - for the type checker
         known = self._spark.createDataFrame(list(ids.items()), "cluster string, _id string")
-        rows = appended(self._spark, self._lake, GROUP_LOG, first, news.versions[1]).join(
+        rows = appended(self._spark, self._lake, GROUP_LOG, first, news.versions[1], planned=planned).join(
             F.broadcast(known), "cluster", "left"
         )
         rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.common.commit import newest_version
 from schemas.lake import Lake
@@ -15,13 +16,34 @@ VERSIONS_A_ROUND = 500
 """How many commits of a log a round takes at most."""
 
 
-def appended(spark: SparkSession, lake: Lake, table: Table, first: int, last: int) -> DataFrame:
-    """The rows that versions `first` to `last` appended; those of all versions where files between may be gone."""
+def upto(spark: SparkSession, lake: Lake, table: Table, first: int, newest: int) -> int:
+    """The version up to which a round takes what commits from `first` on have appended: VERSIONS_A_ROUND of them, or
+    all up to the `newest` where files between may be gone, as all rows are read then.
+    """
+    last = min(newest, first - 1 + VERSIONS_A_ROUND)
+    return last if last == newest or _is_kept(spark, lake, table, first) else newest
+
+
+def appended(
+    spark: SparkSession, lake: Lake, table: Table, first: int, last: int, *, planned: datetime | None = None
+) -> DataFrame:
+    """The rows that versions `first` to `last` appended; those of all versions where files between may be gone.
+
+    `planned`: when the round was planned that is made again. Delta reads no version that is older than replaced files
+    are kept, so of such a round all rows are read that had been read by then: of one batch perhaps more than planned.
+    """
+    if _is_kept(spark, lake, table, first):
+        return lake.read_appended(spark, table, first, last)
+    if planned is None:
+        return lake.read_version(spark, table, last)
+    return lake.read(spark, table).where(F.col("read_at") <= F.lit(planned))
+
+
+def _is_kept(spark: SparkSession, lake: Lake, table: Table, first: int) -> bool:
+    """Whether the files that versions from `first` on appended are there for long enough to be read."""
     oldest = _commits(spark, lake, table, first)[-1]
     files_stay = timedelta(hours=table.log_hours) - READ_WITHIN
-    if oldest.version > first or oldest.timestamp.astimezone(UTC) < datetime.now(UTC) - files_stay:
-        return lake.read_version(spark, table, last)
-    return lake.read_appended(spark, table, first, last)
+    return bool(oldest.version <= first and oldest.timestamp.astimezone(UTC) >= datetime.now(UTC) - files_stay)
 
 
 def _commits(spark: SparkSession, lake: Lake, table: Table, first: int) -> list[Row]:

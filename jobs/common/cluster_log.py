@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from jobs.common.appended import VERSIONS_A_ROUND, appended
+from jobs.common.appended import appended, upto
 from jobs.common.commit import newest_version
 from jobs.common.stage import as_stored
 from schemas.bronze import CLUSTER_LOG
@@ -35,7 +35,7 @@ class NewRecords:
         if newest < self.last:
             self.noted = self.last = -1  # The table was made again.
         if newest > max(self.last, 0):
-            last = min(newest, self.last + VERSIONS_A_ROUND)
+            last = upto(self._spark, self._lake, CLUSTER_LOG, self.last + 1, newest)
             for cluster, rows in read(self._spark, self._lake, self.last + 1, last).items():
                 self.rows[cluster] = pa.concat_tables(filter(None, (self.rows.get(cluster), rows)))
             self.last = last
@@ -49,9 +49,11 @@ class NewRecords:
             self.noted = self.last
 
 
-def read(spark: SparkSession, lake: Lake, first: int, last: int) -> dict[str, pa.Table]:
-    """The rows that versions of bronze.cluster_log appended, by alias."""
-    rows = as_stored(appended(spark, lake, CLUSTER_LOG, first, last), CLUSTER_LOG)
+def read(
+    spark: SparkSession, lake: Lake, first: int, last: int, *, planned: datetime | None = None
+) -> dict[str, pa.Table]:
+    """The rows that versions of bronze.cluster_log appended, by alias. `planned`: as of `appended`."""
+    rows = as_stored(appended(spark, lake, CLUSTER_LOG, first, last, planned=planned), CLUSTER_LOG)
     clusters = pc.unique(rows["cluster"]).to_pylist()
     return {cluster: rows.filter(pc.equal(rows["cluster"], cluster)) for cluster in clusters}
 

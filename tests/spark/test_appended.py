@@ -8,7 +8,7 @@ from typing import Any
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.common.appended import READ_WITHIN, appended
+from jobs.common.appended import READ_WITHIN, appended, upto
 from jobs.common.driver import clean_log
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
@@ -43,11 +43,17 @@ def test_a_reader_that_stood_still_reads_all_rows_once(spark: SparkSession, tmp_
     assert offsets(2, 3) == [1, 2]
     make_older(lake, files_stay - READ_WITHIN + timedelta(minutes=5))
     assert offsets(2, 3) == [0, 1, 2], "VACUUM may take what compaction has replaced"
+    assert upto(spark, lake, CLUSTER_LOG, 2, 4) == 4
+    make_older(lake, 2 * files_stay)
+    append(lake, CLUSTER_LOG, [read(9) | {"read_at": NOW + files_stay}])
+    old = appended(spark, lake, CLUSTER_LOG, 2, 3, planned=NOW).select("offset").collect()
+    assert sorted(row.offset for row in old) == [0, 1, 2, 3], "Delta reads no version that old, and a plan holds"
+    assert upto(spark, lake, CLUSTER_LOG, 2, 1_000) == 1_000, "Delta reads the newest version alone"
     DeltaTable(lake.path(CLUSTER_LOG)).create_checkpoint()
     make_older(lake, files_stay + timedelta(minutes=1))
     append(lake, CLUSTER_LOG, [read(4)])
     clean_log(spark, lake.identifier(CLUSTER_LOG))
     log = Path(lake.path(CLUSTER_LOG)) / "_delta_log"
-    assert sorted(file.stem for file in log.glob("*.json")) == [f"{version:020}" for version in (4, 5)]
-    assert offsets(2, 5) == [0, 1, 2, 3, 4], "the log knows no more who appended what"
-    assert offsets(5, 5) == [4], "others read on"
+    assert sorted(file.stem for file in log.glob("*.json")) == [f"{version:020}" for version in (5, 6)]
+    assert offsets(2, 6) == [0, 1, 2, 3, 4, 9], "the log knows no more who appended what"
+    assert offsets(6, 6) == [4], "others read on"
