@@ -557,6 +557,7 @@ def lake(spark, tmp_path_factory) -> Lake:
     return new_lake(spark, tmp_path_factory.mktemp("group_log"))
 
 
+@pytest.mark.soak
 def test_the_job_and_its_retention(spark, groups, lake, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(f"""

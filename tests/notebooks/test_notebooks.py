@@ -245,9 +245,9 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
         ("", "", "", "0 or more"),
     ]
     assert page.columns("topic", "partition", "seconds", "pause_unknown") == [
+        ("orders", "1", "65.8 or more", "no_commit_after"),
         ("orders", "1", "13 to 23", ""),
         ("orders", "0", "0 to 3", ""),
-        ("orders", "1", "0 or more", "no_commit_after"),
     ]
     assert page.columns("prev_broker_id", "broker_id", "groups", "groups_that_rebalanced") == [
         ("2", "1", "5", "1"),

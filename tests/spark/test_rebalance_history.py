@@ -452,6 +452,7 @@ def test_runs_cut_and_cut_off_give_what_one_gives(piecemeal: Lake, whole: Lake, 
     assert lakes.rows_of(piecemeal, table) == lakes.rows_of(whole, table)
 
 
+@pytest.mark.soak
 def test_polls_give_way_to_the_log_and_a_run_to_one_that_takes_over(
     spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
