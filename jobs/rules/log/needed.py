@@ -24,9 +24,9 @@ def needed(live: Mapping[str, pa.Table], records: pa.Table) -> dict[str, pa.Tabl
     """Of live rows, by table, those that may matter to a fold of `records`, in which the log tells and knows all.
 
     Partitions that records name, or that have a replica on a broker that they name; topics, with all that is theirs,
-    that they name or of whose partitions one is needed. A topic that is removed is needed whole, and all topics where
-    a setting of brokers changes. Of a snapshot, after a truncation, and of a ClearElrRecord about all topics, all rows
-    are needed.
+    that they name or of whose partitions one is needed. A topic that is removed is needed whole, and so is one that
+    polls do not ask for and that gets partitions; all topics are where a setting of brokers changes. Of a snapshot,
+    after a truncation, and of a ClearElrRecord about all topics, all rows are needed.
     """
     topics = _told(records, "topic")
     tell_all = (
@@ -40,11 +40,14 @@ def needed(live: Mapping[str, pa.Table], records: pa.Table) -> dict[str, pa.Tabl
     configs = _told(records, "config")
     is_of_topic = pc.equal(configs["resource_type"], TOPIC)
     removed = topics.filter(pc.equal(topics["type"], REMOVE_TOPIC))["topic_id"]
+    told = [_told(records, name) for name in ("partition", "partition_change")]
+    # Of a topic that polls do not ask for, partitions alone tell the name and how many there are.
+    added = told[0]["topic_id"]
+    unasked = added.filter(pc.invert(pc.is_in(added, _set(live[silver.TOPIC_SNAPSHOTS.full_name]["topic_id"]))))
     whole = pc.or_(
-        pc.is_in(partitions["topic_id"], _set(removed)),
+        pc.is_in(partitions["topic_id"], _set(removed, unasked)),
         pc.is_in(partitions["topic"], _set(topics["topic"], configs["resource_name"].filter(is_of_topic))),
     )
-    told = [_told(records, name) for name in ("partition", "partition_change")]
     named = pc.is_in(_keys(partitions), _set(*map(_keys, told)))
     brokers = _set(*(_told(records, name)["broker_id"] for name in ("broker", "broker_change")))
     needed = partitions.filter(pc.or_(pc.or_(whole, named), _have_one_of(partitions["replicas"], brokers)))
