@@ -27,7 +27,7 @@ from jobs.common.config import Config
 from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
-from jobs.common.stage import column_of, folded, frame_of, packed_in_arrow
+from jobs.common.stage import column_of, folded, frame_of, packed_in_arrow, rows_in
 from jobs.rules.arrow import rows_of
 from jobs.rules.groups import lag
 from jobs.rules.groups.group import Group
@@ -285,8 +285,8 @@ def _fold(
     cluster = key.rpartition("/")[0]
     alias, cluster_id = places[cluster]
     told = _told(said.get(METADATA_POLLS.full_name))
-    kept = {row["group_id"]: row["memory"] for row in _rows(live, LAG_STATES)}
-    rows = {row["group_id"]: row for row in _rows(live, GROUP_LAG)}
+    kept = {row["group_id"]: row["memory"] for row in rows_in(live, LAG_STATES)}
+    rows = {row["group_id"]: row for row in rows_in(live, GROUP_LAG)}
     made: dict[str, list[Row]] = {table.full_name: [] for table in TABLES}
     for group_id in sorted({*told, *kept, *rows}):
         group, memory = Group(cluster_id, alias, group_id), kept.get(group_id)
@@ -326,11 +326,6 @@ def _told(said: pa.Table | None) -> dict[str, dict[str, Told]]:
             found[group_id][poll] = Told(read_at, is_simple, of_group)
         of_group.append(Commit(topic, partition, offset, end))
     return found
-
-
-def _rows(tables: Mapping[str, pa.Table], table: Table) -> list[Row]:
-    found = tables.get(table.full_name)
-    return [] if found is None else rows_of(found)
 
 
 def _key(group_id: str) -> Column:

@@ -4,7 +4,6 @@ A round folds the news of each cluster (jobs/rules/round.py) in the one stage (j
 side by side.
 """
 
-import gc
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ from jobs.common.stage import (
     packed,
     packed_in_arrow,
     side_by_side,
+    uncollected,
 )
 from jobs.rules import round as rules
 from jobs.rules.arrow import rows_of
@@ -622,8 +622,7 @@ def _fold(
 
     `narrowed`: the clusters of which the fold need not see what is as before. `signs`: see Taken, by alias.
     """
-    gc.disable()  # It would look through all rows again and again, and there is nothing to find.
-    try:
+    with uncollected():
         each = takes[cluster]
         news, live = dict(news), dict(live)
         log = news.pop(bronze.CLUSTER_LOG.full_name, None)
@@ -655,8 +654,6 @@ def _fold(
             each.told_from,
         )
         return rules.fold(taken, plan)
-    finally:
-        gc.enable()
 
 
 def contradicted(clusters: pa.Table) -> Iterator[str]:

@@ -7,7 +7,6 @@ them alone: if no group rebalances, the job reads nothing.
 spark-submit jobs/rebalance_cost.py --config FILE [--once]
 """
 
-import gc
 import json
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -18,18 +17,16 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config
-from jobs.common.live import PARTS, LiveRows, part_of
+from jobs.common.live import PARTS, LiveRows, part_of, places_of
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step
-from jobs.common.stage import ddl, folded, frame_of, packed, packed_in_arrow, side_by_side
-from jobs.rules.arrow import rows_of
+from jobs.common.stage import ddl, folded, frame_of, packed, packed_in_arrow, rows_in, side_by_side, uncollected
 from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import CADENCE_FROM, Visit, fold
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
@@ -63,18 +60,8 @@ _TOLD = (
     *("began_before", "ended_before"),
 )
 _LOGGED = (
-    *(
-        "cluster_id",
-        "log_partition",
-        "record",
-        "offset",
-        "next_offset",
-        "group_id",
-        "producer_id",
-        "is_committed",
-        "chunk",
-    ),
-    *("timestamp", "read_at", "offset_commits"),
+    *("cluster_id", "log_partition", "record", "offset", "next_offset", "group_id", "producer_id"),
+    *("is_committed", "chunk", "timestamp", "read_at", "offset_commits"),
 )
 _VISITED = (
     *("group_id", "topic", "partition", "committed_offset", "log_start", "log_end"),
@@ -193,7 +180,7 @@ class RebalanceCost(Maker):
         of_groups = [row for row in found if row["updated_at"] <= take.told_until or row["id"] in ids]
         since = min([*map(_BEGAN, new), *([take.read_after] if len(kept) else [])]) - BEFORE
         news = self._news(of_groups, since)
-        packed_live = frame_of(self._spark, packed_in_arrow({REBALANCE_COST: kept}, _KEY, _keys))
+        packed_live = frame_of(self._spark, packed_in_arrow({REBALANCE_COST: kept}, _KEY, places_of))
         of = partial(_fold, new={row["id"] for row in new}, at=take.read_until)
         return folded(news, packed_live, [REBALANCE_COST], of, _KEY)
 
@@ -243,11 +230,6 @@ def _key(row: Row) -> str:
     return f"{row['cluster']}/{part_of(row['group_id'])}"
 
 
-def _keys(_: Table, rows: pa.Table) -> pa.ChunkedArray:
-    """`_KEY` of live rows."""
-    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
-
-
 run = job_of(RebalanceCost)
 """Keeps the cost of rebalances up with gold.rebalances; with `once`, until nothing is new."""
 
@@ -256,8 +238,7 @@ def _fold(
     _: str, said: Mapping[str, pa.Table], live: Mapping[str, pa.Table], *, new: Container[str], at: datetime
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster's groups in one part; runs on executors."""
-    gc.disable()  # It would look through all rows again and again, and there is nothing to find.
-    try:
+    with uncollected():
         told, kept = _by(_GROUP, said, REBALANCES_TOLD), _by(_GROUP, live, REBALANCE_COST)
         of_groups, visits = _by(_GROUP_ID, said, GROUP_LOG), _by(_GROUP_ID, said, METADATA_POLLS)
         made: list[Row] = []
@@ -274,8 +255,6 @@ def _fold(
             found = fold(before, told.get(group, ()), new, partial(_log_of, logs), seen)
             made += [dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found]
         return {REBALANCE_COST.full_name: made}
-    finally:
-        gc.enable()
 
 
 _OF_GROUP = ("cluster_id", "cluster", "group_id")
@@ -293,7 +272,7 @@ def _log_of(logs: Mapping[int, Sequence[Row]], partition: int) -> CommitLog:
 
 def _by(of: Callable[[Row], Any], tables: Mapping[str, pa.Table], table: Table) -> dict[Any, list[Row]]:
     found: dict[Any, list[Row]] = {}
-    for row in rows_of(tables[table.full_name]) if table.full_name in tables else ():
+    for row in rows_in(tables, table):
         found.setdefault(of(row), []).append(row)
     return found
 

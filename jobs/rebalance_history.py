@@ -7,7 +7,6 @@ What one source tells is stored as it tells it; views join the rest (schemas/vie
 spark-submit jobs/rebalance_history.py --config FILE [--once]
 """
 
-import gc
 import json
 import sys
 from collections import defaultdict
@@ -30,11 +29,10 @@ from jobs.common.commit import newest_version
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import kept_since
 from jobs.common.group_log import COLUMNS, PLACE, Places, new_rows
-from jobs.common.live import PARTS, LiveRows
+from jobs.common.live import PARTS, LiveRows, places_of
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
-from jobs.common.stage import column_of, folded, frame_of, packed, packed_in_arrow, side_by_side
-from jobs.rules.arrow import rows_of
+from jobs.common.stage import column_of, folded, frame_of, packed, packed_in_arrow, rows_in, side_by_side, uncollected
 from jobs.rules.gold.news import as_of
 from jobs.rules.groups import group as rules
 from jobs.rules.groups.group import Group
@@ -240,8 +238,8 @@ class RebalanceHistory(Maker):
         if parts := set[int]().union(*news.parts.values()):
             keys = pa.array(f"{cluster}/{part}" for cluster, of_cluster in news.parts.items() for part in of_cluster)
             of_parts = live.of(TABLES, parts).items()
-            brought = {table: rows.filter(pc.is_in(_keys(table, rows), keys)) for table, rows in of_parts}
-            packed_live = frame_of(self._spark, packed_in_arrow(brought, _KEY, _keys))
+            brought = {table: rows.filter(pc.is_in(places_of(table, rows), keys)) for table, rows in of_parts}
+            packed_live = frame_of(self._spark, packed_in_arrow(brought, _KEY, places_of))
             limits, at = Thresholds.from_json(plan["thresholds"]), datetime.fromisoformat(plan["at"])
             since = plan["kept_since"] and datetime.fromisoformat(plan["kept_since"])
             forgets = partial(forgets_before, remembered=timedelta(seconds=plan["remembered_s"]), kept_since=since)
@@ -324,17 +322,16 @@ def _fold(
 
     `forgets`: says of the times of what is new before when a group has to be gone to be forgotten.
     """
-    gc.disable()  # It would look through all rows again and again, and there is nothing to find.
-    try:
+    with uncollected():
         cluster = key.rpartition("/")[0]
         take = takes[cluster]
-        records = _by("group_id", sorted(_rows(said, GROUP_LOG), key=_PLACE))
+        records = _by("group_id", sorted(rows_in(said, GROUP_LOG), key=_PLACE))
         gaps = _by("log_partition", records.pop(None, ()))
-        seen = sorted(_rows(said, GROUP_SNAPSHOTS), key=itemgetter("first_poll"))
+        seen = sorted(rows_in(said, GROUP_SNAPSHOTS), key=itemgetter("first_poll"))
         since = take.since or ""
         states = _by("group_id", (as_of(row, str(take.until)) | {"is_new": row["first_poll"] > since} for row in seen))
-        kept = {row["group_id"]: json.loads(row["memory"]) for row in _rows(live, GROUP_STATES)}
-        of_groups = {table.full_name: _by("group_id", _rows(live, table)) for table in groups.TABLES}
+        kept = {row["group_id"]: json.loads(row["memory"]) for row in rows_in(live, GROUP_STATES)}
+        of_groups = {table.full_name: _by("group_id", rows_in(live, table)) for table in groups.TABLES}
         partitions = {group_id: rules.partitions_of(memory) for group_id, memory in kept.items()}
         for group_id, of_group in records.items():
             partitions.setdefault(group_id, set()).update(row["log_partition"] for row in of_group)
@@ -367,13 +364,6 @@ def _fold(
             gone = Group(take.cluster_id, cluster, group_id)
             made[GROUP_STATES.full_name].append(vars(gone) | {"memory": None})
         return made
-    finally:
-        gc.enable()
-
-
-def _rows(tables: Mapping[str, pa.Table], table: Table) -> list[Row]:
-    found = tables.get(table.full_name)
-    return [] if found is None else rows_of(found)
 
 
 def _by(name: str, rows: Iterable[Row]) -> dict[Any, list[Row]]:
@@ -385,11 +375,6 @@ def _by(name: str, rows: Iterable[Row]) -> dict[Any, list[Row]]:
 
 def _key(part: Column) -> Column:
     return F.concat_ws("/", "cluster", part.cast("string"))
-
-
-def _keys(_: Table, rows: pa.Table) -> pa.ChunkedArray:
-    """`_KEY` of live rows."""
-    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
 
 
 if __name__ == "__main__":

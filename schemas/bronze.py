@@ -602,8 +602,8 @@ OFFSET_COMMITS = View(
     name="offset_commits",
     comment=(
         "Offset commits of groups, an aggregate for each topic and partition between two records of the group or ends "
-        "of what a batch went through. If a transaction is open at such an end, its commits are a row with a "
-        "producer_id: see bronze.group_log."
+        "of what a batch went through. If a transaction is open at the end of a batch, its commits have a row of their "
+        "own, with a producer_id: see bronze.group_log."
     ),
     parts=(
         f"""SELECT cluster, cluster_id, log_partition, group_id, producer_id, offset, next_offset, chunk,

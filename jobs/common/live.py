@@ -109,6 +109,11 @@ def replaced(table: Table, live: pa.Table, changed: pa.Table, by: str) -> pa.Tab
     return pa.concat_tables([live.take(kept.sort()), there.set_column(place, PART, part)])
 
 
+def places_of(_: Table, rows: pa.Table) -> pa.ChunkedArray:
+    """The cluster and the part of each live row, as one text."""
+    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
+
+
 def parts_of(ids: pa.ChunkedArray) -> pa.Array:
     """The part of each id."""
     encoded = ids.combine_chunks().dictionary_encode()

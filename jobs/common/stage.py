@@ -7,8 +7,9 @@ others. Without the array Arrow would carry a place for each column of each tabl
 import ctypes
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, reduce
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from jobs.common.session import session_for
+from jobs.rules.arrow import rows_of
 from schemas.table import Table
 
 Row = dict[str, object]
@@ -148,7 +150,23 @@ def tables_of(rows: pa.Table) -> dict[str, pa.Table]:
     return found
 
 
+def rows_in(tables: Mapping[str, pa.Table], table: Table) -> list[dict[str, Any]]:
+    """The rows of a table among those that `tables_of` has found; none where it has none."""
+    found = tables.get(table.full_name)
+    return [] if found is None else rows_of(found)
+
+
 # --- the stage ---
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Fold many rows without Python's collector: it would look through all again and again, and finds nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def give_back_memory() -> None:

@@ -1,12 +1,11 @@
 """Lag of real groups, as polls ask for it: what happens to a group on a real cluster makes the rows that it should."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition as Partition
@@ -20,6 +19,7 @@ from metadata_source import poller as poller_module
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
+from tests.support.topics import until, write
 
 Row = dict[str, Any]
 TOPIC, OTHER = "lag-test", "lag-test-gone"
@@ -79,22 +79,6 @@ class Visits:
         return self._live
 
 
-def until(check: Callable[[], Any], seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    return found
-
-
-def write(servers: str, *partitions: int, records: int = 10) -> None:
-    producer = Producer({"bootstrap.servers": servers})
-    for partition in partitions:
-        for _ in range(records):
-            producer.produce(TOPIC, b"record", partition=partition)
-    assert producer.flush(30) == 0
-
-
 def consume(servers: str, records: int) -> None:
     """A member of the group that takes so many records, commits, and leaves."""
     reader = Consumer(
@@ -146,12 +130,12 @@ def lag_of(row: Row) -> tuple[Any, ...]:
 def test_a_consumer_stops_resumes_and_loses_what_it_committed(cluster: LocalCluster, admin: AdminClient) -> None:
     servers = cluster.bootstrap_servers
     visits = Visits(servers)
-    write(servers, 0, 1)
+    write(servers, TOPIC, 0, 1)
     consume(servers, 20)
     assert lag_of(visits.take()[CONSUMER]) == (None, 0, 2, 0)
     assert SIMPLE not in visits.take()
 
-    write(servers, 0)
+    write(servers, TOPIC, 0)
     assert lag_of(visits.take()[CONSUMER]) == (0, 10, 2, 0)
     stopped = visits.take()[CONSUMER]
     assert lag_of(stopped) == (10, 10, 2, 1)

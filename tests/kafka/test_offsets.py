@@ -1,11 +1,10 @@
 """A real cluster answers for the offsets of groups as it answers an admin client."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from local_cluster import LocalCluster
@@ -13,6 +12,7 @@ from metadata_source import poller as poller_module
 from metadata_source.enrichment import Enrichment, subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
+from tests.support.topics import until, write
 
 TOPIC, GONE = "offsets-test", "offsets-test-gone"
 GROUPS = ("offsets-classic", "offsets-consumer", "offsets-simple")
@@ -24,14 +24,6 @@ STILL = 2
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller_module, "_memories", {})
-
-
-def until(check: Callable[[], Any], seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    return found
 
 
 def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Enrichment:
@@ -49,14 +41,6 @@ def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Enrichment:
 def told(enrichment: Enrichment) -> list[dict[str, Any]]:
     assert "offsets" in enrichment.rows, enrichment.outcomes
     return [each for row in enrichment.rows["offsets"].values.to_pylist() for each in row]
-
-
-def write(servers: str, *partitions: int, records: int = 10) -> None:
-    producer = Producer({"bootstrap.servers": servers})
-    for partition in partitions:
-        for _ in range(records):
-            producer.produce(TOPIC, b"record", partition=partition)
-    assert producer.flush(30) == 0
 
 
 def consume(servers: str, group: str, protocol: str, committed: int) -> Consumer:
@@ -81,7 +65,7 @@ def consume(servers: str, group: str, protocol: str, committed: int) -> Consumer
 def groups(cluster: LocalCluster, made_topic: Any) -> Iterator[AdminClient]:
     servers = cluster.bootstrap_servers
     with made_topic(servers, TOPIC, PARTITIONS, replication_factor=3) as admin:
-        write(servers, *range(PARTITIONS))
+        write(servers, TOPIC, *range(PARTITIONS))
         admin.delete_records([TopicPartition(TOPIC, 0, 3)])[TopicPartition(TOPIC, 0)].result(30)
         readers = [consume(servers, group, group.removeprefix("offsets-"), n + 3) for n, group in enumerate(GROUPS[:2])]
         simple = [TopicPartition(TOPIC, STILL, 10, "anything")]
@@ -134,7 +118,7 @@ def test_offsets_are_those_that_an_admin_client_is_told(cluster: LocalCluster, g
     assert ("offsets-consumer", STILL, 6, 0, 10) in of_topic(rows)
     assert ("offsets-simple", STILL, 10, 0, 10) in of_topic(rows), "a group that only commits"
 
-    write(cluster.bootstrap_servers, 0, 1, records=5)
+    write(cluster.bootstrap_servers, TOPIC, 0, 1, records=5)
     rows = told(ask(cluster.bootstrap_servers))
     assert of_topic(rows) == as_an_admin_says(groups)
     assert {each["log_end"] for each in rows if each["topic"] == TOPIC} == {15, 10}

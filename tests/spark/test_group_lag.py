@@ -24,7 +24,7 @@ Row = dict[str, Any]
 STREAM = "20260101T000000Z-0a1b2c"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 Said = dict[str, dict[tuple[str, int], tuple[int | None, int | None]] | str]
-"""What a visit tells of each group: committed offset and end by partition, or why it cannot."""
+"""By group, the answer of a visit: committed offset and end of each partition, or why there is none."""
 
 
 def at(number: int, seconds: float = 0) -> datetime:

@@ -296,7 +296,7 @@ def _behind(row: Row, rebalance: Rebalance, visits: Sequence[Visit]) -> Row:
         and last is not None
         and row["reprocessed_min"] is not None
     ):
-        row["reprocessed_max"] = max(row["reprocessed_min"], (at_end.log_end or 0) - last)
+        row["reprocessed_max"] = (at_end.log_end or 0) - last
         row["lost_unread"] = None if at_end.log_start is None else max(0, at_end.log_start - last)
     if row["lag_back_before"] is not None:
         return row
@@ -347,11 +347,10 @@ def fold(
     # Where a group is kept in another partition of the log from then on, its rebalances there come later.
     for partition, rebalances in sorted(of_logs.items(), key=lambda each: each[1][0].began):
         # One that lasts may have its own end before the partition is committed again.
-        over = [each for each in rebalances if each.ended is not None]
+        over, log = [each for each in rebalances if each.ended is not None], log_of(partition)
         for at, each in enumerate(over):
             if each.id not in new and each.id not in kept:
                 continue
-            log = log_of(partition)
             before = over[max(0, at - BEFORE_AT_MOST) : at]
             begin = begun(each, before, log, visits, waiting) if each.id in new else kept[each.id]
             following = over[at + 1] if at + 1 < len(over) else None

@@ -42,7 +42,7 @@ def ms(after: int | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Written:
-    """What the coordinator wrote: a commit (`committed`), a removal, or a record of a rebalance."""
+    """A record of the coordinator: a commit (`committed`), a removal, or one of a rebalance."""
 
     at: int
     committed: int | None = None
@@ -320,7 +320,7 @@ def test_what_nobody_committed_has_no_row() -> None:
 
 @dataclass(frozen=True)
 class Life:
-    """A partition that a member consumes and commits on a cadence, up to a rebalance; who has it then goes on."""
+    """A partition that one member consumes and commits on a cadence until a rebalance, and another member after it."""
 
     log: list[Written]
     stopped: int
