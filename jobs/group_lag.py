@@ -65,9 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job(JOB, __doc__ or "", run, argv)
 
 
-def is_asked(spark: SparkSession, config: Config) -> bool:
-    """Whether there is something to make: offsets are asked for, or were, and what came of it may not be taken yet."""
-    return config.asks_for_offsets or any(history == JOB for history, _ in states_of(spark, config.lake))
+def take_what_is_left(spark: SparkSession, config: Config) -> None:
+    """Take the visits that no round has taken, where nobody asks for offsets any more. Bronze keeps them until then."""
+    states = states_of(spark, config.lake)
+    polls = config.lake.read(spark, METADATA_POLLS).where("record = 'poll'")
+    if not _not_taken(spark, polls, states).where(_IS_VISIT).isEmpty():
+        GroupLag(spark, config).catch_up(whole=True)
 
 
 @dataclass
@@ -94,7 +97,6 @@ class GroupLag(Maker):
         """Of bronze.metadata_polls, that was looked at."""
         self._looked: dict[str, int] = {}
         """By stream, up to which poll headers were looked at."""
-        self._is_asked = config.asks_for_offsets
         super().__init__(spark, config, [JOB])
 
     def _finish(self, step: Step, live: LiveRows) -> None:
@@ -103,10 +105,7 @@ class GroupLag(Maker):
 
     def round(self, now: datetime) -> bool:
         """Make one round of what is new; whether there was anything to write, or there is more."""
-        version = self._version
-        # If nobody asks any more, what is new once this job starts is all.
-        if self._is_asked or version < 0:
-            version = newest_version(self._spark, self._lake, METADATA_POLLS)
+        version = newest_version(self._spark, self._lake, METADATA_POLLS)
         news = News() if version == self._version else self._news(version)
         made = self._made(news, now.isoformat(), self._live)
         is_late = now - self._noted_at > NOTED_AFTER
@@ -174,10 +173,7 @@ class GroupLag(Maker):
         return F.expr(" OR ".join(later) or "false") | ~F.col("stream").isin(list(self._looked))
 
     def _new_headers(self, polls: DataFrame) -> list[Row]:
-        done = {cluster: row["done_poll"] for (history, cluster), row in self._states.items() if history == JOB}
-        known = self._spark.createDataFrame(list(done.items()), "cluster string, _done string")
-        rows = polls.where(self._beyond()).join(F.broadcast(known), "cluster", "left")
-        return _visits(rows.where("_done IS NULL OR poll_id > _done"))
+        return _visits(_not_taken(self._spark, polls.where(self._beyond()), self._states))
 
     def _planned_headers(self, polls: DataFrame, planned: Mapping[str, Sequence[str]]) -> list[Row]:
         taken = [(alias, poll) for alias, of_alias in planned.items() for poll in of_alias]
@@ -264,11 +260,20 @@ run = job_of(GroupLag)
 """Keeps lag up with polls; with `once`, until nothing is new."""
 
 
+_IS_VISIT = "outcome = 'ok' AND enriched['offsets'] LIKE 'ok%' AND cluster_id IS NOT NULL"
+"""That all groups were asked for their offsets with a poll."""
+
+
+def _not_taken(spark: SparkSession, polls: DataFrame, states: Mapping[tuple[str, str], Row]) -> DataFrame:
+    """The headers of polls that came after those that rounds have taken."""
+    done = {cluster: row["done_poll"] for (history, cluster), row in states.items() if history == JOB}
+    known = spark.createDataFrame(list(done.items()), "cluster string, _done string")
+    return polls.join(F.broadcast(known), "cluster", "left").where("_done IS NULL OR poll_id > _done")
+
+
 def _visits(headers: DataFrame) -> list[Row]:
-    """The polls with which all groups were asked for their offsets."""
-    is_visit = "outcome = 'ok' AND enriched['offsets'] LIKE 'ok%' AND cluster_id IS NOT NULL"
     names = ("cluster", "cluster_id", "poll_id", "stream", "n", "scheduled_at", "received_at", "topic_filter")
-    return rows_of(headers.where(is_visit).select(*names, "groups_pattern").toArrow())
+    return rows_of(headers.where(_IS_VISIT).select(*names, "groups_pattern").toArrow())
 
 
 def _fold(

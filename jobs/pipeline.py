@@ -28,7 +28,7 @@ from jobs.common.status import CROSSED
 from jobs.common.streams import Running
 from jobs.common.upkeep import keep_up, next_due
 from jobs.group_lag import JOB as GROUP_LAG
-from jobs.group_lag import GroupLag, is_asked
+from jobs.group_lag import GroupLag, take_what_is_left
 from jobs.history import History
 from jobs.rebalance_cost import RebalanceCost
 from jobs.rebalance_history import RebalanceHistory
@@ -77,7 +77,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     # Nobody wakes these: commits that follow a rebalance take a while, and lag is a row a minute.
     if config.group_log is not None:
         works.append(Lasting("rebalance_cost", lambda: RebalanceCost(spark, config).catch_up))
-    if is_asked(spark, config):
+    if config.asked_for_offsets:
         works.append(Lasting(GROUP_LAG, lambda: GroupLag(spark, config).catch_up))
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
@@ -192,6 +192,8 @@ class Lasting:
 def _keep_up_when_due(spark: SparkSession, config: Config) -> None:
     now = datetime.now(UTC)
     if next_due(spark, config.lake, now) <= now:
+        if not config.asked_for_offsets:
+            take_what_is_left(spark, config)
         keep_up(spark, config.lake, config.bronze_retention, config.kept, now)
 
 
@@ -213,7 +215,7 @@ def _run_once(spark: SparkSession, config: Config) -> int:
         groups.catch_up(whole=True)
     if config.group_log is not None:
         RebalanceCost(spark, config).catch_up(whole=True)
-    if is_asked(spark, config):
+    if config.asked_for_offsets:
         GroupLag(spark, config).catch_up(whole=True)
     _keep_up_when_due(spark, config)
     for each in read.values():

@@ -114,9 +114,10 @@ class Config:
         return {alias: polling[alias].interval_ms * _MILLISECOND for alias in self.clusters}
 
     @property
-    def asks_for_offsets(self) -> bool:
-        """Whether groups are asked for their offsets, of any cluster."""
-        return any("offsets" in each.enrich for each in parse(self.source_options({}), "stream").polling.values())
+    def asked_for_offsets(self) -> frozenset[str]:
+        """The clusters whose groups are asked for their offsets, by alias."""
+        polling = parse(self.source_options({}), "stream").polling
+        return frozenset(alias for alias, each in polling.items() if "offsets" in each.enrich)
 
     @property
     def topic_filter(self) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.common.config import Config
-from jobs.group_lag import JOB, TABLES, GroupLag, is_asked
+from jobs.group_lag import JOB, TABLES, GroupLag, take_what_is_left
 from metadata_source.schedule import poll_id
 from schemas import bronze, consumption, groups, internal
 from schemas.in_spark import read_view
@@ -188,12 +188,9 @@ def test_runs_cut_and_cut_off_give_what_one_gives(
     assert in_order(spark, lake) == in_order(spark, whole)
 
 
-def test_where_nothing_is_new_or_asked_nothing_is_done(
-    spark: SparkSession, whole: Lake, empty: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_nothing_is_new_nothing_is_done_and_what_is_left_is_taken(
+    spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert is_asked(spark, config_of(empty))
-    assert not is_asked(spark, config_of(empty, "groups"))
-    assert is_asked(spark, config_of(whole, "groups")), "what is left is taken"
     lake = a_copy(whole, tmp_path / "lake")
     lag = GroupLag(spark, config_of(lake))
     lag.catch_up()
@@ -210,13 +207,11 @@ def test_where_nothing_is_new_or_asked_nothing_is_done(
     stored.append(lake, bronze.METADATA_POLLS, quiet)
     assert not lag.round(datetime.now(UTC))
     assert {table: version(lake, table) for table in before} == before
-    stopped = GroupLag(spark, config_of(lake, "none"))
+    stopped = config_of(lake, "none")
     stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 15, {}))
-    stopped.catch_up()
-    assert {row["end_reason"] for row in of_group(lake, "alpha", "orders")} >= {"gone"}, (
-        "what was asked before is taken"
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(GroupLag, "_news", is_nothing)
-        stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 16, None))
-        assert not stopped.round(datetime.now(UTC))
+    take_what_is_left(spark, stopped)
+    assert {row["end_reason"] for row in of_group(lake, "alpha", "orders")} >= {"gone"}
+    before = {table: version(lake, table) for table in before}
+    stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 16, None))
+    take_what_is_left(spark, stopped)
+    assert {table: version(lake, table) for table in before} == before

@@ -61,10 +61,12 @@ def test_lag_is_kept_as_gold_unless_it_has_an_age_of_its_own(tmp_path: Path) -> 
     assert of_lag.kept == {"silver": None, "gold": None, "group_lag": timedelta(days=90)}
 
 
-def test_whether_offsets_are_asked_for_of_any_cluster(tmp_path: Path) -> None:
+def test_which_clusters_are_asked_for_offsets(tmp_path: Path) -> None:
     asked = "    enrich: {groups: 1m, offsets: }\n"
     own, shared = (GOOD.replace(line, line + asked[indent:]) for line, indent in (("b2:9092\n", 0), ("15s\n", 2)))
-    assert [load(str(config(tmp_path, text))).asks_for_offsets for text in (GOOD, own, shared)] == [False, True, True]
+    found = [load(str(config(tmp_path, text))) for text in (GOOD, own, shared)]
+    everyone = set(found[0].clusters)
+    assert [each.asked_for_offsets for each in found] == [set(), {"prod"}, everyone]
 
 
 def test_a_relative_path_lies_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,9 +268,8 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
     monkeypatch.setattr(poll_metadata, "run", lambda *_: None)
     monkeypatch.setattr(pipeline, "History", history)
     monkeypatch.setattr(pipeline, "RebalanceHistory", lambda *_: SimpleNamespace(catch_up=lambda *, whole: whole))
-    monkeypatch.setattr(pipeline, "is_asked", lambda *_: False)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
-    config: Any = SimpleNamespace(group_log=None, cluster_log=None)
+    config: Any = SimpleNamespace(group_log=None, cluster_log=None, asked_for_offsets=frozenset())
     good = {"cluster": "orders", "poll_id": "s/1", "outcome": "ok", "scheduled_at": datetime.now(UTC)}
     headers.append(good)
     assert _run_once(None, config) == 0  # type: ignore[arg-type]
@@ -296,9 +295,8 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
     monkeypatch.setattr(pipeline, "RebalanceHistory", history("rebalances"))
     monkeypatch.setattr(pipeline, "RebalanceCost", history("cost"))
     monkeypatch.setattr(pipeline, "GroupLag", history("lag"))
-    monkeypatch.setattr(pipeline, "is_asked", lambda *_: True)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: done.append("upkeep"))
-    config: Any = SimpleNamespace(group_log={}, cluster_log=None)
+    config: Any = SimpleNamespace(group_log={}, cluster_log=None, asked_for_offsets=frozenset({"orders"}))
     if is_away:
         with pytest.raises(StreamingQueryException) as raised:
             _run_once(None, config)  # type: ignore[arg-type]
