@@ -22,7 +22,8 @@ NOT_TAKEN = """(places[string(log_partition)][1] IS NULL
 
 # All rows of a batch have the day on which its first poll was due.
 _POLLS = """
-SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, outcome, error_kind, error
+SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, outcome, error_kind, error,
+  enriched['offsets'] AS offsets
 FROM {bronze.metadata_polls}
 WHERE record = 'poll' AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
   AND day >= CAST(:day AS DATE)
@@ -39,7 +40,7 @@ SELECT cluster, gap_start, gap_end FROM {silver.poll_gaps}
 WHERE cluster IN (CLUSTERS) AND gap_end >= CAST(:since AS TIMESTAMP)
 """
 # Each stretch that was read has a row that says so: its records need not be looked at.
-_LOGS = f"""
+_READ = f"""
 SELECT cluster, max(read_at) AS read_at, min(CASE WHEN {NOT_TAKEN} THEN read_at END) AS waits_since,
   coalesce(sum(CASE WHEN record = 'lost' THEN next_offset - offset END), 0) AS lost
 FROM {{bronze.group_log}} LEFT JOIN (
@@ -49,6 +50,20 @@ FROM {{bronze.group_log}} LEFT JOIN (
 WHERE record IN ('read', 'lost', 'truncated') AND cluster IN (CLUSTERS) AND read_at >= CAST(:since AS TIMESTAMP)
   AND day >= CAST(:day AS DATE)
 GROUP BY cluster
+"""
+# That cost has taken rebalances, and up to when, is in the one row that its rounds write.
+_COSTS = """
+SELECT cluster, min(updated_at) AS costs_wait_since
+FROM {gold.rebalances_told} LEFT JOIN (
+  SELECT from_json(memory, 'told timestamp').told AS told FROM {internal.state} WHERE history = 'rebalance_cost'
+) ON true
+WHERE source = 'log' AND group_type <> 'share' AND ended_before IS NOT NULL AND cluster IN (CLUSTERS)
+  AND updated_at >= CAST(:since AS TIMESTAMP) AND (told IS NULL OR updated_at > told)
+GROUP BY cluster
+"""
+_LOGS = f"""
+SELECT cluster, read_at, waits_since, coalesce(lost, 0) AS lost, costs_wait_since
+FROM ({_READ}) FULL JOIN ({_COSTS}) USING (cluster)
 """
 
 
@@ -85,6 +100,7 @@ def facts_of(
             gaps=gaps,
             logs=logs[0] if logs else None,
             followed=frozenset(config.with_controllers),
+            asked=config.asked_for_offsets,
         ),
         of_tables,
         max((row["done_at"] for row in states if row["history"] == UPKEEP), default=None),

@@ -87,12 +87,14 @@ class Log:
     """The coordinators' log of one cluster within the window.
 
     `read_at`: when something new was last read of it. `waits_since`: when the first row was read that rebalances have
-    not had. `lost`: offsets that were gone before they could be read.
+    not had. `lost`: offsets that were gone before they could be read. `costs_wait_since`: when the first rebalance was
+    told that has no cost yet.
     """
 
     read_at: datetime | None = None
     waits_since: datetime | None = None
     lost: int = 0
+    costs_wait_since: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,24 @@ class ClusterLog:
 
 
 @dataclass(frozen=True)
+class Lag:
+    """The lag of one cluster's groups within the window. `told_at`: when a poll was last answered with which all groups
+    told their offsets. `waits_since`: when the first such poll was due that lag has not had.
+    """
+
+    told_at: datetime | None = None
+    waits_since: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Cluster:
     """The facts about one cluster.
 
     `good_at`: when the last good poll was answered, of any time; None: there was none. `refused_polls`, `stale_polls`:
     answers that silver did not accept since. `gold_waits_since`: up to when gold has had silver; None: it has had all.
     `gap_time`: of the gaps together. `log`: None where it is not read. `told_by`: polls | log (the controllers' log),
-    which tells topics and partitions; None before history began. `cluster_log`: None where it is not read.
+    which tells topics and partitions; None before history began. `cluster_log`: None where it is not read. `lag`: None
+    where nobody asks for offsets.
     """
 
     cluster: str
@@ -127,6 +140,7 @@ class Cluster:
     log: Log | None = None
     told_by: str | None = None
     cluster_log: ClusterLog | None = None
+    lag: Lag | None = None
 
 
 @dataclass(frozen=True)
@@ -164,13 +178,14 @@ def clusters_of(
     gaps: Iterable[Row],
     logs: Iterable[Row] | None,
     followed: Collection[str] = (),
+    asked: Collection[str] = (),
 ) -> list[Cluster]:
     """The facts of each cluster, in the order of `intervals`, which has the time between two polls by alias.
 
     `headers`: of bronze, those due within the window, in any order. `states`: of internal.state, with `seen` and
     `waiting` out of silver's memory. `gaps`: of silver.poll_gaps, those that ended within the window. `logs`: fields of
     Log by cluster; None where the configuration does not have the log read. `followed`: the clusters whose controllers'
-    log it has read.
+    log it has read, `asked`: those whose groups are asked for their offsets.
     """
     by_cluster = _by(headers), _by(gaps)
     told = {(row["history"], row["cluster"]): row for row in states}
@@ -200,6 +215,7 @@ def clusters_of(
                 log,
                 silver.get("told_by"),
                 cluster_log if alias in followed else None,
+                lag_of(of_cluster, told.get(("group_lag", alias), {}).get("done_poll")) if alias in asked else None,
             )
         )
     return found
@@ -231,6 +247,13 @@ def polls_of(headers: Iterable[Row], seen: Mapping[str, int], waiting: Collectio
         min((header["scheduled_at"] for header in waits), default=None),
         sum(header["stream"] < newest for header in waits),
     )
+
+
+def lag_of(headers: Iterable[Row], done: str | None) -> Lag:
+    """The lag of one cluster's groups by headers of its polls. `done`: the last poll that lag has had."""
+    told = [header for header in headers if header["outcome"] == "ok" and (header["offsets"] or "").startswith("ok")]
+    waits = (header["scheduled_at"] for header in told if done is None or header["poll_id"] > done)
+    return Lag(max((header["received_at"] for header in told), default=None), min(waits, default=None))
 
 
 def _is_late(header: Row, interval: timedelta) -> bool:
@@ -360,7 +383,9 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
 def waits(each: Cluster) -> dict[str, datetime | None]:
     """History -> since when something waits for it, None where nothing does."""
     found = {"silver": each.polls.waits_since, "gold": each.gold_waits_since}
-    return found if each.log is None else found | {"group log": each.log.waits_since}
+    if each.log is not None:
+        found |= {"group log": each.log.waits_since, "rebalance cost": each.log.costs_wait_since}
+    return found if each.lag is None else found | {"lag": each.lag.waits_since}
 
 
 def kinds(polls: Polls) -> str:

@@ -20,18 +20,23 @@ def rendered(facts: Facts, crossed: Sequence[Crossed], form: str) -> str:
 
 # --- for people ---
 
+SHORT = {"group log": "log", "rebalance cost": "cost"}
+"""History -> what the table calls it."""
+
 
 def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
     """A line for each cluster, the sizes, and a line for each threshold that is crossed. All of it is printable."""
     hurt = {each.cluster for each in crossed}
     upkeep = "never" if facts.upkeep_at is None else f"{_time(facts.upkeep_at)}, {span(facts.at - facts.upkeep_at)} ago"
+    histories = list(dict.fromkeys(name for each in facts.clusters for name in waits(each)))
     lines = [
         f"{facts.lake} at {_time(facts.at)}; polls and gaps of the last {span(facts.window)}",
         "",
         *text_table(
-            ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps", "silver behind",
-             "gold behind", "log behind", "told by", "controllers' log", "failed because"),
-            [_line(each, facts.at, is_hurt=each.cluster in hurt) for each in facts.clusters],
+            ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps",
+             *(f"{SHORT.get(name, name)} behind" for name in histories),
+             "told by", "controllers' log", "failed because"),
+            [_line(each, histories, facts.at, is_hurt=each.cluster in hurt) for each in facts.clusters],
         ),
         "",
         *text_table(
@@ -57,7 +62,7 @@ def _empty(sizes: Sequence[Size]) -> list[str]:
     return [f"tables without a file: {count}"] if count else []
 
 
-def _line(each: Cluster, at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
+def _line(each: Cluster, histories: Iterable[str], at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
     polls, waiting = each.polls, waits(each)
     return (
         each.cluster,
@@ -68,7 +73,7 @@ def _line(each: Cluster, at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
         sum(polls.failed.values()),
         polls.late,
         each.gaps,
-        *(span(_behind(waiting[name], at)) if name in waiting else None for name in ("silver", "gold", "group log")),
+        *(span(_behind(waiting[name], at)) if name in waiting else None for name in histories),
         f"{POLLS}, not {LOG}" if each.cluster_log is not None and each.told_by == POLLS else each.told_by,
         None if each.cluster_log is None else _read(each.cluster_log, at),
         why(polls) if polls.failing else kinds(polls),
@@ -156,9 +161,12 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
     of_controllers = [(each, each.cluster_log) for each in facts.clusters if each.cluster_log is not None]
     told = [({"cluster": each.cluster}, float(each.told_by == LOG)) for each, _ in of_controllers]
     looked = [({"cluster": each.cluster}, log.read_at) for each, log in of_controllers]
+    offsets = [({"cluster": each.cluster}, each.lag.told_at) for each in facts.clusters if each.lag is not None]
     late = "Good polls within the window that were sent more than half an interval after they were due."
     unread = "Since the first row of the coordinators' log was read that rebalances have not had."
     gone = "Offsets of the coordinators' log, within the window, that were gone before they could be read."
+    uncosted = "Since the first rebalance was told that has no cost yet."
+    unfolded = "Since the first poll was due that told offsets which lag has not had."
     return (
         ("last_good_poll_timestamp_seconds", "When the last good poll was answered.", of_each(lambda c: c.good_at)),
         ("poll_interval_seconds", "Time between two polls, as configured.", of_each(lambda c: c.interval)),
@@ -175,9 +183,12 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
         ("silver_behind_seconds", "Since the first poll was due that silver has not had.", behind("silver")),
         ("gold_behind_seconds", "Since when gold has not had changes of silver.", behind("gold")),
         ("group_log_behind_seconds", unread, behind("group log")),
+        ("rebalance_cost_behind_seconds", uncosted, behind("rebalance cost")),
         ("group_log_last_read_timestamp_seconds", "When the coordinators' log last had something new.", read),
         ("recent_lost_offsets", gone, lost),
         ("cluster_log_last_read_timestamp_seconds", "When the controllers' log was last read.", looked),
+        ("lag_behind_seconds", unfolded, behind("lag")),
+        ("offsets_last_told_timestamp_seconds", "When all groups last told their offsets.", offsets),
         ("cluster_log_tells", "1 where the controllers' log tells topics and partitions, 0 where polls do.", told),
     )
 

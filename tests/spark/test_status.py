@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from jobs import status
 from jobs.common.config import load
-from jobs.common.status import Cluster, ClusterLog, Facts, Log, Polls
+from jobs.common.status import Cluster, ClusterLog, Facts, Lag, Log, Polls
 from kafka_metadata_history.opened import facts_without_spark
 from schemas import bronze, silver
+from schemas.groups import REBALANCES_TOLD
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
 from tests.lakes import keep, new_lake
@@ -59,7 +60,7 @@ def files(lake: Lake) -> dict[Path, int]:
 
 def config_file(folder: Path, lake: str, thresholds: dict[str, Any], *aliases: str) -> Path:
     clusters = {alias: {"kafka.bootstrap.servers": "127.0.0.1:1"} for alias in aliases}
-    clusters["prod"]["kafka.controller.bootstrap.servers"] = "127.0.0.1:1"
+    clusters["prod"] |= {"kafka.controller.bootstrap.servers": "127.0.0.1:1", "enrich": "offsets"}
     logs: dict[str, Any] = {"groupLog": {}, "clusterLog": {}}
     given = {"lake": lake, "clusters": clusters, "poll": {"pollInterval": "10s"}, **logs, "status": thresholds}
     file = folder / "config.yaml"
@@ -70,12 +71,16 @@ def config_file(folder: Path, lake: str, thresholds: dict[str, Any], *aliases: s
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A cluster with failed polls, a gap, a late poll, and two polls that nobody has made history of; its log, in which
-    something was lost. Another cluster was never polled.
+    something was lost; offsets and rebalances of which lag and cost have not had all. Another cluster was never polled.
     """
     made = new_lake(spark, tmp_path_factory.mktemp("status") / "lake")
     old = replace(answered(0), scheduled_at=at(0) - timedelta(days=2))
     polls = [old, *map(answered, range(1, 6)), failed(6, "timeout"), failed(7, "unreachable"), answered(20)]
-    keep(spark, made, bronze_rows("prod", [*polls, answered(21, late_s=6)]))
+    rows = bronze_rows("prod", [*polls, answered(21, late_s=6)])
+    for row in rows:
+        if row["record"] == "poll" and row["outcome"] == "ok":
+            row["enriched"] = [("offsets", "ok" if row["n"] != 21 else "failed: no answer")]
+    keep(spark, made, rows)
     waiting = bronze_rows("prod", [failed(22, "authentication"), failed(23, "authentication")])
     for row in waiting:
         row["error"] = "host:9092: no\x1b[31m\nsuch user"
@@ -89,6 +94,15 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     )
     taken = {"history": "rebalance_history", "cluster": "prod", "cluster_id": "id-prod", "round": 9}
     read = taken | {"history": "cluster_log", "last_seen_at": at(20), "done_at": at(19), "memory": "{}"}
+    told = {"cluster_id": "id-prod", "cluster": "prod", "source": "log", "group_type": "classic", "is_live": False}
+    ended = [told | {"id": f"r{n}", "group_id": "g", "ended_before": at(n), "updated_at": at(n + 1)} for n in (3, 4)]
+    others = [ended[1] | {"id": "share", "group_type": "share"}, ended[1] | {"id": "lasts", "ended_before": None}]
+    others.append(ended[1] | {"id": "polls", "source": "polls"})
+    stored.append(made, REBALANCES_TOLD, [{"began_before": at(2)} | row for row in (*ended, *others)])
+    cost = {"history": "rebalance_cost", "cluster": "", "round": 9}
+    cost["memory"] = json.dumps({"told": at(4).isoformat(), "read": at(9).isoformat()})
+    lag = taken | {"history": "group_lag", "done_poll": f"{STREAM}/{5:012d}", "memory": "{}"}
+    stored.append(made, STATE, [cost, lag])
     stored.append(made, STATE, [taken | {"memory": json.dumps({"places": {"1": [0, 10]}})}, read])
     return made
 
@@ -117,7 +131,7 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
         waits_since=at(22),
     )
     gap = at(20) - at(5)
-    log = Log(read_at=at(22), waits_since=at(21), lost=7)
+    log = Log(read_at=at(22), waits_since=at(21), lost=7, costs_wait_since=at(5))
     assert facts.clusters == [
         Cluster(
             *("prod", interval, expected, expected.good_at),
@@ -126,6 +140,7 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
             log=log,
             told_by="polls",
             cluster_log=ClusterLog(at(20), at(19)),
+            lag=Lag(at(20) + timedelta(seconds=0.1), at(20)),
         ),
         Cluster("new", interval, log=Log()),
     ]

@@ -1,6 +1,7 @@
 """The status of a lake: facts out of rows, the thresholds that they cross, and the three renderings. No Spark."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,6 +22,7 @@ from jobs.common.status import (
     ClusterLog,
     Crossed,
     Facts,
+    Lag,
     Limits,
     Log,
     Polls,
@@ -44,6 +46,7 @@ def header(n: int, kind: str | None = None, *, stream: str = STREAM, late: float
     due = NOW - (9 - n) * 10 * S
     times = {"scheduled_at": due, "sent_at": due + late * S, "received_at": None if kind else due + (late + 1) * S}
     outcome = {"outcome": "failed" if kind else "ok", "error_kind": kind, "error": kind and f"{kind} it is"}
+    outcome |= {"offsets": None}
     place = {"cluster": "prod", "poll_id": f"{stream}/{n:012d}", "stream": stream, "n": n}
     return place | times | outcome | more
 
@@ -66,12 +69,13 @@ def cluster(
     gaps: tuple[dict[str, Any], ...] = (),
     logs: list[dict[str, Any]] | None = None,
     followed: tuple[str, ...] = (),
+    asked: tuple[str, ...] = (),
 ) -> Cluster:
     """Facts of the cluster `prod`; another one has rows of all kinds, and is not asked for."""
     others = [header(n, "timeout") | {"cluster": "other"} for n in range(3)], [silver(3) | {"cluster": "other"}]
     (found,) = clusters_of(
         {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]], gaps=gaps, logs=logs,
-        followed=followed,
+        followed=followed, asked=asked,
     )  # fmt: skip
     return found
 
@@ -179,6 +183,19 @@ def test_who_tells_and_up_to_when_the_controllers_log_is_known() -> None:
     assert cluster(states=(silver(9, told_by="polls"), read)).cluster_log is None
 
 
+def test_offsets_wait_that_lag_has_not_had() -> None:
+    told = [header(n, offsets="ok: 3 groups") for n in range(0, 10, 3)]
+    others = [header(4, "timeout", offsets="ok"), header(7), header(8, offsets="failed: no answer")]
+    done = [{"history": "group_lag", "cluster": "prod", "done_poll": told[n]["poll_id"]} for n in (1, 3)]
+    assert [cluster(*told, *others, states=(row,), asked=("prod",)).lag for row in done] == [
+        Lag(NOW + S, NOW - 30 * S),
+        Lag(NOW + S, None),
+    ]
+    assert cluster(*told, asked=("prod",)).lag == Lag(NOW + S, NOW - 90 * S)
+    assert cluster(*others, asked=("prod",)).lag == Lag()
+    assert cluster(*told).lag is None, "nobody is to ask any more"
+
+
 # --- judging ---
 
 
@@ -242,6 +259,13 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
             {},
             "behind: group log is 5 min behind: the pipeline's log says why",
         ),
+        (
+            replace(WELL, log=Log(NOW, costs_wait_since=NOW - 301 * S)),
+            {},
+            "behind: rebalance cost is 5 min behind: the pipeline's log says why",
+        ),
+        (replace(WELL, lag=Lag(NOW, NOW - 300 * S)), {}, None),
+        (replace(WELL, lag=Lag(NOW, NOW - 301 * S)), {}, "behind: lag is 5 min behind: the pipeline's log says why"),
         (
             replace(WELL, log=Log(NOW, None, 3)),
             {},
@@ -329,9 +353,9 @@ def test_the_table_is_for_people() -> None:
     assert all(line.isprintable() for line in table.splitlines())
     lines = [line.split() for line in table.splitlines()]
     assert lines[0][:3] == ["/data/lake", "at", "2026-11-01T12:00:00Z;"]
-    assert ["prod", "ok", "2026-11-01T12:00:01Z", "-1", "s", "10", *"000", *["0", "s"] * 3] in lines
+    assert ["prod", "ok", "2026-11-01T12:00:01Z", "-1", "s", "10", *"000", *["0", "s"] * 4] in lines
     told = [" ".join(as_table(facts(each), []).splitlines()[4].split()) for each in (BY_LOG, NOT_WHOLE)]
-    assert [line.partition(" 0 s 0 s 0 s ")[2] for line in told] == [
+    assert [line.partition(" 0 s 0 s 0 s 0 s ")[2] for line in told] == [
         "log read 60 s ago",
         "polls, not log read 60 s ago",
     ]
@@ -346,6 +370,17 @@ def test_the_table_is_for_people() -> None:
 def test_the_table_says_why_polls_failed_that_are_good_again() -> None:
     table = as_table(facts(replace(WELL, polls=Polls(10, {"tls": 1, "timeout": 2}))), [])
     assert [line for line in table.splitlines() if line.startswith("prod ") and line.endswith(" timeout 2, tls 1")]
+
+
+def test_the_table_has_a_column_of_each_history_that_is_made() -> None:
+    lagging = replace(WELL, cluster="other", log=None, lag=Lag(NOW, NOW - 40 * S))
+    *_, heading, _, well, other = as_table(facts(WELL, lagging), []).splitlines()[:6]
+    behind = ["silver behind", "gold behind", "log behind", "cost behind", "lag behind"]
+    assert [name for name in re.split("  +", heading.strip()) if name.endswith("behind")] == behind
+    assert well.count(" 0 s") == 4
+    assert " 40 s" in other
+    assert " behind" not in as_table(facts(), [])
+    assert "lag behind" not in as_table(facts(WELL), [])
 
 
 def test_nothing_is_said_to_be_crossed_where_nothing_is() -> None:
@@ -408,6 +443,18 @@ def test_prometheus_reads_what_was_meant() -> None:
     }
     assert {labels for labels, value in thresholds.items() if value == 1} == hurt
     assert set(thresholds.values()) == {0, 1}
+
+
+def test_prometheus_reads_how_far_lag_and_cost_are_behind() -> None:
+    log, lag = Log(NOW, costs_wait_since=NOW - 7 * S), Lag(NOW - 3 * S, NOW - 5 * S)
+    found = samples(as_prometheus(facts(replace(WELL, log=log, lag=lag), replace(WELL, cluster="other", log=None)), []))
+    assert (found["rebalance_cost_behind_seconds", of("prod")], found["lag_behind_seconds", of("prod")]) == (7, 5)
+    assert found["offsets_last_told_timestamp_seconds", of("prod")] == NOW.timestamp() - 3
+    assert not {name for name, labels in found if labels == of("other")} & {
+        "rebalance_cost_behind_seconds",
+        "lag_behind_seconds",
+        "offsets_last_told_timestamp_seconds",
+    }
 
 
 def test_prometheus_reads_who_tells_and_when_the_controllers_log_was_read() -> None:
