@@ -13,7 +13,9 @@ from tests.support.group_scores import check_scores
 from tests.support.verdicts import check_verdict
 from truth.compare_log import compare_log
 from truth.costs.play import KINDS as COST_KINDS
+from truth.costs.play import LONG, SHORT
 from truth.costs.run import run as run_costs
+from truth.costs.score import Score
 from truth.groups.run import run as run_groups
 from truth.groups.script import CONSUMER, COOPERATIVE
 from truth.report import judge
@@ -44,14 +46,28 @@ def test_rebalances_agree_with_what_happened(spark: SparkSession, tmp_path: Path
     check_scores(scores, groups=4, steps=20)
 
 
-@pytest.mark.soak
-def test_costs_of_rebalances_agree_with_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
+def test_cost_and_lag_of_a_group_agree_with_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
     new_lake(spark, tmp_path / "lake")
-    scores = run_costs(spark, COST_KINDS, tmp_path, say=print)
-    assert [fault for score in scores.values() for fault in score.faults] == []
+    careless = [kind for kind in COST_KINDS if kind.name == "careless"]
+    (score,) = run_costs(spark, careless, SHORT, tmp_path, say=print).values()
+    check_costs(score, rows=8, pauses=4, lags=1)
+    assert score.reprocessed > 0
+
+
+@pytest.mark.soak
+def test_cost_and_lag_of_groups_of_each_kind_agree_with_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
+    new_lake(spark, tmp_path / "lake")
+    scores = run_costs(spark, COST_KINDS, LONG, tmp_path, say=print)
     for score in scores.values():
-        assert score.rows >= 20
-        assert score.pauses >= 10
-        assert score.recovered >= 10
-        assert score.longest_ms > 2_000
+        check_costs(score, rows=20, pauses=10, lags=3)
     assert scores["costs-careless"].reprocessed > 0
+
+
+def check_costs(score: Score, *, rows: int, pauses: int, lags: int) -> None:
+    assert score.faults == []
+    assert score.rows >= rows
+    assert score.pauses >= pauses
+    assert score.recovered >= pauses
+    assert score.longest_ms > 2_000
+    assert score.lags >= lags
+    assert score.at_rest >= 1

@@ -1,1 +1,1 @@
-"""The cost of rebalances that history tells, held against what real members did."""
+"""The cost of rebalances and the lag that history tells, held against what real members did."""

@@ -1,5 +1,5 @@
 """``python -m truth.costs``: do things to groups whose members write down their work, and print how the cost that
-history tells of their rebalances agrees with it.
+history tells of their rebalances, and their lag, agree with it.
 
 Exit status 1 if it does not.
 """
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metadata_source.text import text_table
-from truth.costs.compare import HEADINGS
-from truth.costs.play import KINDS
+from truth.costs.play import KINDS, LONG
 from truth.costs.run import run
+from truth.costs.score import HEADINGS
 from truth.session import local_session
 
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="truth-costs-", ignore_cleanup_errors=True) as folder:
         spark = local_session(4)
         try:
-            scores = run(spark, kinds, Path(folder), say=say)
+            scores = run(spark, kinds, LONG, Path(folder), say=say)
         finally:
             spark.stop()
     print("\n".join(text_table(HEADINGS, [(group, *score.row()) for group, score in scores.items()])))

@@ -1,28 +1,36 @@
-"""One run: workers of groups of some kinds, and the cost of their rebalances that the jobs make of log and polls."""
+"""One run: workers of groups of some kinds, and the cost of their rebalances and the lag that the jobs make of log and
+polls.
+"""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from jobs import read_group_log, rebalance_cost, rebalance_history
+from jobs import group_lag, read_group_log, rebalance_cost, rebalance_history
 from jobs.common.config import load
 from jobs.history import SILVER, making
 from local_cluster import LocalCluster
-from schemas.consumption import REBALANCE_COST
-from truth.costs.compare import Score, compare
-from truth.costs.play import Kind, Say, play
+from schemas.bronze import METADATA_POLLS
+from schemas.consumption import GROUP_LAG, REBALANCE_COST
+from truth.costs import lag, pauses
+from truth.costs.play import Kind, Say, Script, play
+from truth.costs.score import Score
 from truth.groups.play import PROPERTIES
 from truth.run import await_batches, polling
 
+Row = Mapping[str, Any]
 
-def run(spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, say: Say) -> dict[str, Score]:
+
+def run(spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path, *, say: Say) -> dict[str, Score]:
     """Start a cluster, poll it while things are done to groups of these kinds, and make history; the score of each
     group. Everything that was started has ended when this returns or raises.
     """
-    properties = PROPERTIES | {"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "1"}
-    with LocalCluster(brokers=3, properties=properties) as cluster:
+    replicas = {"transaction.state.log.replication.factor": str(script.brokers), "transaction.state.log.min.isr": "1"}
+    with LocalCluster(brokers=script.brokers, properties=PROPERTIES | replicas) as cluster:
         file = folder / "config.yaml"
         file.write_text(
             yaml.safe_dump(
@@ -37,12 +45,31 @@ def run(spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, say: Say) -
         config = load(str(file))
         with polling(spark, [config]) as queries:
             await_batches(queries, 1)
-            done = play(cluster, kinds, say)
+            played = play(cluster, kinds, script, say)
             await_batches(queries, 1)
         read_group_log.run(spark, config, True)
     making(SILVER)(spark, config, True)
-    for job in (rebalance_history, rebalance_cost):
+    for job in (rebalance_history, rebalance_cost, group_lag):
         job.run(spark, config, True)
     say("history is made")
-    rows = config.lake.read(spark, REBALANCE_COST).toArrow().to_pylist()
-    return {group: compare([row for row in rows if row["group_id"] == group], of) for group, of in done.items()}
+    costs, lags = (by_group(config.lake.read(spark, table)) for table in (REBALANCE_COST, GROUP_LAG))
+    visits = (
+        config.lake.read(spark, METADATA_POLLS).where("record = 'offsets'").selectExpr("poll_id", "inline(offsets)")
+    )
+    asked = by_group(visits.where("topic IS NOT NULL"))
+    scores = {group: Score() for group in played.work}
+    for group, work in played.work.items():
+        pauses.compare(costs[group], work.done, scores[group])
+        of_polls = defaultdict[str, list[Row]](list)
+        for row in asked[group]:
+            of_polls[row["poll_id"]].append(row)
+        lag.compare(lags[group], of_polls, work, played.rests_from, scores[group])
+    return scores
+
+
+def by_group(rows: DataFrame) -> Mapping[str, Sequence[Row]]:
+    """The rows of each group."""
+    found = defaultdict[str, list[Row]](list)
+    for row in rows.toArrow().to_pylist():
+        found[row["group_id"]].append(row)
+    return found

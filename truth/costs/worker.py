@@ -3,7 +3,9 @@ SETTINGS WORK`.
 
 SETTINGS is JSON: `topics`, `config` of the consumer, `cadence_s`, `commits_revoked` (whether it commits what it gives
 up), and for commits in transactions, of which each third is aborted, `transactional_id`. To the file WORK it writes a
-JSON line for each record: when, topic, partition, offset. SIGTERM lets it leave its group as its client does.
+JSON line for each record: when, topic, partition, offset. Of a commit it writes an object before: `called`, `offsets`
+by partition; and one after: `returned`, `is_committed` (null: unknown). SIGTERM lets it leave its group as its client
+does.
 """
 
 import json
@@ -52,34 +54,44 @@ class Worker:
     def _do(self, message: Message) -> None:
         place = (str(message.topic()), int(message.partition() or 0))
         offset = int(message.offset() or 0)
-        self._work.write(json.dumps([datetime.now(UTC).isoformat(), *place, offset]) + "\n")
-        self._work.flush()
+        self._note([datetime.now(UTC).isoformat(), *place, offset])
         self._next[place] = offset + 1
 
     def _commit(self) -> None:
         offsets = [TopicPartition(*place, offset) for place, offset in self._next.items()]
         if not offsets:
             return
+        of_partitions = {partition: offset for (_, partition), offset in self._next.items()}
+        self._note({"called": datetime.now(UTC).isoformat(), "offsets": of_partitions})
+        is_committed = None
         try:
             if self._producer is None:
                 self._consumer.commit(offsets=offsets, asynchronous=False)
+                is_committed = True
             else:
-                self._commit_in_transaction(self._producer, offsets)
+                is_committed = self._commit_in_transaction(self._producer, offsets)
         except KafkaException:
-            return  # It is no member any more, or its coordinator moves: the next time, or the next owner.
+            pass  # It is no member any more, or its coordinator moves: the next time, or the next owner.
+        self._note({"returned": datetime.now(UTC).isoformat(), "is_committed": is_committed})
 
-    def _commit_in_transaction(self, producer: Producer, offsets: list[TopicPartition]) -> None:
+    def _note(self, line: object) -> None:
+        self._work.write(json.dumps(line) + "\n")
+        self._work.flush()
+
+    def _commit_in_transaction(self, producer: Producer, offsets: list[TopicPartition]) -> bool:
+        """Whether the transaction was committed."""
         self._transactions += 1
         producer.begin_transaction()
         try:
             producer.send_offsets_to_transaction(offsets, self._consumer.consumer_group_metadata(), TRANSACTION_SECONDS)
             if self._transactions % 3:
                 producer.commit_transaction(TRANSACTION_SECONDS)
-                return
+                return True
         except KafkaException:
             producer.abort_transaction(TRANSACTION_SECONDS)
             raise
         producer.abort_transaction(TRANSACTION_SECONDS)
+        return False
 
     def _revoked(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         if self._settings["commits_revoked"]:

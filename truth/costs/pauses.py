@@ -3,12 +3,12 @@
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 from truth.costs.play import Done
+from truth.costs.score import Score
 
 SLACK_MS: Final = 300
 """Records come each 100 ms, and workers may commit a while after the last one, and do one a while before it is noted:
@@ -18,34 +18,13 @@ so much less, or more, than history says, a silence may be.
 Row = Mapping[str, Any]
 
 
-@dataclass
-class Score:
-    """How history agrees with one group's workers."""
-
-    rows: int = 0
-    pauses: int = 0
-    longest_ms: int = 0
-    reprocessed: int = 0
-    recovered: int = 0
-    faults: list[str] = field(default_factory=list)
-
-    def row(self) -> tuple[int, ...]:
-        """Its counts, and how many faults."""
-        return self.rows, self.pauses, self.longest_ms, self.reprocessed, self.recovered, len(self.faults)
-
-
-HEADINGS: Final = ("group", "rows", "pauses", "longest, ms", "done twice", "lag back", "faults")
-
-
-def compare(rows: Sequence[Row], done: Sequence[Done]) -> Score:
+def compare(rows: Sequence[Row], done: Sequence[Done], score: Score) -> None:
     """Hold the rows of a group against the records that its workers did, in order of time."""
     of_partition = defaultdict[int, list[Done]](list)
     for each in done:
         of_partition[each.partition].append(each)
-    score = Score()
     for row in rows:
         _compare(row, of_partition[row["partition"]], score)
-    return score
 
 
 def _compare(row: Row, done: Sequence[Done], score: Score) -> None:
