@@ -7,7 +7,7 @@ export PYTHONPATH :=
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command 'make lock'
 
-.PHONY: setup lock demo try test unit lint format bench soak truth compat clean
+.PHONY: setup jars lock demo try test unit lint format bench soak truth compat clean
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 
@@ -44,6 +44,8 @@ lock:
 	@echo "download Kafka and run it once, to keep its classes, for tests alone (a minute or more)"
 	$(BIN)/python -m tools.class_archive kafka
 	@touch $@
+
+jars: .jars/delta .jars/kafka-classes
 
 demo: .venv/.ready .jars/delta
 	$(BIN)/kafka-metadata-history demo

@@ -210,7 +210,7 @@ def _log_config(folder: Path, cluster: LocalCluster) -> Config:
         "lake": str(home / "lake"),
         "clusters": {ALIAS: servers},
         "clusterLog": {},
-        "poll": {"pollInterval": "2s"},
+        "poll": {"pollInterval": "5s"},
     }
     file = home / "config.yaml"
     file.write_text(yaml.safe_dump(config))

@@ -192,7 +192,7 @@ def _time(text: str) -> datetime:
 
 def _appended(bootstrap_servers: str, topic: str) -> dict[int, list[datetime]]:
     """When each record was appended, by the broker's clock, which is that of this machine."""
-    settings = {"bootstrap.servers": bootstrap_servers, "group.id": "nobody", "enable.auto.commit": False}
+    settings = {"bootstrap.servers": bootstrap_servers, "group.id": "nobody", "log_level": 0}
     consumer = Consumer(settings)
     try:
         ends = {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=30)[1] for n in range(PARTITIONS)}

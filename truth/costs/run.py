@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs import group_lag, read_group_log, rebalance_cost, rebalance_history
 from jobs.common.config import load
@@ -52,24 +53,20 @@ def run(spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path
     for job in (rebalance_history, rebalance_cost, group_lag):
         job.run(spark, config, True)
     say("history is made")
-    costs, lags = (by_group(config.lake.read(spark, table)) for table in (REBALANCE_COST, GROUP_LAG))
-    visits = (
-        config.lake.read(spark, METADATA_POLLS).where("record = 'offsets'").selectExpr("poll_id", "inline(offsets)")
-    )
-    asked = by_group(visits.where("topic IS NOT NULL"))
+    costs, lags = (_by("group_id", config.lake.read(spark, table)) for table in (REBALANCE_COST, GROUP_LAG))
+    answers = config.lake.read(spark, METADATA_POLLS).where("record = 'offsets'")
+    asked = answers.selectExpr("poll_id", "inline(offsets)").where("topic IS NOT NULL")
     scores = {group: Score() for group in played.work}
     for group, work in played.work.items():
         pauses.compare(costs[group], work.done, scores[group])
-        of_polls = defaultdict[str, list[Row]](list)
-        for row in asked[group]:
-            of_polls[row["poll_id"]].append(row)
-        lag.compare(lags[group], of_polls, work, played.rests_from, scores[group])
+        of_group = _by("poll_id", asked.where(F.col("group_id") == group))
+        lag.compare(lags[group], of_group, work, played.rests_from, scores[group])
     return scores
 
 
-def by_group(rows: DataFrame) -> Mapping[str, Sequence[Row]]:
-    """The rows of each group."""
+def _by(name: str, rows: DataFrame) -> Mapping[str, Sequence[Row]]:
+    """The rows by one of their columns."""
     found = defaultdict[str, list[Row]](list)
     for row in rows.toArrow().to_pylist():
-        found[row["group_id"]].append(row)
+        found[row[name]].append(row)
     return found
