@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from jobs import group_lag, read_group_log, rebalance_cost, rebalance_history
 from jobs.common.config import load
-from jobs.history import SILVER, making
 from local_cluster import LocalCluster
 from schemas.bronze import METADATA_POLLS
 from schemas.consumption import GROUP_LAG, REBALANCE_COST
@@ -49,7 +48,6 @@ def run(spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path
             played = play(cluster, kinds, script, say)
             await_batches(queries, 1)
         read_group_log.run(spark, config, True)
-    making(SILVER)(spark, config, True)
     for job in (rebalance_history, rebalance_cost, group_lag):
         job.run(spark, config, True)
     say("history is made")
