@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -46,6 +47,7 @@ class _AnsiSpark(Spark):
         STRICT_CAST = True
 
 
+@lru_cache(512)  # Each lake that is opened has the same tables and views.
 def in_duckdb(sql: str) -> str:
     """Spark's SQL as DuckDB has it. Raises NoQueryError for text that Spark's grammar does not know."""
     return _translated(_parsed(sql))
