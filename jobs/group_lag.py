@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,6 @@ from jobs.rules.groups import lag
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import Commit, Memory, Told, Visit
 from jobs.rules.groups.state import from_micros, to_micros
-from jobs.rules.takes import NOTED_AFTER
 from schemas.bronze import METADATA_POLLS
 from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
 from schemas.internal import LAG_STATES
@@ -90,6 +89,8 @@ class GroupLag(Maker):
     """The history of lag, and how far it is. A state that no round has noted yet has no round."""
 
     by = "group_id"
+    # Each note is two commits. `status` says from five minutes on that lag is behind.
+    noted_after = timedelta(minutes=3)
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         self._noted_at = datetime.now(UTC)
@@ -108,7 +109,7 @@ class GroupLag(Maker):
         version = newest_version(self._spark, self._lake, METADATA_POLLS)
         news = News() if version == self._version else self._news(version)
         made = self._made(news, now.isoformat(), self._live)
-        is_late = now - self._noted_at > NOTED_AFTER
+        is_late = now - self._noted_at > self.noted_after
         states = self._after(None, news)
         if any(made.values()) or (is_late and any(row["round"] is None for row in states.values())):
             polls = {alias: [each.poll for each in visits] for (alias, _), visits in news.visits.items()}

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import pyarrow as pa
@@ -35,6 +35,8 @@ class Maker(ABC):
     """
 
     by: ClassVar[str]
+    noted_after: ClassVar[timedelta] = NOTED_AFTER
+    """News that say nothing are noted once they have waited for so long."""
 
     def __init__(self, spark: SparkSession, config: Config, histories: Sequence[str]) -> None:
         self._spark, self._lake, self._config = spark, config.lake, config
@@ -64,7 +66,7 @@ class Maker(ABC):
         while self._timed_round(datetime.now(UTC)):
             pass
         if whole:
-            self._timed_round(datetime.now(UTC) + NOTED_AFTER)
+            self._timed_round(datetime.now(UTC) + self.noted_after)
 
     def _timed_round(self, now: datetime) -> bool:
         self._began_at = time.monotonic()

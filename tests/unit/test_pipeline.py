@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -306,6 +306,23 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
     assert done.index("log") < done.index("rebalances, True")
     done.remove("log")  # It is read while polls are made, or history of them.
     assert done == ["polls", "history, True", "rebalances, True", "cost, True", "lag, True", "upkeep"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "due_s", "done"),
+    [({"orders"}, -1, ["upkeep"]), (set(), -1, ["what is left", "upkeep"]), (set(), 60, [])],
+)
+def test_offsets_that_nobody_asks_for_any_more_are_taken_before_the_upkeep(
+    monkeypatch: pytest.MonkeyPatch, asked: set[str], due_s: int, done: list[str]
+) -> None:
+    did: list[str] = []
+    monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.now(UTC) + timedelta(seconds=due_s))
+    monkeypatch.setattr(pipeline, "take_what_is_left", lambda *_: did.append("what is left"))
+    monkeypatch.setattr(pipeline, "keep_up", lambda *_: did.append("upkeep"))
+    names = ("lake", "bronze_retention", "kept")
+    config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets=frozenset(asked))
+    pipeline._keep_up_when_due(None, config)  # type: ignore[arg-type]
+    assert did == done
 
 
 def run_beside(work: Lasting) -> tuple[Thread, Event]:
