@@ -225,6 +225,7 @@ def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: An
             spark.read.format("kafka_cluster_log").options(**options_of(quorum, **wrong)).load().collect()
 
 
+@pytest.mark.soak
 def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
     quorum: LocalCluster, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -408,13 +408,11 @@ ANYWHERE = (
     (210, 38, [partial(killed_after, 1), partial(killed_after, 3)]),
     (400, None, [partial(killed_after, 2), partial(killed_after, 4)]),
 )
-ONCE_EACH = ((210, 38, [partial(killed_after, 2)]), (400, None, [PLANNED]))
+ONCE = ((210, 38, [partial(killed_after, 2)]), (400, None, []))
 """Pieces: up to which second polls are in silver, where the piece ends, how the runs die that make it."""
 
 
-@pytest.fixture(
-    scope="module", params=[ONCE_EACH, pytest.param(ANYWHERE, marks=pytest.mark.soak)], ids=["once each", "anywhere"]
-)
+@pytest.fixture(scope="module", params=[ONCE, pytest.param(ANYWHERE, marks=pytest.mark.soak)], ids=["once", "anywhere"])
 def piecemeal(
     request: pytest.FixtureRequest, spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory
 ) -> Lake:
