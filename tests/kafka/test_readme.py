@@ -2,10 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Callable
-from contextlib import redirect_stdout
-from importlib import import_module
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -26,39 +22,29 @@ from tests.worker import SMALL_JVM
 CONFIG = "kafka-metadata-history.yaml"
 
 
-Run = Callable[[str, Path], str]
-"""Runs the documented command of a job with the configuration in a folder; returns its output."""
-
-
-@pytest.fixture(scope="module", params=["here", pytest.param("in a new shell", marks=pytest.mark.soak)])
-def run(request: pytest.FixtureRequest, spark) -> Run:
-    """Here the job runs in this session with its arguments. The rest is the same in each command. Long runs run
-    spark-submit.
-    """
-
-    def here(command: str, folder: Path) -> str:
-        how, job, arguments = re.split(r"jobs/(\w+)\.py", written(command, folder))
-        assert how == re.split("jobs/", written(r"spark-submit .* --once", folder))[0]
-        with redirect_stdout(StringIO()) as printed:
-            assert import_module(f"jobs.{job}").main(shlex.split(arguments)) == 0
-        return printed.getvalue()
-
-    return here if request.param == "here" else in_new_shell
-
-
 @pytest.fixture(scope="module")
-def lake(spark, cluster: LocalCluster, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake after README.md's `--once` command with its configuration. If it runs here, the tables exist before."""
+def config(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """README.md's configuration, in a folder of its own, in which its lake is to be."""
     folder = tmp_path_factory.mktemp("readme")
     config = yaml.safe_load(blocks("yaml")[0])
     config["lake"] = str(folder / "lake")
-    config["poll"]["pollInterval"] = (
-        "10m"  # or the poll would be late by the time that it is asked for on a slow machine
-    )
+    # Or the poll would be late by the time that it is asked for on a slow machine.
+    config["poll"]["pollInterval"] = "10m"
     config["clusters"]["orders"]["kafka.bootstrap.servers"] = cluster.bootstrap_servers
     (folder / CONFIG).write_text(yaml.safe_dump(config))
-    lake = Lake(root=str(folder / "lake")) if run is in_new_shell else new_lake(spark, folder / "lake")
-    run(r"spark-submit .* --once", folder)
+    return folder / CONFIG
+
+
+@pytest.fixture(scope="module")
+def lake(spark, config: Path) -> Lake:
+    """A lake with that configuration, in which nothing was recorded yet."""
+    return new_lake(spark, config.parent / "lake")
+
+
+@pytest.fixture(scope="module")
+def recorded(lake: Lake, config: Path) -> Lake:
+    """The same after README.md's `--once` command."""
+    in_new_shell(r"spark-submit .* --once", config.parent)
     return lake
 
 
@@ -75,9 +61,10 @@ def in_new_shell(command: str, folder: Path) -> str:
     return run_in_new_shell(written(command, folder), JDK_JAVA_OPTIONS=SMALL_JVM)
 
 
-def test_tables_are_attached_to_a_session(spark, lake: Lake, capsys) -> None:
+@pytest.mark.soak
+def test_tables_are_attached_to_a_session(spark, recorded: Lake, capsys) -> None:
     (example,) = (block for block in blocks("python") if "attach(spark" in block)
-    exec(example.replace('"lake"', repr(lake.root)), {"spark": spark})  # noqa: S102 - our own documents
+    exec(example.replace('"lake"', repr(recorded.root)), {"spark": spark})  # noqa: S102 - our own documents
     assert "leader_epoch" in capsys.readouterr().out
     assert spark.sql("SELECT DISTINCT cluster FROM silver.brokers_now").collect() == [("orders",)]
 
@@ -91,27 +78,29 @@ def test_queries_run(spark, lake: Lake, engine: str) -> None:
         assert ask(query).column_names
 
 
-def test_the_kept_query_says_that_all_is_well(spark, lake: Lake, monkeypatch, capsys) -> None:
-    attach(spark, lake)
+@pytest.mark.soak
+def test_the_kept_query_says_that_all_is_well(spark, recorded: Lake, monkeypatch, capsys) -> None:
+    attach(spark, recorded)
     monkeypatch.chdir(ROOT)
     (example,) = (block for block in blocks("python") if "health.sql" in block)
     exec(example, {"spark": spark})  # noqa: S102
     assert re.search(r"\|\s*orders\|\s*ok\|", capsys.readouterr().out)
 
 
-def test_a_question_of_an_incident_review(lake: Lake, run: Run) -> None:
-    printed = run(r"spark-submit .* jobs/query.py timeline .*", Path(str(lake)).parent)
+@pytest.mark.soak
+def test_a_question_of_an_incident_review(recorded: Lake, config: Path) -> None:
+    printed = in_new_shell(r"spark-submit .* jobs/query.py timeline .*", config.parent)
     assert re.search(r"\d +orders +broker_listed ", printed)
 
 
 @pytest.mark.soak
-def test_the_status_as_a_textfile_says_that_all_is_well(lake: Lake, tmp_path: Path) -> None:
+def test_the_status_as_a_textfile_says_that_all_is_well(recorded: Lake, config: Path, tmp_path: Path) -> None:
     (example,) = (block for block in blocks("sh") if "textfile_collector" in block)
     made = tmp_path / "kafka_metadata_history.prom"
     example = re.sub(r"(?m)^FILE=.*", f"FILE={made}", example)
     (plain,) = set(commands(r"kafka-metadata-history status"))
     assert f"\n{plain} --config {CONFIG} --format prometheus" in example
-    example = example.replace(CONFIG, str(Path(str(lake)).parent / CONFIG))
+    example = example.replace(CONFIG, str(config))
     run_in_new_shell(f"{{ {example}}}", JDK_JAVA_OPTIONS=SMALL_JVM)
     metrics = {each.name: each.samples for each in text_string_to_metric_families(made.read_text())}
     good, crossed = (metrics[f"kafka_metadata_history_{name}"] for name in ("recent_polls", "threshold_crossed"))
@@ -121,8 +110,8 @@ def test_the_status_as_a_textfile_says_that_all_is_well(lake: Lake, tmp_path: Pa
 
 
 @pytest.mark.soak
-def test_the_status_by_a_job(lake: Lake) -> None:
-    command = written(r"spark-submit .* jobs/status\.py .*", Path(str(lake)).parent)
+def test_the_status_by_a_job(recorded: Lake, config: Path) -> None:
+    command = written(r"spark-submit .* jobs/status\.py .*", config.parent)
     assert "orders" in run_in_new_shell(f"{{ {command} || [ $? = {CROSSED} ]; }}", JDK_JAVA_OPTIONS=SMALL_JVM)
 
 
@@ -131,17 +120,19 @@ NO_SPARK = r"kafka-metadata-history (?:check|query|status)\b(?!.* \.demo/).*"
 
 
 @pytest.mark.parametrize("line", dict.fromkeys(commands(NO_SPARK)))
-def test_a_line_of_the_command_that_needs_no_spark(lake: Lake, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(Path(str(lake)).parent / CONFIG))
-    # A threshold may be crossed: nobody has kept up the tables of a new lake.
+def test_a_line_of_the_command_that_needs_no_spark(
+    lake: Lake, config: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(config))
+    # A threshold may be crossed: nobody has polled into a new lake, or kept up its tables.
     assert exit_status(shlex.split(line)[1:]) in ({0, CROSSED} if " status" in line else {0})
 
 
 @pytest.mark.soak
-def test_validation_finds_nothing_critical(lake: Lake, run: Run) -> None:
-    printed = run(r"spark-submit .* jobs/validate\.py .*", Path(str(lake)).parent)
+def test_validation_finds_nothing_critical(recorded: Lake, config: Path) -> None:
+    printed = in_new_shell(r"spark-submit .* jobs/validate\.py .*", config.parent)
     assert re.search(r"^known_partitions_complete +silver topics +critical +\d+ +0$", printed, re.MULTILINE)
-    assert "Great Expectations" in (Path(str(lake)) / "quality" / "data_docs" / "index.html").read_text()
+    assert "Great Expectations" in (Path(str(recorded)) / "quality" / "data_docs" / "index.html").read_text()
 
 
 def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:
