@@ -7,7 +7,7 @@ export PYTHONPATH :=
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command 'make lock'
 
-.PHONY: setup prepared lock demo try test unit lint format bench soak truth compat clean
+.PHONY: setup jars lock demo try test unit lint format bench soak truth compat clean
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 
@@ -45,12 +45,7 @@ lock:
 	$(BIN)/python -m tools.class_archive kafka
 	@touch $@
 
-# Else each of the processes that run tests would compile what they import.
-.venv/.compiled: .venv/.ready
-	@PYTEST_ADDOPTS= $(BIN)/python -m pytest --collect-only --quiet --numprocesses 0 > .venv/collected || { cat .venv/collected; exit 1; }
-	@touch $@
-
-prepared: .jars/delta .jars/kafka-classes .venv/.compiled
+jars: .jars/delta .jars/kafka-classes
 
 demo: .venv/.ready .jars/delta
 	$(BIN)/kafka-metadata-history demo
@@ -62,7 +57,7 @@ try: .venv/.ready
 # Three processes, each with a Spark session of its own, take the files by turns: while one waits for brokers, the two
 # cores have work. They start Spark so seldom that they need no archive of its classes, and brokers so often that they do
 # of theirs.
-test: prepared
+test: .venv/.ready .jars/delta .jars/kafka-classes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
 
 unit: .venv/.ready
