@@ -152,9 +152,13 @@ def test_a_rebalance_has_its_cost_once_the_group_commits_again(spark: SparkSessi
     check(lake)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(
-    "killed", [lambda: killed_at("plan", before=False), lambda: killed_after(0), lambda: killed_at("done", before=True)]
+    "killed",
+    [
+        pytest.param(lambda: killed_at("plan", before=False), marks=pytest.mark.soak, id="planned"),
+        pytest.param(lambda: killed_after(0), marks=pytest.mark.soak, id="before its commit"),
+        pytest.param(lambda: killed_at("done", before=True), id="not noted"),
+    ],
 )
 def test_killed_anywhere_a_round_is_finished_by_the_next_run(spark: SparkSession, tmp_path: Path, killed: Any) -> None:
     lake = new_lake(spark, tmp_path)

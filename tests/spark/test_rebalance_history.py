@@ -408,14 +408,11 @@ ANYWHERE = (
     (210, 38, [partial(killed_after, 1), partial(killed_after, 3)]),
     (400, None, [partial(killed_after, 2), partial(killed_after, 4)]),
 )
-ONCE = ((210, 38, [partial(killed_after, 2)]), (400, None, []))
 """Pieces: up to which second polls are in silver, where the piece ends, how the runs die that make it."""
 
 
-@pytest.fixture(scope="module", params=[ONCE, pytest.param(ANYWHERE, marks=pytest.mark.soak)], ids=["once", "anywhere"])
-def piecemeal(
-    request: pytest.FixtureRequest, spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory
-) -> Lake:
+@pytest.fixture(scope="module")
+def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind
     them.
     """
@@ -423,8 +420,8 @@ def piecemeal(
     log = lake.identifier(bronze.GROUP_LOG)
     # The pieces end within batches; more of the log, and more polls, come before a round that was cut off is made
     # again. Those who make it again die too.
-    pieces = list(in_pieces(alpha(), *(end for _, end, _ in request.param[:-1])))
-    for piece, (settled, _, kills) in zip(pieces, request.param, strict=True):
+    pieces = list(in_pieces(alpha(), *(end for _, end, _ in ANYWHERE[:-1])))
+    for piece, (settled, _, kills) in zip(pieces, ANYWHERE, strict=True):
         stored.append(lake, bronze.GROUP_LOG, piece)
         settle(spark, lake, settled)
         for kill in kills:
@@ -443,6 +440,7 @@ def piecemeal(
     return lake
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_runs_cut_and_cut_off_give_what_one_gives(piecemeal: Lake, whole: Lake, table: Table) -> None:
     rows = stored.rows_of(piecemeal, table)

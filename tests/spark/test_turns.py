@@ -67,9 +67,9 @@ def check_same(lake: Lake, expected: turns.Lake) -> None:
         assert told(rows_of(lake, table)) == told(rows), table.full_name
 
 
-@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["alive", "killed"])
-def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path, *, is_killed: bool) -> None:
-    """Long runs also kill them between the commits of a round in which polls take over."""
+@pytest.mark.soak
+def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> None:
+    """Killed between the commits of a round in which polls take over, too."""
     life, lake = lived(SEED, BATCHES, SILENCES), new_lake(spark, tmp_path)
     rows, expected = Bronze(life, lake), turns.Lake(life)
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
@@ -78,7 +78,7 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path, *, 
         rows.keep(at)
         expected.round(at)
         is_turn = expected.turns[-2:] == ["log", "polls"]
-        if is_turn and is_killed:
+        if is_turn:
             with killed_after(3), pytest.raises(KilledError):
                 history.round(LATER)
             with killed_at("done", before=True), pytest.raises(KilledError):
