@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config
+from jobs.common.facts import IS_VISIT
 from jobs.common.live import PARTS, LiveRows
 from jobs.common.maker import Maker, job_of
 from jobs.common.rounds import Step, states_of
@@ -68,7 +69,7 @@ def take_what_is_left(spark: SparkSession, config: Config) -> None:
     """Take the visits that no round has taken, where nobody asks for offsets any more. Bronze keeps them until then."""
     states = states_of(spark, config.lake)
     polls = config.lake.read(spark, METADATA_POLLS).where("record = 'poll'")
-    if not _not_taken(spark, polls, states).where(_IS_VISIT).isEmpty():
+    if not _not_taken(spark, polls, states).where(IS_VISIT).isEmpty():
         GroupLag(spark, config).catch_up(whole=True)
 
 
@@ -261,10 +262,6 @@ run = job_of(GroupLag)
 """Keeps lag up with polls; with `once`, until nothing is new."""
 
 
-_IS_VISIT = "outcome = 'ok' AND enriched['offsets'] LIKE 'ok%' AND cluster_id IS NOT NULL"
-"""That all groups were asked for their offsets with a poll."""
-
-
 def _not_taken(spark: SparkSession, polls: DataFrame, states: Mapping[tuple[str, str], Row]) -> DataFrame:
     """The headers of polls that came after those that rounds have taken."""
     done = {cluster: row["done_poll"] for (history, cluster), row in states.items() if history == JOB}
@@ -274,7 +271,7 @@ def _not_taken(spark: SparkSession, polls: DataFrame, states: Mapping[tuple[str,
 
 def _visits(headers: DataFrame) -> list[Row]:
     names = ("cluster", "cluster_id", "poll_id", "stream", "n", "scheduled_at", "received_at", "topic_filter")
-    return rows_of(headers.where(_IS_VISIT).select(*names, "groups_pattern").toArrow())
+    return rows_of(headers.where(IS_VISIT).select(*names, "groups_pattern").toArrow())
 
 
 def _fold(

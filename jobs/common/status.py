@@ -251,7 +251,7 @@ def polls_of(headers: Iterable[Row], seen: Mapping[str, int], waiting: Collectio
 
 def lag_of(headers: Iterable[Row], done: str | None) -> Lag:
     """The lag of one cluster's groups by headers of its polls. `done`: the last poll that lag has had."""
-    told = [header for header in headers if header["outcome"] == "ok" and (header["offsets"] or "").startswith("ok")]
+    told = [header for header in headers if header["is_visit"]]
     waits = (header["scheduled_at"] for header in told if done is None or header["poll_id"] > done)
     return Lag(max((header["received_at"] for header in told), default=None), min(waits, default=None))
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from jobs.common.commit import delete_rows, replace_rows
 from jobs.common.driver import clean_log
 from jobs.common.expiry import expire_history
-from jobs.common.facts import NOT_TAKEN, UPKEEP
+from jobs.common.facts import IS_VISIT, NOT_TAKEN, UPKEEP
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
 from schemas.in_spark import read_view, table_exists
@@ -133,15 +133,15 @@ def expire_rounds(spark: SparkSession, lake: Lake, retention: timedelta, now: da
 
 
 _NEEDED = {
-    bronze.METADATA_POLLS: """
-        SELECT min(day) FROM {rows} LEFT JOIN (
+    bronze.METADATA_POLLS: f"""
+        SELECT min(day) FROM {{rows}} LEFT JOIN (
           SELECT cluster, from_json(memory, 'seen map<string, bigint>, waiting array<string>') AS of
-          FROM {states} WHERE history = 'silver'
+          FROM {{states}} WHERE history = 'silver'
         ) USING (cluster) LEFT JOIN (
-          SELECT cluster, done_poll FROM {states} WHERE history = 'group_lag'
+          SELECT cluster, done_poll FROM {{states}} WHERE history = 'group_lag'
         ) USING (cluster)
         WHERE record = 'poll' AND (
-          (enriched['offsets'] LIKE 'ok%' AND cluster_id IS NOT NULL AND NOT coalesce(poll_id <= done_poll, false))
+          ({IS_VISIT} AND NOT coalesce(poll_id <= done_poll, false))
           OR NOT (
           -- Polls that wait are read again: none of theirs counts as taken.
           coalesce(n <= of.seen[stream]

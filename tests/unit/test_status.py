@@ -46,7 +46,7 @@ def header(n: int, kind: str | None = None, *, stream: str = STREAM, late: float
     due = NOW - (9 - n) * 10 * S
     times = {"scheduled_at": due, "sent_at": due + late * S, "received_at": None if kind else due + (late + 1) * S}
     outcome = {"outcome": "failed" if kind else "ok", "error_kind": kind, "error": kind and f"{kind} it is"}
-    outcome |= {"offsets": None}
+    outcome |= {"is_visit": False}
     place = {"cluster": "prod", "poll_id": f"{stream}/{n:012d}", "stream": stream, "n": n}
     return place | times | outcome | more
 
@@ -184,8 +184,8 @@ def test_who_tells_and_up_to_when_the_controllers_log_is_known() -> None:
 
 
 def test_offsets_wait_that_lag_has_not_had() -> None:
-    told = [header(n, offsets="ok: 3 groups") for n in range(0, 10, 3)]
-    others = [header(4, "timeout", offsets="ok"), header(7), header(8, offsets="failed: no answer")]
+    told = [header(n, is_visit=True) for n in range(0, 10, 3)]
+    others = [header(4, "timeout"), header(7), header(8)]
     done = [{"history": "group_lag", "cluster": "prod", "done_poll": told[n]["poll_id"]} for n in (1, 3)]
     assert [cluster(*told, *others, states=(row,), asked=("prod",)).lag for row in done] == [
         Lag(NOW + S, NOW - 30 * S),
