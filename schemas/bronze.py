@@ -601,9 +601,9 @@ OFFSET_COMMITS = View(
     schema="bronze",
     name="offset_commits",
     comment=(
-        "Offset commits of groups, an aggregate for each topic and partition between two records of the group or ends "
-        "of what a batch went through. If a transaction is open at the end of a batch, its commits have a row of their "
-        "own, with a producer_id: see bronze.group_log."
+        "Offset commits of groups. A row is an aggregate of one topic and partition. It ends before the next record of "
+        "its group, or at the end of a batch. If a transaction is open then, its commits have a row of their own, with "
+        "a producer_id: see bronze.group_log."
     ),
     parts=(
         f"""SELECT cluster, cluster_id, log_partition, group_id, producer_id, offset, next_offset, chunk,
