@@ -159,7 +159,9 @@ class Group:
         done, committed = list[Done](), list[Committed]()
         for file in self.folder.glob(f"{self.name}-*.work"):
             lines = [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
-            done += [Done(_time(line[0]), file.stem, *line[2:]) for line in lines if isinstance(line, list)]
+            done += [
+                Done(datetime.fromisoformat(line[0]), file.stem, *line[2:]) for line in lines if isinstance(line, list)
+            ]
             commits = [line for line in lines if isinstance(line, dict)]
             # The last one of a worker that was killed has no end.
             for called, returned in zip(commits[::2], [*commits[1::2], _UNKNOWN], strict=False):
@@ -171,8 +173,8 @@ class Group:
     def _committed(self, called: Mapping[str, Any], returned: Mapping[str, Any]) -> Iterator[Committed]:
         if returned["is_committed"] is False:
             return
-        begin, is_certain = _time(called["called"]), returned["is_committed"] is not None
-        over = _time(returned["returned"]) if returned["returned"] else begin
+        begin, is_certain = datetime.fromisoformat(called["called"]), returned["is_committed"] is not None
+        over = datetime.fromisoformat(returned["returned"]) if returned["returned"] else begin
         # A transaction is answered before its markers are written, and a coordinator may do what nobody waits for.
         over += _LATER if self.kind.in_transactions or not is_certain else timedelta()
         for partition, offset in called["offsets"].items():
@@ -184,10 +186,6 @@ class Group:
 
 _UNKNOWN: Final = {"returned": None, "is_committed": None}
 _LATER: Final = timedelta(seconds=5)
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 def _appended(bootstrap_servers: str, topic: str) -> dict[int, list[datetime]]:
