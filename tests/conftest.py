@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import tests.support.examples  # noqa: F401 - registers the profiles
+pytest.register_assert_rewrite("tests.support")  # so that checks of helpers say what differs
+
+import tests.support.examples  # noqa: E402, F401 - registers the profiles
 
 # Far from UTC, where the sessions are: a time that lost its zone on the way shows.
 os.environ["TZ"] = "Asia/Tokyo"
@@ -17,7 +19,6 @@ time.tzset()
 # is said. Workers of Spark have the environment that its JVM was started in.
 os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIABLES": "*"}
 settings.load_profile("short")
-pytest.register_assert_rewrite("tests.support.incident_questions")
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")

@@ -26,8 +26,9 @@ class Poll:
     broker_id: int | None
     interval: timedelta
     accepted: bool
-    """False: an epoch in it is lower than one that was known before; or it has nothing new, and the next one shows that
-    its broker was behind, or may have been: it is no leader any more, out of an ISR, or not listed.
+    """False: an epoch in it is lower than one that was known before; or a broker that was not listed before alone says
+    it; or it has nothing new, and the next one shows that its broker was behind, or may have been: it is no leader any
+    more, out of an ISR, or not listed.
     """
     left_out: str | None
     """Why it proves nothing of silver: paused | started | cut_off (it says that nothing has changed, as its broker may
@@ -76,9 +77,10 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
     known: dict[tuple[str, int], int] = {}
     topics: dict[str, dict[tuple[str, int], _Told]] = {}
     before: dict[tuple[str, int], _Told] = {}
+    listed: set[int] = set()
     polls: list[Poll] = []
     digest: bytes | None = None
-    quiet: int | None = None  # The broker of the last one, if that had nothing new,
+    quiet: int | None = None  # The broker of the last accepted one, if that had nothing new,
     first_quiet = 0  # and the first of the polls in a row in which it said so.
     for poll_id in sorted(by_poll):
         header = next(row for row in by_poll[poll_id] if row["record"] == "poll")
@@ -89,13 +91,11 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
         _take(topics, [row for row in by_poll[poll_id] if row["record"] == "topic"])
         told = {key: of for partitions in topics.values() for key, of in partitions.items()}
         epochs = {key: epoch for key, (epoch, _, _) in told.items()}
-        if quiet is not None and (quiet in _behind(header) or _has_lost(quiet, header, before, told)):
-            polls[first_quiet:] = [replace(poll, accepted=False) for poll in polls[first_quiet:]]
-        before = told
         is_quiet = header["digest"] == digest
-        accepted = all(epoch >= known.get(key, 0) for key, epoch in epochs.items())
-        if accepted:
-            known |= epochs
+        is_old = any(epoch < known.get(key, 0) for key, epoch in epochs.items())
+        accepted = not is_old and (is_quiet or not _is_by_unlisted(header, listed))
+        if accepted and quiet is not None and (quiet in _behind(header) or _has_lost(quiet, header, before, told)):
+            polls[first_quiet:] = [replace(poll, accepted=False) for poll in polls[first_quiet:]]
         polls.append(
             Poll(
                 poll_id=poll_id,
@@ -107,10 +107,26 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
                 left_out=_why_left_out(out, header, is_quiet=is_quiet),
             )
         )
-        if not (is_quiet and quiet == header["broker_id"]):
-            first_quiet = len(polls) - 1
-        quiet, digest = header["broker_id"] if is_quiet else None, header["digest"]
+        if accepted:
+            if not (is_quiet and quiet == header["broker_id"]):
+                first_quiet = len(polls) - 1
+            quiet, digest = header["broker_id"] if is_quiet else None, header["digest"]
+            known, before, listed = known | epochs, told, _listed(header)
     return polls
+
+
+def _listed(header: Mapping[str, Any]) -> set[int]:
+    return {each["broker_id"] for each in header["brokers"]}
+
+
+def _is_by_unlisted(header: Mapping[str, Any], listed: set[int]) -> bool:
+    """Whether a broker answered that was not listed before, and no other one was heard, though there are others.
+
+    Its image may be an old one. Where others hang, as a paused one does, nobody is heard.
+    """
+    broker = header["broker_id"]
+    is_heard = any(told["error_kind"] is None for told in header["witnesses"] or ())
+    return bool(listed) and broker not in listed and bool(_listed(header) - {broker}) and not is_heard
 
 
 def _has_lost(
@@ -122,7 +138,7 @@ def _has_lost(
     """Whether a broker led, was in sync or was listed before a poll, and is not with it; or leads again, in an epoch
     that leaves room for another leader.
     """
-    if broker not in {each["broker_id"] for each in header["brokers"]}:
+    if broker not in _listed(header):
         return True
     both = [(before[key], now[key]) for key in before.keys() & now.keys()]
     return any(

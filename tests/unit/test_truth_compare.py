@@ -474,6 +474,34 @@ def test_a_broker_that_lost_something_may_have_been_behind(last, accepted):
     assert [poll.accepted for poll in polls_of(rows, [])] == [True, accepted, True]
 
 
+@pytest.mark.parametrize(
+    ("answer", "accepted"),
+    [
+        ({}, False),
+        ({"witnesses": [{"broker_id": 2, "error_kind": "timeout", "is_behind": None}]}, False),
+        ({"witnesses": [{"broker_id": 2, "error_kind": None, "is_behind": False}]}, True),
+        ({"digest": b"0"}, True),
+        ({"brokers": [{"broker_id": 3}]}, True),
+        ({"broker_id": 2}, True),
+    ],
+    ids=["nobody asked", "the other hung", "confirmed", "nothing new", "alone", "listed"],
+)
+def test_news_of_a_broker_that_was_not_listed_count_where_another_was_heard(answer, accepted):
+    """As silver has it (jobs.rules.silver.acceptance): else events would be wanted within bounds that no row has."""
+    rows = [row(0), topic(0, 3), row(1, **{"broker_id": 3, **answer})]
+    assert [poll.accepted for poll in polls_of(rows, [])] == [True, accepted]
+
+
+def test_an_answer_that_is_not_accepted_shows_nobody_to_have_been_behind():
+    alone = row(2, 3, brokers=[{"broker_id": 3}, {"broker_id": 2}])  # broker 1 is not listed
+    assert [poll.accepted for poll in polls_of([row(0), row(1, digest=b"0"), alone], [])] == [True, True, False]
+
+
+def test_an_answer_that_is_not_accepted_is_not_what_the_next_one_says_again():
+    rows = [row(0), topic(0, 3), row(1, 3), topic(1, 4), row(2, 2, digest=b"1"), row(3, brokers=[{"broker_id": 1}])]
+    assert [poll.accepted for poll in polls_of(rows, [])] == [True, False, True, True]
+
+
 def test_answers_with_a_lower_epoch_are_not_accepted():
     rows = [
         row(0),
