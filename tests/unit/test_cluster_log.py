@@ -680,7 +680,7 @@ def happen(quorum: Quorum, chance: random.Random) -> None:
     quorum.a_time = chance.randrange(1, 9)
 
 
-@pytest.mark.parametrize("seed", range(examples(40)))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_each_offset_is_read_or_lost_once_whatever_happens(quorum: Quorum, seed: int) -> None:
     chance = random.Random(seed)
     quorum.newest = chance.choice((13, 17))
@@ -709,7 +709,7 @@ def test_each_offset_is_read_or_lost_once_whatever_happens(quorum: Quorum, seed:
             }
 
 
-@pytest.mark.parametrize("seed", range(examples(40)))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_after_each_truncation_the_log_is_read_as_one_that_was_just_found(quorum: Quorum, seed: int) -> None:
     """Whatever happens between: up to its end nothing is left out, and a batch that is done again is the same."""
     chance = random.Random(seed)

@@ -19,6 +19,7 @@ from jobs.rules.silver.state import Place
 from jobs.rules.takes import take
 from metadata_source.kinds import KINDS
 from tests.support.bronze_rows import bronze_rows
+from tests.support.examples import examples
 from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.large_rounds import FIRST, Rounds
 from tests.support.silver_rounds import PARTITIONS, SAID, comparable
@@ -126,7 +127,7 @@ def test_a_row_counts_for_all_that_it_stands_for() -> None:
     assert (one["leads"], one["preferred_for"], other["preferred_for"], other["led_elsewhere"]) == (6, 0, 6, 6)
 
 
-@pytest.mark.parametrize("first_seed", range(0, 60, 20))
+@pytest.mark.parametrize("first_seed", range(0, examples(20), 20))
 def test_large_clusters_have_the_history_of_small_ones(first_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of silver and gold, over random lives of clusters, with what is stale, while they grow, however
     rounds are cut.

@@ -35,7 +35,7 @@ def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:
 
 @example(456, 0)  # The log's last record came before the last poll: brokers were seen later.
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 0, 20]))
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
     life = lived(seed, log_begins=log_begins)
     lake = kept_up(life, random.Random(seed))
@@ -54,7 +54,7 @@ def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_the_log_tells_the_topics_that_polls_ask_for(seed: int, log_begins: int) -> None:
     """So none comes or goes when another source tells."""
     asked = {"a", "b"}
@@ -86,7 +86,7 @@ def check_leader_changes(lake: Lake) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
     """Polls that were taken while the log was to tell may have shown more than it did."""
     life = lived(seed)
