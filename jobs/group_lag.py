@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +56,17 @@ _SAID = (
     "error",
     "commit_read_before",
 )
+_HEADER = (
+    "cluster",
+    "cluster_id",
+    "poll_id",
+    "stream",
+    "n",
+    "scheduled_at",
+    "received_at",
+    "topic_filter",
+    "groups_pattern",
+)
 Row = dict[str, Any]
 Place = tuple[str, str]
 """Alias and id of a cluster: an alias that leads to another cluster has lag of its own there."""
@@ -69,7 +81,7 @@ def take_what_is_left(spark: SparkSession, config: Config) -> None:
     """Take the visits that no round has taken, where nobody asks for offsets any more. Bronze keeps them until then."""
     states = states_of(spark, config.lake)
     polls = config.lake.read(spark, METADATA_POLLS).where("record = 'poll'")
-    if not _not_taken(spark, polls, states).where(IS_VISIT).isEmpty():
+    if not polls.where(_is_not_taken(states)).where(IS_VISIT).isEmpty():
         GroupLag(spark, config).catch_up(whole=True)
 
 
@@ -132,27 +144,24 @@ class GroupLag(Maker):
         alias.
         """
         news = News()
-        rows = self._polls(version)
-        headers = self._new_headers(rows) if planned is None else self._planned_headers(rows, planned)
-        most = self._config.polls_per_round if planned is None else None
+        if planned is None:
+            look = _look_at(self._polls(version).where(self._beyond()), _is_not_taken(self._states))
+            most = self._config.polls_per_round
+        else:
+            look, most = _look_at(self._polls(version), _is_planned(planned)), None
         by_alias: dict[str, list[Row]] = defaultdict(list)
-        for header in sorted(headers, key=lambda header: header["poll_id"]):
+        for header in sorted(look.visits, key=lambda header: header["poll_id"]):
             by_alias[header["cluster"]].append(header)
         taken = [header for of_alias in by_alias.values() for header in of_alias[:most]]
-        news.is_all = len(taken) == sum(map(len, by_alias.values()))
+        news.is_all = len(taken) == len(look.visits)
         if news.is_all and planned is None:
-            # Of the same version, so no poll is passed over.
-            beyond = rows.where(self._beyond()).groupBy("stream").agg(F.max("n")).collect()
-            self._looked |= dict(map(tuple, beyond))
+            # Of the same look, so no poll is passed over.
+            self._looked |= look.newest
         if not taken:
             return news
-        said = self._said(taken)
-        read_before = F.max("said.commit_read_before").alias("read_before")
-        last = said.groupBy("cluster", F.col("said.poll_id").alias("poll_id")).agg(read_before).toArrow()
-        read = {(row["cluster"], row["poll_id"]): row["read_before"] for row in rows_of(last)}
         for header in taken:
             # Without any group nothing says when they were listed.
-            read_at = read.get((header["cluster"], header["poll_id"])) or header["received_at"]
+            read_at = header["read_before"] or header["received_at"]
             visit = Visit(
                 header["poll_id"],
                 due=to_micros(header["scheduled_at"]),
@@ -165,8 +174,7 @@ class GroupLag(Maker):
         for alias, cluster_id in news.visits:
             if (known := self._memory(alias).get(cluster_id)) is not None:
                 news.before[alias, cluster_id] = Visit(*known)
-        packed = F.array(F.col("said")).alias(column_of(METADATA_POLLS))
-        news.said = said.select(_key("said.group_id").alias(_KEY), packed)
+        news.said = self._said(taken)
         return news
 
     def _beyond(self) -> Column:
@@ -174,24 +182,16 @@ class GroupLag(Maker):
         later = (f"(stream = '{stream}' AND n > {n})" for stream, n in self._looked.items())
         return F.expr(" OR ".join(later) or "false") | ~F.col("stream").isin(list(self._looked))
 
-    def _new_headers(self, polls: DataFrame) -> list[Row]:
-        return _visits(_not_taken(self._spark, polls.where(self._beyond()), self._states))
-
-    def _planned_headers(self, polls: DataFrame, planned: Mapping[str, Sequence[str]]) -> list[Row]:
-        taken = [(alias, poll) for alias, of_alias in planned.items() for poll in of_alias]
-        wanted = self._spark.createDataFrame(taken, "cluster string, poll_id string")
-        return _visits(polls.join(F.broadcast(wanted), ["cluster", "poll_id"], "left_semi"))
-
     def _polls(self, version: int | None) -> DataFrame:
-        """The headers of bronze, in one of its versions or now."""
-        now = self._lake.read(self._spark, METADATA_POLLS)
-        rows = now if version is None else self._lake.read_version(self._spark, METADATA_POLLS, version)
-        return rows.where("record = 'poll'")
+        """Bronze in one of its versions, or now."""
+        if version is None:
+            return self._lake.read(self._spark, METADATA_POLLS)
+        return self._lake.read_version(self._spark, METADATA_POLLS, version)
 
     def _said(self, headers: Sequence[Row]) -> DataFrame:
-        """The answers of visits about groups: cluster, id of the cluster, and `said`, a struct a partition."""
+        """The answers of visits about groups, packed, beside `_KEY`."""
         wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
-        visits = self._spark.createDataFrame(wanted, "cluster string, poll_id string, _id string")
+        visits = self._spark.createDataFrame(wanted, "cluster string, poll_id string, cluster_id string")
         rows = self._lake.read(self._spark, METADATA_POLLS).where("record = 'offsets'")
         spans: dict[str, list[int]] = defaultdict(list)
         for header in headers:
@@ -202,9 +202,9 @@ class GroupLag(Maker):
             for stream, numbers in spans.items()
         )
         told = rows.where(within).select("cluster", "poll_id", F.explode("offsets").alias("_told"))
-        columns = F.struct("poll_id", *(f"_told.{name}" for name in _SAID[1:])).alias("said")
         said = told.join(F.broadcast(visits), ["cluster", "poll_id"])
-        return said.select("cluster", F.col("_id").alias("cluster_id"), columns).localCheckpoint()
+        packed = F.array(F.struct("poll_id", *(f"_told.{name}" for name in _SAID[1:])))
+        return said.select(_key("_told.group_id").alias(_KEY), packed.alias(column_of(METADATA_POLLS)))
 
     def _memory(self, alias: str) -> Row:
         """The last visit of each cluster that the alias led to, by its id."""
@@ -262,16 +262,47 @@ run = job_of(GroupLag)
 """Keeps lag up with polls; with `once`, until nothing is new."""
 
 
-def _not_taken(spark: SparkSession, polls: DataFrame, states: Mapping[tuple[str, str], Row]) -> DataFrame:
-    """The headers of polls that came after those that rounds have taken."""
-    done = {cluster: row["done_poll"] for (history, cluster), row in states.items() if history == JOB}
-    known = spark.createDataFrame(list(done.items()), "cluster string, _done string")
-    return polls.join(F.broadcast(known), "cluster", "left").where("_done IS NULL OR poll_id > _done")
+@dataclass(frozen=True)
+class _Look:
+    """Visits: columns of their headers, and when the last answer about a group was read by. By stream, the newest poll
+    of all.
+    """
+
+    visits: list[Row]
+    newest: dict[str, int]
 
 
-def _visits(headers: DataFrame) -> list[Row]:
-    names = ("cluster", "cluster_id", "poll_id", "stream", "n", "scheduled_at", "received_at", "topic_filter")
-    return rows_of(headers.where(IS_VISIT).select(*names, "groups_pattern").toArrow())
+def _look_at(polls: DataFrame, is_wanted: Column) -> _Look:
+    """Look at rows of bronze, in one job. `is_wanted`: of which polls visits are to be told."""
+    visit = F.when(is_wanted & F.expr(f"record = 'poll' AND {IS_VISIT}"), F.struct(*_HEADER))
+    read_before = F.expr("array_max(offsets.commit_read_before)")
+    rows = polls.where("record IN ('poll', 'offsets')").select(
+        "stream", "cluster", "n", visit.alias("visit"), read_before.alias("read_before")
+    )
+    of_polls = rows.groupBy("stream", "cluster", "n").agg(
+        F.max("visit").alias("visit"), F.max("read_before").alias("read_before")
+    )
+    told = F.collect_list(F.when(F.col("visit").isNotNull(), F.struct("visit.*", "read_before"))).alias("visits")
+    streams = rows_of(of_polls.groupBy("stream", "cluster").agg(told, F.max("n").alias("n")).toArrow())
+    newest: dict[str, int] = {}
+    for each in streams:
+        newest[each["stream"]] = max(each["n"], newest.get(each["stream"], each["n"]))
+    return _Look([visit for each in streams for visit in each["visits"]], newest)
+
+
+def _is_not_taken(states: Mapping[tuple[str, str], Row]) -> Column:
+    """That a poll came after those that rounds have taken."""
+    done = [(cluster, row["done_poll"]) for (history, cluster), row in states.items() if history == JOB]
+    if not done:
+        return F.lit(True)
+    known = F.create_map(*(F.lit(each) for pair in done for each in pair))
+    return F.coalesce(F.col("poll_id") > known[F.col("cluster")], F.lit(True))
+
+
+def _is_planned(polls: Mapping[str, Sequence[str]]) -> Column:
+    """That a poll is one of these, by alias."""
+    of_aliases = [(F.col("cluster") == alias) & F.col("poll_id").isin(list(ids)) for alias, ids in polls.items()]
+    return reduce(or_, of_aliases, F.lit(False))
 
 
 def _fold(
