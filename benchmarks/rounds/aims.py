@@ -39,6 +39,8 @@ AIMS: Final = (
         "goes, or comes back")),
     Aim("large_few_s", "s", "<=", 9, "a round with ten changes in that cluster"),
     Aim("large_mb", "MB", "<=", 4_096, "memory of driver and workers together, at most, in those rounds"),
+    Aim("lag_quiet_s", "s", "<=", 1.5, "a round of lag in which none of 50 groups of six partitions has committed"),
+    Aim("lag_news_s", "s", "<=", 4, "such a round in which all have"),
     Aim("boundary_s", "s", "<=", 1, ("from a batch's last answer to the next batch's first poll, when that is due at "
         "once")),
     Aim("growth", "x", "<=", 1.2, "a round with a hundred changes after 1,000,000 stored changes to one after 10,000"),

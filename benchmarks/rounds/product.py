@@ -22,6 +22,7 @@ from jobs.common.reading import Reading
 from jobs.common.session import spark_session
 from jobs.common.status import CROSSED
 from jobs.common.upkeep import keep_up, next_due
+from jobs.group_lag import GroupLag
 from jobs.history import History
 from jobs.rebalance_history import RebalanceHistory
 from local_cluster.process import NodeProcess
@@ -93,7 +94,15 @@ def round_once(spark: SparkSession, config: Config) -> bool:
     return _HISTORIES[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
 
 
+def lag_once(spark: SparkSession, config: Config) -> None:
+    """Make lag of the visits that bronze has more. That nothing moved is not noted: `status` may wait for that."""
+    if str(config.lake) not in _LAGS:
+        _LAGS[str(config.lake)] = GroupLag(spark, config)
+    _LAGS[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
+
+
 _HISTORIES: dict[str, History] = {}
+_LAGS: dict[str, GroupLag] = {}
 
 
 class Pipeline:

@@ -43,6 +43,7 @@ SUITE: Final = (
     Measure(("freshness_p50_s", "freshness_p90_s", "polls_on_time"), "live", "faults"),
     Measure(("many_quiet_s", "many_news_s"), "warm", "many"),
     Measure(("large_s", "large_few_s", "large_mb"), "warm", "large"),
+    Measure(("lag_quiet_s", "lag_news_s"), "visits", "lag"),
     Measure(("boundary_s",), "live", "boundary"),
     Measure(("growth",), "warm", "growth"),
     Measure(("idle_cores", "rest_mb"), "rest", "at_rest"),
