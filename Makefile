@@ -4,8 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH :=
-# pip compiles nothing here. Where Python may not keep what it compiles, as in many containers, each process of the tests
-# would compile all that it imports.
+# pip compiles nothing here. If Python may not keep what it compiles, as in many containers, each process compiles all
+# that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command 'make lock'
