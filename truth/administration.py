@@ -22,6 +22,11 @@ from local_cluster.ports import HOST
 
 _SECONDS: Final = 8.0
 _SETTLED_SECONDS: Final = 120.0
+_ATTEMPTS: Final = 3
+_NOT_SENT: Final = "Timed out waiting for controller"
+"""librdkafka says so of a request that it has not sent. Brokers name any broker that they list as the controller, also
+one that was killed a moment ago.
+"""
 
 Moves = Sequence[tuple[str, int, tuple[int, ...]]]
 """Topic, partition, replicas."""
@@ -138,12 +143,16 @@ class Administration:
         return confluent.AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
     def _confluent(self, ask: Callable[[confluent.AdminClient], dict]) -> None:  # type: ignore[type-arg]
-        client = self._client()
-        try:
-            for future in ask(client).values():
-                future.result(_SECONDS + 2)
-        except (KafkaException, TimeoutError) as error:
-            raise AdministrationError(str(error) or "timed out") from error
+        for left in reversed(range(_ATTEMPTS)):
+            client = self._client()
+            try:
+                for future in ask(client).values():
+                    future.result(_SECONDS + 2)
+            except (KafkaException, TimeoutError) as error:
+                if not left or _NOT_SENT not in str(error):
+                    raise AdministrationError(str(error) or "timed out") from error
+            else:
+                return
 
     def _alter(self, wanted: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
         topic = AlterPartitionReassignmentsRequest.ReassignableTopic
