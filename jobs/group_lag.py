@@ -148,7 +148,7 @@ class GroupLag(Maker):
             look = _look_at(self._polls(version).where(self._beyond()), _is_not_taken(self._states))
             most = self._config.polls_per_round
         else:
-            look, most = _look_at(self._polls(version), _is_planned(planned)), None
+            look, most = _look_at(self._polls(version).where(_is_planned(planned)), F.lit(True)), None
         by_alias: dict[str, list[Row]] = defaultdict(list)
         for header in sorted(look.visits, key=lambda header: header["poll_id"]):
             by_alias[header["cluster"]].append(header)
@@ -159,9 +159,13 @@ class GroupLag(Maker):
             self._looked |= look.newest
         if not taken:
             return news
+        answers = self._answers(taken)
+        read_before = F.max(F.expr("array_max(offsets.commit_read_before)")).alias("read_before")
+        last = rows_of(answers.groupBy("cluster", "poll_id").agg(read_before).toArrow())
+        read = {(row["cluster"], row["poll_id"]): row["read_before"] for row in last}
         for header in taken:
             # Without any group nothing says when they were listed.
-            read_at = header["read_before"] or header["received_at"]
+            read_at = read.get((header["cluster"], header["poll_id"])) or header["received_at"]
             visit = Visit(
                 header["poll_id"],
                 due=to_micros(header["scheduled_at"]),
@@ -174,7 +178,9 @@ class GroupLag(Maker):
         for alias, cluster_id in news.visits:
             if (known := self._memory(alias).get(cluster_id)) is not None:
                 news.before[alias, cluster_id] = Visit(*known)
-        news.said = self._said(taken)
+        said = answers.select("cluster", "cluster_id", "poll_id", F.explode("offsets").alias("_told"))
+        packed = F.array(F.struct("poll_id", *(f"_told.{name}" for name in _SAID[1:])))
+        news.said = said.select(_key("_told.group_id").alias(_KEY), packed.alias(column_of(METADATA_POLLS)))
         return news
 
     def _beyond(self) -> Column:
@@ -188,8 +194,8 @@ class GroupLag(Maker):
             return self._lake.read(self._spark, METADATA_POLLS)
         return self._lake.read_version(self._spark, METADATA_POLLS, version)
 
-    def _said(self, headers: Sequence[Row]) -> DataFrame:
-        """The answers of visits about groups, packed, beside `_KEY`."""
+    def _answers(self, headers: Sequence[Row]) -> DataFrame:
+        """The answers of visits about groups: cluster, poll_id, cluster_id, and offsets of many partitions a row."""
         wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
         visits = self._spark.createDataFrame(wanted, "cluster string, poll_id string, cluster_id string")
         rows = self._lake.read(self._spark, METADATA_POLLS).where("record = 'offsets'")
@@ -201,10 +207,8 @@ class GroupLag(Maker):
             f"(stream = '{stream}' AND n BETWEEN {min(numbers)} AND {max(numbers)})"
             for stream, numbers in spans.items()
         )
-        told = rows.where(within).select("cluster", "poll_id", F.explode("offsets").alias("_told"))
-        said = told.join(F.broadcast(visits), ["cluster", "poll_id"])
-        packed = F.array(F.struct("poll_id", *(f"_told.{name}" for name in _SAID[1:])))
-        return said.select(_key("_told.group_id").alias(_KEY), packed.alias(column_of(METADATA_POLLS)))
+        told = rows.where(within).select("cluster", "poll_id", "offsets")
+        return told.join(F.broadcast(visits), ["cluster", "poll_id"])
 
     def _memory(self, alias: str) -> Row:
         """The last visit of each cluster that the alias led to, by its id."""
@@ -264,26 +268,20 @@ run = job_of(GroupLag)
 
 @dataclass(frozen=True)
 class _Look:
-    """Visits: columns of their headers, and when the last answer about a group was read by. By stream, the newest poll
-    of all.
-    """
+    """Columns of the headers of visits, and by stream the newest poll of all."""
 
     visits: list[Row]
     newest: dict[str, int]
 
 
 def _look_at(polls: DataFrame, is_wanted: Column) -> _Look:
-    """Look at rows of bronze, in one job. `is_wanted`: of which polls visits are to be told."""
-    visit = F.when(is_wanted & F.expr(f"record = 'poll' AND {IS_VISIT}"), F.struct(*_HEADER))
-    read_before = F.expr("array_max(offsets.commit_read_before)")
-    rows = polls.where("record IN ('poll', 'offsets')").select(
-        "stream", "cluster", "n", visit.alias("visit"), read_before.alias("read_before")
-    )
-    of_polls = rows.groupBy("stream", "cluster", "n").agg(
-        F.max("visit").alias("visit"), F.max("read_before").alias("read_before")
-    )
-    told = F.collect_list(F.when(F.col("visit").isNotNull(), F.struct("visit.*", "read_before"))).alias("visits")
-    streams = rows_of(of_polls.groupBy("stream", "cluster").agg(told, F.max("n").alias("n")).toArrow())
+    """Look at the headers among rows of bronze, in one job. `is_wanted`: which visits are to be told.
+
+    Answers are left alone: the first look of a run goes over all days of bronze.
+    """
+    visit = F.when(is_wanted & F.expr(IS_VISIT), F.struct(*_HEADER))
+    headers = polls.where("record = 'poll'").groupBy("stream", "cluster")
+    streams = rows_of(headers.agg(F.collect_list(visit).alias("visits"), F.max("n").alias("n")).toArrow())
     newest: dict[str, int] = {}
     for each in streams:
         newest[each["stream"]] = max(each["n"], newest.get(each["stream"], each["n"]))
