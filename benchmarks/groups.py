@@ -88,10 +88,10 @@ def asked(given: dict[str, str], kind: str) -> list[Asked]:
                 raise RuntimeError(poll.error)
             about = subject((kind,), poll.metadata)
             begin, processor = time.monotonic(), time.process_time()
-            enrichment = poller.enrich(about, float("inf"))
+            (answer,) = poller.ask_beside(about, float("inf"))
             took, processed = time.monotonic() - begin, time.process_time() - processor
-            listed = sum(map(len, enrichment.rows[kind].values)) if enrichment.rows else 0
-            is_whole = enrichment.outcomes[kind] == "ok" and listed == WHOLE[kind]
+            listed = sum(map(len, answer.rows.values)) if answer.rows else 0
+            is_whole = answer.outcome == "ok" and listed == WHOLE[kind]
             times.append(Asked(took, processed, is_whole))
     return times
 

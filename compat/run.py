@@ -1,13 +1,13 @@
 """One version: its cluster, the script, the product's polls and log meanwhile, and the history that is made of them."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import yaml
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from compat import compare, model
 from compat.compare import ClusterSeen, Compared, Incident, PollSeen, TopicEnd, Window
@@ -83,9 +83,19 @@ def _compared(
 
 
 def _polls(spark: SparkSession, where: Lake) -> list[PollSeen]:
-    rows = where.read(spark, bronze.METADATA_POLLS).where("record = 'poll' AND received_at IS NOT NULL")
-    told = rows.select("received_at", F.col("outcome") == "ok", "enriched").orderBy("poll_id").toArrow().to_pylist()
-    return [PollSeen(at, is_good, dict(outcomes or ())) for at, is_good, outcomes in (row.values() for row in told)]
+    rows = where.read(spark, bronze.METADATA_POLLS).where("record IN ('poll', 'answer')")
+    headers = (
+        rows.select("record", "poll_id", "received_at", "kind", "outcome").orderBy("poll_id").toArrow().to_pylist()
+    )
+    outcomes: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in headers:
+        if row["record"] == "answer":
+            outcomes[row["poll_id"]][row["kind"]] = row["outcome"]
+    return [
+        PollSeen(row["received_at"], row["outcome"] == "ok", outcomes[row["poll_id"]])
+        for row in headers
+        if row["record"] == "poll" and row["received_at"] is not None
+    ]
 
 
 def _config(folder: Path, bootstrap_servers: str) -> Config:

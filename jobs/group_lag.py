@@ -63,7 +63,7 @@ _HEADER = (
     "stream",
     "n",
     "scheduled_at",
-    "received_at",
+    "answered_at",
     "topic_filter",
     "groups_pattern",
 )
@@ -80,8 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def take_what_is_left(spark: SparkSession, config: Config) -> None:
     """Take the visits that no round has taken, where nobody asks for offsets any more. Bronze keeps them until then."""
     states = states_of(spark, config.lake)
-    polls = config.lake.read(spark, METADATA_POLLS).where("record = 'poll'")
-    if not polls.where(_is_not_taken(states)).where(IS_VISIT).isEmpty():
+    visits = config.lake.read(spark, METADATA_POLLS).where(IS_VISIT)
+    if not visits.where(_is_not_taken(states)).isEmpty():
         GroupLag(spark, config).catch_up(whole=True)
 
 
@@ -165,11 +165,11 @@ class GroupLag(Maker):
         read = {(row["cluster"], row["poll_id"]): row["read_before"] for row in last}
         for header in taken:
             # Without any group nothing says when they were listed.
-            read_at = read.get((header["cluster"], header["poll_id"])) or header["received_at"]
+            read_at = read.get((header["cluster"], header["poll_id"])) or header["answered_at"]
             visit = Visit(
                 header["poll_id"],
                 due=to_micros(header["scheduled_at"]),
-                seen=to_micros(header["received_at"]),
+                seen=to_micros(header["answered_at"]),
                 read=to_micros(read_at),
                 topic_filter=header["topic_filter"],
                 groups_pattern=header["groups_pattern"],
@@ -277,10 +277,10 @@ class _Look:
 def _look_at(polls: DataFrame, is_wanted: Column) -> _Look:
     """Look at the headers among rows of bronze, in one job. `is_wanted`: which visits are to be told.
 
-    Answers are left alone: the first look of a run goes over all days of bronze.
+    What answers tell is left alone: the first look of a run goes over all days of bronze.
     """
     visit = F.when(is_wanted & F.expr(IS_VISIT), F.struct(*_HEADER))
-    headers = polls.where("record = 'poll'").groupBy("stream", "cluster")
+    headers = polls.where("record IN ('poll', 'answer')").groupBy("stream", "cluster")
     streams = rows_of(headers.agg(F.collect_list(visit).alias("visits"), F.max("n").alias("n")).toArrow())
     newest: dict[str, int] = {}
     for each in streams:

@@ -52,6 +52,7 @@ from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.acceptance import claims
 from jobs.rules.silver.cluster import BROKERS, WITNESSES
 from jobs.rules.silver.compare import narrowed_rows
+from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import Row, State
 from jobs.rules.takes import NOTED_AFTER, Take, is_due, take, turn
 from metadata_source.facts import OFFSETS_TOPIC
@@ -71,10 +72,13 @@ HISTORIES = {
 
 HEADER = (
     *("cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id", "scheduled_at", "received_at"),
-    *("digest", "enriched", "enrichment_digests", "partition_count", "broker_id", "broker", "sent_at", "witnesses"),
-    *("is_key_frame", "error"),
+    *("digest", "partition_count", "broker_id", "broker", "sent_at", "witnesses", "is_key_frame", "error"),
+    *("record", "kind", "asked_at", "answered_at"),
 )
-"""The columns of a header that tell whether a poll has news, and why one failed."""
+"""The columns of headers, of polls and of answers beside them, that tell whether there is news, and why a poll failed.
+"""
+
+_IS_HEADER = "record IN ('poll', 'answer')"
 
 _PARTITIONS = silver.PARTITION_SNAPSHOTS
 _OF_LOG = (*LOG_TABLES, silver.HISTORY_SOURCES)
@@ -299,7 +303,7 @@ class History(Maker):
 
     def _new_headers(self) -> list[Row]:
         """Headers of polls that no round has taken, or that wait; those that this job has not seen."""
-        rows = self._lake.read(self._spark, METADATA_POLLS).where("record = 'poll'")
+        rows = self._lake.read(self._spark, METADATA_POLLS).where(_IS_HEADER)
         taken: list[tuple[str, str, int]] = []
         if self._looked:
             beyond = " OR ".join(f"(stream = '{stream}' AND n > {n})" for stream, n in self._looked.items())
@@ -307,7 +311,7 @@ class History(Maker):
         elif taken := [(cluster, *place) for cluster in self._of_silver() for place in self._taken_so_far(cluster)]:
             so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint")
             rows = rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
-        found = rows_of(rows.select(*HEADER).toArrow())
+        found = headers_of(rows_of(rows.select(*HEADER).toArrow()))
         places = [(stream, n) for _, stream, n in taken] + [(header["stream"], header["n"]) for header in found]
         for stream, n in places:
             self._looked[stream] = max(n, self._looked.get(stream, -1))
@@ -581,7 +585,7 @@ class History(Maker):
         return (
             rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))
             .join(F.broadcast(wanted), ["cluster", "poll_id"])
-            .where("record = 'poll' OR array_contains(_records, record)")
+            .where(f"{_IS_HEADER} OR array_contains(_records, record)")
         )
 
     def _commit_in_parts(
@@ -681,7 +685,7 @@ def _said_rows(said: pa.Table) -> Iterator[Row]:
     """Rows of bronze, headers whole, others with the columns that records of their kind have."""
     for record in said["record"].unique().to_pylist():
         rows = said.filter(pc.equal(said["record"], record))
-        if record != "poll":
+        if record not in ("poll", "answer"):
             rows = rows.select(large.SAID if record == "topic" else [*large.OF_RECORD, record])
         yield from rows_of(rows)
 

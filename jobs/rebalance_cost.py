@@ -216,7 +216,7 @@ class RebalanceCost(Maker):
         """The visits of groups from `since` on; none where nobody asks."""
         is_recent = F.col("day") >= F.lit(since.date() - timedelta(days=1))
         polls = self._lake.read(self._spark, METADATA_POLLS).where(is_recent)
-        headers = polls.where("record = 'poll' AND array_contains(map_keys(enriched), 'offsets')")
+        headers = polls.where("record = 'answer' AND kind = 'offsets'")
         asked = headers.where(F.col("scheduled_at") >= F.lit(since)).agg(F.min(F.struct("stream", "n")))
         if (first := asked.collect()[0][0]) is None:
             return []

@@ -23,13 +23,13 @@ from metadata_source.schedule import Offset, Turn, day_of, due_at, latest_end, p
 from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from metadata_source.enrichment import Enrichment
+    from metadata_source.enrichment import Answer
     from metadata_source.options import Cluster, Polling, TopicFilter
     from metadata_source.poller import Poll, Poller
     from metadata_source.pseudonyms import Pseudonyms
@@ -256,10 +256,10 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
                 failed[cluster.alias] = poll
                 return
             if task.entity == "polls":
-                enrich = _enrichment(task, poller, poll, tuple(due.polling.enrich))
+                ask = _questions(task, poller, poll, tuple(due.polling.enrich))
                 planned = Planned(task.stream, task.first, cluster.alias, day_of(task.scheduled_ms))
                 records = BatchRecords(task.topic_filter, pseudonyms, task.groups_pattern)
-                rows = records.rows(planned, poll, enrich)
+                rows = records.rows(planned, poll, ask)
             else:
                 rows = entity_rows(task.entity, cluster.alias, poll)
             del poll  # only its rows are held, and its place among the decoders goes to another after them
@@ -309,10 +309,10 @@ def _poll_on_beat(
             until = now + (min(at + interval_ms / 1000, next_batch) - now) / 2
             beats = due.polling.enrich
             kinds = poller.due(beats, [kind for kind, every in beats.items() if turn.is_due(every, interval_ms)])
-            enrich = _enrichment(task, poller, poll, kinds, until=until)
+            ask = _questions(task, poller, poll, kinds, until=until)
             day = day_of(task.scheduled_ms)
             planned = Planned(task.stream, turn.number, due.cluster.alias, day, interval_ms, scheduled)
-            rows = records.rows(planned, poll, enrich)
+            rows = records.rows(planned, poll, ask)
             del poll  # its tables would be kept until the next one
             yield from rows
             poller.let_go()
@@ -340,15 +340,15 @@ def _pseudonyms(task: _Task) -> Pseudonyms | None:
     return None if task.client_hash_key is None else Pseudonyms.of_reference(task.client_hash_key)
 
 
-def _enrichment(
+def _questions(
     task: _Task, poller: Poller, poll: Poll, kinds: tuple[str, ...], *, until: float = math.inf
-) -> Callable[[], Enrichment]:
-    """Return what asks for those enrichments after a poll. It holds names of topics, and at most the leaders of
-    partitions, not the poll's answer.
+) -> Callable[[], Sequence[Answer]]:
+    """Return what asks these kinds after a poll. It holds names of topics, and at most the leaders of partitions, not
+    the poll's answer.
     """
-    from metadata_source.enrichment import Enrichment, subject  # noqa: PLC0415
+    from metadata_source.enrichment import subject  # noqa: PLC0415
 
     if poll.metadata is None or not kinds:
-        return Enrichment
+        return tuple
     about = subject(kinds, poll.metadata, task.topic_filter, task.groups_pattern)
-    return lambda: poller.enrich(about, until)
+    return lambda: poller.ask_beside(about, until)

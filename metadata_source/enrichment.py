@@ -16,7 +16,8 @@ without a name. What is kept is in an order of its own, since brokers answer in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -75,12 +76,18 @@ class Rows:
     """The part that could not be told, in one line."""
 
 
-@dataclass(slots=True)
-class Enrichment:
-    """The outcomes of the kinds that were asked, as in `outcomes`; rows of the good ones."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of one kind, as in `outcomes`; of a good one its rows. It tells of a time between `asked_at`, when
+    the first request went out (None: none did), and `answered_at`, when the last answer was complete (None: none was),
+    by this machine's clock.
+    """
 
-    outcomes: dict[str, str] = field(default_factory=dict)
-    rows: dict[str, Rows] = field(default_factory=dict)
+    kind: str
+    outcome: str
+    asked_at: datetime | None = None
+    answered_at: datetime | None = None
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +138,17 @@ def subject(
     return replace(about, reduced=list(reduced))
 
 
-def answer(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]:
-    """Return the outcome of one kind, and its rows if that is `ok` or `ok: ...`: then what has no row is none."""
+def answer(kind: str, about: Subject, asker: Asker) -> Answer:
+    """Ask one kind, now. If it is answered, what has no row is not there."""
+    asked_at = datetime.now(UTC)
     try:
         rows = _KINDS[kind](asker, about)
     except PollError as error:
-        return outcome_of(error), None
+        return Answer(kind, outcome_of(error), asked_at)
     except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
-        return failed(f"{type(error).__name__}: {error}"), None
-    return answered(rows.missing), rows
+        return Answer(kind, failed(f"{type(error).__name__}: {error}"), asked_at)
+    # A clock that was set back meanwhile must not date an answer before its question.
+    return Answer(kind, answered(rows.missing), asked_at, max(asked_at, datetime.now(UTC)), rows)
 
 
 def _configs(asker: Asker, about: Subject) -> Rows:

@@ -1,4 +1,4 @@
-"""The outcome of a question, in one stable word, which a line may follow: `enriched` in the headers of bronze.
+"""The outcome of a question beside metadata, in one stable word, which a line may follow: of answer rows in bronze.
 
 `ok`: all was told. `ok: ...`: all that there is was listed, and the line says what could not be told of it.
 `not_allowed`, `not_supported`, `failed: ...`: nothing is known.

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from metadata_source import questions
 from metadata_source.clock import CLOCK
 from metadata_source.connections import Connections
-from metadata_source.enrichment import Enrichment, answer
+from metadata_source.enrichment import Answer, answer
 from metadata_source.errors import PollError, ProtocolError
 from metadata_source.images import Age, Image, difference, filtered
 from metadata_source.kinds import KINDS, LEADER
@@ -346,26 +346,25 @@ class Poller:
         self._memory.owed.update(now)
         return tuple(kind for kind in kinds if kind in self._memory.owed)
 
-    def enrich(self, about: Subject, until: float) -> Enrichment:
-        """Ask over the connection of the good poll before, which is let go; never raises.
+    def ask_beside(self, about: Subject, until: float) -> list[Answer]:
+        """Ask over the connection of the good poll before, which is let go; never raises. Returns the answers in the
+        order in which they came.
 
         It ends by `until` (of `time.monotonic`), and takes no more than `enrich_timeout_ms`. A kind for which no time
         is left stays due.
         """
         self.let_go()
         deadline = min(until, time.monotonic() + self._enrich_timeout_s)
-        enrichment = Enrichment()
+        answers: list[Answer] = []
         asker = _Asker(self, deadline)
         for kind in about.kinds:
             reason = self._put_off(deadline)
             if reason is not None:
-                enrichment.outcomes[kind] = failed(f"put off: {reason}")
+                answers.append(Answer(kind, failed(f"put off: {reason}")))
                 continue
             self._memory.owed.discard(kind)
-            enrichment.outcomes[kind], rows = answer(kind, about, asker)
-            if rows is not None:
-                enrichment.rows[kind] = rows
-        return enrichment
+            answers.append(answer(kind, about, asker))
+        return answers
 
     @property
     def _connection(self) -> Connection | None:

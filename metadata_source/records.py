@@ -15,15 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.enrichment import Enrichment
 from metadata_source.images import with_topics
 from metadata_source.offsets import OFFSETS
 from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest
 from metadata_source.schedule import poll_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from metadata_source.enrichment import Answer
     from metadata_source.images import Image
     from metadata_source.options import TopicFilter
     from metadata_source.poller import Poll
@@ -38,6 +38,12 @@ BATCH_PARTITIONS: Final = 100_000
 
 
 _WITHOUT_DIGEST: Final = frozenset({"offsets"})
+"""The kinds of answers that are others each time."""
+_OF_POLL: Final = (
+    *("poll_id", "stream", "n", "cluster", "chunk", "day", "cluster_id"),
+    *("interval_ms", "scheduled_at", "topic_filter", "groups_pattern"),
+)
+"""The columns of a poll's header that the headers of answers beside it repeat."""
 
 
 def _list_of(element: pa.DataType) -> pa.ListType:
@@ -149,6 +155,7 @@ POLLS: Final = pa.schema(
         pa.field("n", pa.int64(), nullable=False),
         pa.field("cluster", pa.string(), nullable=False),
         pa.field("record", pa.string(), nullable=False),
+        pa.field("kind", pa.string()),
         pa.field("topic", pa.string()),
         pa.field("chunk", pa.int32(), nullable=False),
         pa.field("day", pa.date32(), nullable=False),
@@ -158,6 +165,8 @@ POLLS: Final = pa.schema(
         pa.field("scheduled_at", _TIME),
         pa.field("sent_at", _TIME),
         pa.field("latency_ms", pa.float64()),
+        pa.field("asked_at", _TIME),
+        pa.field("answered_at", _TIME),
         pa.field("outcome", pa.string()),
         pa.field("error_kind", pa.string()),
         pa.field("error", pa.string()),
@@ -184,8 +193,6 @@ POLLS: Final = pa.schema(
         pa.field("digest", pa.binary()),
         pa.field("digest_version", pa.int32()),
         pa.field("partitions", pa.list_(pa.field("element", PARTITION))),
-        pa.field("enriched", pa.map_(pa.string(), pa.string())),
-        pa.field("enrichment_digests", pa.map_(pa.string(), pa.binary())),
         # Each of these is the column of one kind of enrichment, by whose name its rows are called too.
         pa.field("configs", pa.map_(pa.string(), pa.string())),
         pa.field("reassignments", pa.list_(pa.field("element", _REASSIGNMENT))),
@@ -255,30 +262,48 @@ class BatchRecords:
         self._cluster_id: str | None = None
 
     def rows(
-        self, planned: Planned, poll: Poll, enrich: Callable[[], Enrichment] = Enrichment
+        self, planned: Planned, poll: Poll, ask: Callable[[], Sequence[Answer]] = tuple
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, what `enrich`
-        returns.
+        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, then what `ask`
+        returns, in the order of the answers, each after a header of its own.
 
-        `enrich` is called for a good poll, after its answer was let go here.
+        `ask` is called for a good poll, after its answer was let go here.
         """
         header = _header_row(planned, poll, self._filter) | {"groups_pattern": self._groups_pattern}
         if poll.metadata is None or poll.image is None:
             yield _header(header)
             return
         header |= yield from self._said(planned, poll, poll.metadata, poll.image)
+        yield _header(header)
         poll = replace(poll, metadata=None)
-        enrichment = enrich()
-        answers = _answers(enrichment, self._pseudonyms)
-        yield _header(
-            header
-            | {
-                "enriched": list(enrichment.outcomes.items()) or None,
-                "enrichment_digests": [(each.kind, each.digest) for each in answers if each.digest is not None] or None,
-            }
-        )
-        for answer in answers:
-            yield from _enrichment_rows(planned, poll, answer)
+        for answer in ask():
+            yield from self._answer_rows(planned, header, answer)
+
+    def _answer_rows(self, planned: Planned, header: dict[str, Any], answer: Answer) -> Iterator[pa.RecordBatch]:
+        """Yield the header of an answer beside metadata, and what it tells. `header`: of its poll.
+
+        The digest is of what is stored: with pseudonyms, if there are any.
+        """
+        kind, rows, values, digest = answer.kind, answer.rows, None, None
+        if rows is not None:
+            values = rows.values if isinstance(rows.values, pa.Array) else pa.array(rows.values, POLLS.field(kind).type)
+            if self._pseudonyms is not None:
+                values = self._pseudonyms.of_column(kind, values)
+            digest = None if kind in _WITHOUT_DIGEST else rows_digest([rows.topics, values.to_pylist()])
+        given = {name: header[name] for name in _OF_POLL} | {"record": "answer", "kind": kind, "digest": digest}
+        times = {"asked_at": answer.asked_at, "answered_at": answer.answered_at}
+        yield _header(given | times | {"outcome": answer.outcome})
+        if rows is None or values is None:
+            return
+        columns = {"record": kind, "cluster_id": header["cluster_id"], kind: values}
+        if rows.topics is None:
+            columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
+        else:
+            columns |= {"chunk": 0, "topic": pa.array(rows.topics, pa.string())}
+        sizes = np.zeros(len(values), np.int64)
+        if pa.types.is_list(values.type):
+            sizes = pc.list_value_length(values).to_numpy().astype(np.int64)
+        yield from _slices(_batch(planned, columns, len(values)), sizes)
 
     def _said(
         self, planned: Planned, poll: Poll, metadata: ClusterMetadata, image: Image
@@ -290,8 +315,8 @@ class BatchRecords:
         gone = image.gone(before)
         yield from _topic_rows(planned, poll, metadata, image.digests, image.changed(before))
         if len(gone):
-            columns = {"topic": gone, "chunk": 0, "present": False}
-            yield from _slices(_batch(planned, poll, columns, len(gone)), np.zeros(len(gone), np.int64))
+            columns = _of_topics(poll) | {"topic": gone, "chunk": 0, "present": False}
+            yield from _slices(_batch(planned, columns, len(gone)), np.zeros(len(gone), np.int64))
         # Beside the answer: what it would mean something else with.
         asked = {
             "api_version": poll.api_version,
@@ -370,45 +395,6 @@ def _header(row: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=POLLS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """The answer about one kind of enrichment: a value a row, and the topics of the rows if they have any. `digest`:
-    None of a kind whose answer is another one each time.
-    """
-
-    kind: str
-    values: pa.Array
-    topics: list[str] | None
-    digest: bytes | None
-
-
-def _answers(enrichment: Enrichment, pseudonyms: Pseudonyms | None) -> list[_Answer]:
-    """Return the answers of the good kinds. Digests are of what is stored: with pseudonyms, if there are any."""
-    answers = []
-    for kind, rows in enrichment.rows.items():
-        values = rows.values
-        if not isinstance(values, pa.Array):
-            values = pa.array(values, POLLS.field(kind).type)
-        if pseudonyms is not None:
-            values = pseudonyms.of_column(kind, values)
-        digest = None if kind in _WITHOUT_DIGEST else rows_digest([rows.topics, values.to_pylist()])
-        answers.append(_Answer(kind, values, rows.topics, digest))
-    return answers
-
-
-def _enrichment_rows(planned: Planned, poll: Poll, answer: _Answer) -> Iterator[pa.RecordBatch]:
-    values = answer.values
-    columns = {"record": answer.kind, answer.kind: values}
-    if answer.topics is None:
-        columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
-    else:
-        columns |= {"chunk": 0, "topic": pa.array(answer.topics, pa.string())}
-    sizes = np.zeros(len(values), np.int64)
-    if pa.types.is_list(values.type):
-        sizes = pc.list_value_length(values).to_numpy().astype(np.int64)
-    yield from _slices(_batch(planned, poll, columns, len(values)), sizes)
-
-
 def _topic_rows(
     planned: Planned, poll: Poll, metadata: ClusterMetadata, digests: pa.Array, changed: npt.NDArray[np.bool_]
 ) -> Iterator[pa.RecordBatch]:
@@ -426,7 +412,7 @@ def _topic_rows(
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     topics = metadata.topics.combine_chunks().take(pa.array(topic_of_row))
-    columns = {
+    columns = _of_topics(poll) | {
         "topic": topics["topic"],
         "chunk": pa.array(chunk_of_row, pa.int32()),
         "present": True,
@@ -438,7 +424,7 @@ def _topic_rows(
         "digest_version": DIGEST_VERSION,
         "partitions": _partition_lists(metadata.partitions, offsets),
     }
-    yield from _slices(_batch(planned, poll, columns, len(lengths)), lengths)
+    yield from _slices(_batch(planned, columns, len(lengths)), lengths)
 
 
 def _partition_lists(partitions: pa.Table, offsets: npt.NDArray[np.int32]) -> pa.ListArray:
@@ -462,19 +448,19 @@ def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
     return column.cast(target)
 
 
-def _batch(planned: Planned, poll: Poll, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Return rows of a good poll, of topics unless told: these columns (arrays, or values for every row), its key, else
-    nulls.
-    """
+def _of_topics(poll: Poll) -> dict[str, Any]:
+    """The columns that all rows of topics of a good poll share."""
+    return {"record": "topic", "cluster_id": poll.cluster_id, "received_at": poll.received_at}
+
+
+def _batch(planned: Planned, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
+    """Return rows of a good poll: its key, these columns (arrays, or values for every row), else nulls."""
     given = {
         "poll_id": poll_id(planned.stream, planned.n),
         "stream": planned.stream,
         "n": planned.n,
         "cluster": planned.cluster,
-        "record": "topic",
         "day": planned.day,
-        "cluster_id": poll.cluster_id,
-        "received_at": poll.received_at,
     } | columns
     arrays = []
     for column in POLLS:

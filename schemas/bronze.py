@@ -41,9 +41,16 @@ POLL_KEY = (
     Column(
         "record",
         "string",
-        "poll: the header of one poll, failed ones too | topic: one topic as answered | an enrichment: configs, "
-        "reassignments, elr (a topic each), quorum, fenced, groups, offsets.",
+        "poll: the header of one poll, failed ones too | topic: one topic as answered | answer: the header of one "
+        "answer beside metadata, also where none came | configs, reassignments, elr (a topic each), quorum, fenced, "
+        "groups, offsets: what such an answer tells.",
         nullable=False,
+    ),
+    Column(
+        "kind",
+        "string",
+        "On answer rows: the question beside metadata, by the name of the records that tell the answer; null on all "
+        "others.",
     ),
     Column("topic", "string", "Topic name; null on headers, quorum, fenced, groups and offsets."),
     Column(
@@ -58,12 +65,33 @@ POLL_KEY = (
 
 POLL_COLUMNS = (
     Column("cluster_id", "string", "Cluster id as answered."),
-    Column("received_at", "timestamp", "Poller's clock when the answer was complete; null when none came."),
+    Column(
+        "received_at",
+        "timestamp",
+        "On headers and topics: poller's clock when the answer was complete; null when none came.",
+    ),
     Column("interval_ms", "bigint", "Planned time between polls, ms."),
-    Column("scheduled_at", "timestamp", "When the poll was due."),
+    Column("scheduled_at", "timestamp", "When the poll was due; on answer rows: the poll that the question followed."),
     Column("sent_at", "timestamp", "Poller's clock when the (last) request went out."),
     Column("latency_ms", "double", "Sent to received by a monotonic clock, ms."),
-    Column("outcome", "string", "ok | failed. A failed poll says nothing about the cluster's state."),
+    Column(
+        "asked_at",
+        "timestamp",
+        "On answer rows: poller's clock before the first request went out; null where the question was put off.",
+    ),
+    Column(
+        "answered_at",
+        "timestamp",
+        "On answer rows: poller's clock when all was answered. The answer tells of a time between asked_at and this. "
+        "Null when no answer came.",
+    ),
+    Column(
+        "outcome",
+        "string",
+        "On headers: ok | failed. A failed poll says nothing about the cluster's state. On answer rows: ok (what has "
+        "no row is not there) | ok: what could not be told of some | not_allowed | not_supported | failed: why, what "
+        "is missing.",
+    ),
     Column(
         "error_kind", "string", "Why it failed, one stable word: timeout, unreachable, overlapped, ...; null when ok."
     ),
@@ -85,12 +113,16 @@ POLL_COLUMNS = (
         "many partitions and leader epochs; null when none was asked.",
     ),
     Column(
-        "topic_filter", "string", 'Topics asked for: null for every one, else {"topics": [...]} or {"pattern": "..."}.'
+        "topic_filter",
+        "string",
+        'On headers and answer rows: topics asked for: null for every one, else {"topics": [...]} or {"pattern": '
+        '"..."}.',
     ),
     Column(
         "groups_pattern",
         "string",
-        "On headers: the expression that whole ids of groups match whose offsets are asked for; null for every one.",
+        "On headers and answer rows: the expression that whole ids of groups match whose offsets are asked for; null "
+        "for every one.",
     ),
     Column("is_key_frame", "boolean", "True when every topic of the answer has its rows here."),
     Column("topic_count", "int", "Topics in the answer, after the filter."),
@@ -108,25 +140,14 @@ TOPIC_COLUMNS = (
         "binary",
         "128 bits over what is kept of the topic and its partitions; on headers of good polls over all that the "
         "answer says: "
-        "a cluster in which nothing changes has the same from poll to poll.",
+        "a cluster in which nothing changes has the same from poll to poll. On answer rows over all rows of the "
+        "answer; null without an answer, and of offsets, which are others each time.",
     ),
     Column("digest_version", "int", "Version of the digest's algorithm."),
     Column("partitions", f"array<{PARTITION_STRUCT}>", "At most 1,000 partitions, raw, in the order answered."),
 )
 
 ENRICHMENT_COLUMNS = (
-    Column(
-        "enriched",
-        "map<string, string>",
-        "On headers: enrichment asked with this poll -> ok (its rows here are all there is) | ok: what could not be "
-        "told of some | not_allowed | not_supported | failed: why, what is missing; null when none was.",
-    ),
-    Column(
-        "enrichment_digests",
-        "map<string, binary>",
-        "On headers: enrichment that was answered with this poll -> 128 bits over all its rows; null when none was. "
-        "Not of offsets, which are others each time.",
-    ),
     Column(
         "configs",
         "map<string, string>",
@@ -174,17 +195,21 @@ METADATA_POLLS = Table(
     name="metadata_polls",
     comment=(
         "Answers to each poll of each cluster: one header row, and a row for each topic that differs from its last row "
-        "of the batch. The first good poll of a batch, its key frame, has them all."
+        "of the batch. The first good poll of a batch, its key frame, has them all. Each question beside metadata has "
+        "a header row of its own, and rows of what its answer tells."
     ),
     columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
-    key=("poll_id", "cluster", "record", "topic", "chunk"),
+    key=("poll_id", "cluster", "record", "kind", "topic", "chunk"),
     constraints={
-        "record_known": "record IN ('poll', 'topic', 'configs', 'reassignments', 'quorum', 'elr', 'fenced', 'groups', "
-        "'offsets')",
-        "topic_named": "(record IN ('poll', 'quorum', 'fenced', 'groups', 'offsets')) = (topic IS NULL)",
+        "record_known": "record IN ('poll', 'topic', 'answer', 'configs', 'reassignments', 'quorum', 'elr', 'fenced', "
+        "'groups', 'offsets')",
+        "topic_named": "(record IN ('poll', 'answer', 'quorum', 'fenced', 'groups', 'offsets')) = (topic IS NULL)",
         "outcome_known": "record <> 'poll' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))",
         "failure_explained": "record <> 'poll' OR (outcome = 'ok') = (error_kind IS NULL)",
-        "enrichment_of_good_polls": "enriched IS NULL OR (record = 'poll' AND outcome = 'ok')",
+        "kind_known": "(record = 'answer') = (kind IS NOT NULL AND kind IN ('configs', 'reassignments', 'quorum', "
+        "'elr', 'fenced', 'groups', 'offsets'))",
+        "answer_dated": "record <> 'answer' OR (outcome IS NOT NULL AND (outcome LIKE 'ok%') = (answered_at IS NOT "
+        "NULL) AND (answered_at IS NULL OR asked_at IS NOT NULL))",
         "poll_id_formed": "poll_id = concat(stream, '/', lpad(CAST(n AS STRING), 12, '0'))",
     },
     partition_by=("day",),

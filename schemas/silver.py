@@ -12,13 +12,23 @@ CLUSTER_COLUMNS = (
 
 INTERVAL_COLUMNS = (
     Column("first_poll", "string", "First accepted poll that showed this state.", nullable=False),
-    Column("valid_from", "timestamp", "When that poll was answered (made non-decreasing by cluster).", nullable=False),
+    Column(
+        "valid_from",
+        "timestamp",
+        "When that poll was answered; of a state that an answer beside polls tells, when that answer had come (made "
+        "non-decreasing by cluster).",
+        nullable=False,
+    ),
     Column(
         "prev_poll",
         "string",
         "Accepted poll before first_poll, the last without this state; null for the cluster's first.",
     ),
-    Column("prev_sent_at", "timestamp", "When prev_poll was sent: the state began after this."),
+    Column(
+        "prev_sent_at",
+        "timestamp",
+        "When prev_poll was sent, or the question beside it was asked: the state began after this.",
+    ),
     Column("interval_ms", "bigint", "Planned interval of polls at first_poll, ms; 0 in the controllers' log."),
     Column(
         "from_offset",
@@ -26,10 +36,22 @@ INTERVAL_COLUMNS = (
         "Offset in the controllers' log of the record that brought the state; null where a poll showed it.",
     ),
     Column("last_poll", "string", "Last accepted poll that showed it; null while current."),
-    Column("last_seen_at", "timestamp", "When last_poll was answered; null while current (see the views for now)."),
-    Column("last_seen_sent_at", "timestamp", "When last_poll was sent: the state ended after this."),
+    Column(
+        "last_seen_at",
+        "timestamp",
+        "When last_poll, or the question beside it, was answered; null while current (see the views for now).",
+    ),
+    Column(
+        "last_seen_sent_at",
+        "timestamp",
+        "When last_poll was sent, or the question beside it was asked: the state ended after this.",
+    ),
     Column("superseded_poll", "string", "First accepted poll that disagreed; null while current."),
-    Column("valid_to", "timestamp", "When that poll was answered: the state had ended by then. Null while current."),
+    Column(
+        "valid_to",
+        "timestamp",
+        "When that poll, or the question beside it, was answered: the state had ended by then. Null while current.",
+    ),
     Column(
         "to_offset",
         "bigint",

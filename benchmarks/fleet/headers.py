@@ -7,9 +7,11 @@ import statistics
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -23,18 +25,28 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *("cluster", "stream", "n", "poll_id", "record", "scheduled_at", "sent_at", "interval_ms", "error_kind"),
-    *("witnesses", "enriched"),
+    *("witnesses", "kind"),
 )
+
+_HEADERS = pa.array(["poll", "answer"])
+_PLACE = itemgetter("poll_id", "cluster")
 
 
 def read_headers(table: Path) -> list[dict[str, Any]]:
-    """Return the headers that are committed to a table of bronze, in the order of polling."""
+    """Return the headers of polls that are committed to a table of bronze, in the order of polling, each with the kinds
+    of questions that were `asked` beside it.
+    """
     logs = sorted((table / "_delta_log").glob("[0-9]*.json"))
     actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
     files = [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
     found = [pq.ParquetFile(file).read(list(_COLUMNS)) for file in files]
-    rows = [row for each in found for row in each.filter(pc.equal(each["record"], "poll")).to_pylist()]
-    return sorted(rows, key=lambda row: (row["poll_id"], row["cluster"]))
+    rows = [row for each in found for row in each.filter(pc.is_in(each["record"], _HEADERS)).to_pylist()]
+    asked = defaultdict(list)
+    for row in rows:
+        if row["record"] == "answer":
+            asked[row["poll_id"], row["cluster"]].append(row["kind"])
+    polls = sorted((row for row in rows if row["record"] == "poll"), key=_PLACE)
+    return [row | {"asked": asked[_PLACE(row)]} for row in polls]
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ def _seconds(begin: datetime, end: datetime) -> float:
 
 def asked(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Return how often each cluster was asked something beside metadata; clusters that were not are left out."""
-    return dict(Counter(header["cluster"] for header in headers if header["enriched"]))
+    return dict(Counter(header["cluster"] for header in headers if header["asked"]))
 
 
 def holes(headers: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -57,12 +57,14 @@ def _visit(number: int, committed: int) -> pa.Table:
     due = BEGAN + number * INTERVAL
     key = {"poll_id": poll_id(STREAM, number), "stream": STREAM, "n": number, "cluster": "local", "chunk": 0}
     key |= {"day": BEGAN.date()}
-    header = key | {"record": "poll", "cluster_id": "id-local", "outcome": "ok", "enriched": [("offsets", "ok")]}
-    header |= {"scheduled_at": due, "sent_at": due, "received_at": due + TOOK}
+    key |= {"cluster_id": "id-local"}
+    header = key | {"record": "poll", "outcome": "ok", "scheduled_at": due, "sent_at": due, "received_at": due + TOOK}
+    answer = key | {"record": "answer", "kind": "offsets", "outcome": "ok", "scheduled_at": due}
+    answer |= {"asked_at": due + TOOK, "answered_at": due + 2 * TOOK}
     read: dict[str, Any] = {"commit_read_before": due + 2 * TOOK, "is_simple": False, "topic": "topic"}
     told = [
         read | {"group_id": f"group-{group}", "partition": n, "committed_offset": committed, "log_end": committed + n}
         for group in range(GROUPS)
         for n in range(PARTITIONS)
     ]
-    return pa.Table.from_pylist([header, key | {"record": "offsets", "offsets": told}], POLLS)
+    return pa.Table.from_pylist([header, answer, key | {"record": "offsets", "offsets": told}], POLLS)

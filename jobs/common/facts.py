@@ -20,15 +20,15 @@ NOT_TAKEN = """(places[string(log_partition)][1] IS NULL
   AND (places[string(log_partition)][0] <= 0 OR read_at >= timestamp_micros(places[string(log_partition)][0])))"""
 """That rebalances have not had a row, by `places` of their cluster's row of internal.state."""
 
-IS_VISIT = "outcome = 'ok' AND enriched['offsets'] LIKE 'ok%' AND cluster_id IS NOT NULL"
-"""That all groups were asked for their offsets with a poll, by its header."""
+IS_VISIT = "record = 'answer' AND kind = 'offsets' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"
+"""That a row of bronze is the header of an answer that tells the offsets of all groups."""
 
 # All rows of a batch have the day on which its first poll was due.
 _POLLS = f"""
-SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, outcome, error_kind, error,
+SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, answered_at, outcome, error_kind, error,
   {IS_VISIT} AS is_visit
 FROM {{bronze.metadata_polls}}
-WHERE record = 'poll' AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
+WHERE (record = 'poll' OR {IS_VISIT}) AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
   AND day >= CAST(:day AS DATE)
 """
 _STATES = """

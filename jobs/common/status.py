@@ -195,7 +195,9 @@ def clusters_of(
         of_cluster, of_gaps = (each.get(alias, []) for each in by_cluster)
         silver = told.get(("silver", alias), {})
         seen, refused = dict(silver.get("seen") or {}), silver.get("refused_polls") or 0
-        polls = polls_of(of_cluster, seen, silver.get("waiting") or (), interval)
+        polls = polls_of(
+            (row for row in of_cluster if not row["is_visit"]), seen, silver.get("waiting") or (), interval
+        )
         # An answer of another cluster is good in bronze, and silver refuses it.
         good = [at for at in (silver.get("last_seen_at"), None if refused else polls.good_at) if at is not None]
         log = None if of_logs is None else Log(**_without_cluster(of_logs.get(alias, {})))
@@ -250,10 +252,10 @@ def polls_of(headers: Iterable[Row], seen: Mapping[str, int], waiting: Collectio
 
 
 def lag_of(headers: Iterable[Row], done: str | None) -> Lag:
-    """The lag of one cluster's groups by headers of its polls. `done`: the last poll that lag has had."""
+    """The lag of one cluster's groups by headers of its answers. `done`: the last poll that lag has had."""
     told = [header for header in headers if header["is_visit"]]
     waits = (header["scheduled_at"] for header in told if done is None or header["poll_id"] > done)
-    return Lag(max((header["received_at"] for header in told), default=None), min(waits, default=None))
+    return Lag(max((header["answered_at"] for header in told), default=None), min(waits, default=None))
 
 
 def _is_late(header: Row, interval: timedelta) -> bool:

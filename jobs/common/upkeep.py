@@ -140,9 +140,8 @@ _NEEDED = {
         ) USING (cluster) LEFT JOIN (
           SELECT cluster, done_poll FROM {{states}} WHERE history = 'group_lag'
         ) USING (cluster)
-        WHERE record = 'poll' AND (
-          ({IS_VISIT} AND NOT coalesce(poll_id <= done_poll, false))
-          OR NOT (
+        WHERE ({IS_VISIT} AND NOT coalesce(poll_id <= done_poll, false))
+          OR (record = 'poll' AND NOT (
           -- Polls that wait are read again: none of theirs counts as taken.
           coalesce(n <= of.seen[stream]
             AND coalesce(n < CAST(split_part(array_min(of.waiting), '/', 2) AS bigint), true), false)

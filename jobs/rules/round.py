@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import itemgetter
 from typing import Any
 
 from jobs.rules.coordinators import coordinators
@@ -19,6 +18,7 @@ from jobs.rules.log import fold as log_fold
 from jobs.rules.log.evidence import with_evidence
 from jobs.rules.log.registrations import listed
 from jobs.rules.silver import fold as silver_fold
+from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.kinds import KAFKA
@@ -137,7 +137,7 @@ def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]
     else the log may take over after the polls that were answered before it was read.
     """
     making = _Making(taken, topic_filter)
-    headers = sorted((row for row in taken.said if row["record"] == "poll"), key=itemgetter("poll_id"))
+    headers = headers_of(taken.said)
     if taken.by_log:
         turn = _count_before(headers, lambda header: header["poll_id"] == taken.told_from)
         making.take_records()
@@ -175,7 +175,7 @@ class _Making:
         if not headers:
             return
         taken, live = self._taken, _open(self._taken.live, self.rows)
-        others = (row for row in taken.said if row["record"] != "poll")
+        others = (row for row in taken.said if row["record"] not in ("poll", "answer"))
         kind, signs = taken.kind, taken.signs
         folded = silver_fold(self.state, live, headers, others, taken.claimed_id, kind=kind, signs=signs, by_log=by_log)
         self.state = folded.state

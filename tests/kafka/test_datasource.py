@@ -26,6 +26,7 @@ from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
 from metadata_source.schedule import Offset, plan
+from tests.support.beside import outcomes_of
 from tests.support.streams import Stream
 from tests.worker import SMALL_JVM, worker_python
 
@@ -253,9 +254,12 @@ def test_enrichments_are_records_of_their_own(read, stream, cluster):
     kinds = {"configs", "reassignments", "quorum", "elr", "fenced"}
 
     def check(rows: list) -> None:
-        headers = sorted((row for row in rows if row.record == "poll"), key=lambda row: row.n)
-        assert headers[0].enriched == dict.fromkeys(kinds, "ok")
-        assert {tuple(row.enriched) for row in headers[1:]} <= {("reassignments",)}
+        outcomes = [found for _, found in sorted(outcomes_of(rows).items())]
+        assert outcomes[0] == dict.fromkeys(kinds, "ok")
+        assert {tuple(found) for found in outcomes[1:]} <= {("reassignments",)}
+        polls = {row.n: row for row in rows if row.record == "poll"}
+        for row in (row for row in rows if row.record == "answer"):
+            assert polls[row.n].received_at <= row.asked_at <= row.answered_at
         first = {row.record: row for row in rows if row.n == 0 and row.record in kinds}
         assert set(first) == {"configs", "quorum", "fenced"}
         assert first["configs"].topic == TOPIC
@@ -273,8 +277,9 @@ def test_enrichments_are_records_of_their_own(read, stream, cluster):
     check(stream.rows().collect())
     assert [row.outcome for row in stream.polls()] == ["ok"] * 3
     assert len({row.digest for row in stream.polls()}) == 1, "nothing happened"
-    assert len({bytes(row.enrichment_digests["reassignments"]) for row in stream.polls()}) == 1
-    assert [sorted(row.enriched) for row in stream.polls()[1:]] == [["reassignments"]] * 2
+    answers = stream.rows().where("record = 'answer'").orderBy("n").collect()
+    assert len({bytes(row.digest) for row in answers if row.kind == "reassignments"}) == 1
+    assert [(row.n, row.kind) for row in answers if row.n] == [(1, "reassignments"), (2, "reassignments")]
 
 
 def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):

@@ -12,11 +12,12 @@ from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller
 from metadata_source import poller as poller_module
 from metadata_source.datasource import _read_on_schedule, _tasks
-from metadata_source.enrichment import Enrichment, Rows, subject
+from metadata_source.enrichment import Rows, subject
 from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
 from metadata_source.schedule import Offset, plan
 from metadata_source.transport import Connection
+from tests.support.beside import Beside, beside, outcomes_of
 
 TOPIC = "enrichment-test"
 MOVED = "enrichment-test-moved"
@@ -39,22 +40,22 @@ def topics(cluster, made_topic):
         yield admin
 
 
-def ask(servers: str, *kinds: str, **more: str) -> Enrichment:
+def ask(servers: str, *kinds: str, **more: str) -> Beside:
     options = parse({"kafka.bootstrap.servers": servers, "requestTimeout": "8s"} | more)
     with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as each:
         poll = each.poll()
         assert poll.error_kind is None, poll.error
         about = subject(kinds or ENRICHMENTS, poll.metadata)
-        return each.enrich(about, float("inf"))
+        return beside(each.ask_beside(about, float("inf")))
 
 
-def by_topic(enrichment: Enrichment, kind: str) -> dict[str, object]:
+def by_topic(enrichment: Beside, kind: str) -> dict[str, object]:
     assert enrichment.outcomes[kind] == "ok", enrichment.outcomes
     rows = enrichment.rows[kind]
     return dict(zip(rows.topics, rows.values, strict=True))
 
 
-def one(enrichment: Enrichment, kind: str):
+def one(enrichment: Beside, kind: str):
     assert enrichment.outcomes[kind] == "ok", enrichment.outcomes
     (value,) = enrichment.rows[kind].values
     return value
@@ -146,7 +147,8 @@ def test_a_lost_quorum_takes_no_poll_its_time(cluster, topics):
     assert [row["error_kind"] for row in headers] == [None] * 6, json.dumps(headers, default=str)
     late = [(row["sent_at"] - row["scheduled_at"]).total_seconds() for row in headers]
     assert max(late) < 0.4
-    said = [dict(row["enriched"]) for row in headers]
+    said = list(outcomes_of(rows).values())
+    assert len(said) == len(headers)
     assert {each["fenced"] for each in said} == {"ok"}
     assert all(each["reassignments"].startswith("failed: 127.0.0.1:") for each in said)
     assert {each["quorum"] for each in said} == {"failed: put off: the connection was lost"}

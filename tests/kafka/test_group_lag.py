@@ -19,6 +19,7 @@ from metadata_source import poller as poller_module
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
+from tests.support.beside import beside
 from tests.support.topics import until, write
 
 Row = dict[str, Any]
@@ -51,7 +52,7 @@ class Visits:
             poll = each.poll()
             assert poll.metadata is not None, poll.error
             about = subject(enrich, poll.metadata, options.topic_filter, options.groups_pattern)
-            answered = each.enrich(about, float("inf"))
+            answered = beside(each.ask_beside(about, float("inf")))
         assert answered.outcomes["offsets"].startswith("ok"), answered.outcomes
         assert poll.received_at is not None
         number = 0 if self._before is None else int(self._before.poll) + 1

@@ -13,10 +13,11 @@ from confluent_kafka.admin import AdminClient
 from local_cluster import LocalCluster
 from local_cluster.members import Member, Members
 from metadata_source import poller as poller_module
-from metadata_source.enrichment import Enrichment, subject
+from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.outcomes import is_answered
 from metadata_source.poller import Poller
+from tests.support.beside import Beside, beside
 
 TOPIC = "groups-test"
 
@@ -42,17 +43,17 @@ def members(cluster: LocalCluster, made_topic: Any) -> Iterator[dict[str, Member
         }
 
 
-def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Enrichment:
+def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Beside:
     """Poll, call `between`, then ask for groups."""
     options = parse({"kafka.bootstrap.servers": servers})
     with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as each:
         poll = each.poll()
         assert poll.metadata is not None, poll.error
         between()
-        return each.enrich(subject(("groups",), poll.metadata), float("inf"))
+        return beside(each.ask_beside(subject(("groups",), poll.metadata), float("inf")))
 
 
-def groups(enrichment: Enrichment) -> dict[str, dict[str, Any]]:
+def groups(enrichment: Beside) -> dict[str, dict[str, Any]]:
     assert is_answered(enrichment.outcomes["groups"])
     rows = enrichment.rows["groups"].values
     return {group["group_id"]: group for row in rows for group in row}

@@ -9,9 +9,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from local_cluster import LocalCluster
 from metadata_source import poller as poller_module
-from metadata_source.enrichment import Enrichment, subject
+from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
+from tests.support.beside import Beside, beside
 from tests.support.topics import until, write
 
 TOPIC, GONE = "offsets-test", "offsets-test-gone"
@@ -26,7 +27,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller_module, "_memories", {})
 
 
-def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Enrichment:
+def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Beside:
     """Poll, call `between`, then ask for offsets."""
     options = parse({"kafka.bootstrap.servers": servers, "groupsPattern": "offsets-.*", "enrich": "groups,offsets"})
     polling = options.polling["default"]
@@ -35,10 +36,10 @@ def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Enrichment:
         assert poll.metadata is not None, poll.error
         between()
         about = subject(polling.enrich, poll.metadata, options.topic_filter, options.groups_pattern)
-        return each.enrich(about, float("inf"))
+        return beside(each.ask_beside(about, float("inf")))
 
 
-def told(enrichment: Enrichment) -> list[dict[str, Any]]:
+def told(enrichment: Beside) -> list[dict[str, Any]]:
     assert "offsets" in enrichment.rows, enrichment.outcomes
     return [each for row in enrichment.rows["offsets"].values.to_pylist() for each in row]
 

@@ -38,6 +38,7 @@ from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.group_log.datasource import KafkaGroupLogSource
 from metadata_source.options import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK
+from tests.support.beside import outcomes_of
 from tests.support.documents import section
 from truth.administration import Administration, NewTopic
 
@@ -210,10 +211,11 @@ def reach(cluster: LocalCluster, user: str) -> dict[str, str]:
 
 
 def polled(cluster: LocalCluster, user: str, **options: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """`enriched` of the header, and the other rows, of a poll that was good."""
+    """The outcomes of questions beside a good poll, and the rows that are no headers."""
     rows = read(KafkaMetadataSource, reach(cluster, user) | options)
     (header,) = (row for row in rows if row["record"] == "poll")
-    return dict(header["enriched"] or ()), [row for row in rows if row["record"] != "poll"]
+    others = [row for row in rows if row["record"] not in ("poll", "answer")]
+    return outcomes_of(rows)[header["cluster"], header["n"]], others
 
 
 def came_to(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[Any]]:

@@ -17,6 +17,7 @@ from metadata_source.options import ENRICHMENTS, parse
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
+from tests.support.beside import beside
 from tests.support.handles import come_to, settled
 from tests.support.pipelines import wait_for
 
@@ -301,7 +302,7 @@ def test_an_older_broker_is_asked_in_its_own_version():
         assert (result.error_kind, result.api_version, result.elr_version_level) == (None, 12, 0)
         with poller(older.bootstrap_servers) as each:
             about = subject(ENRICHMENTS, each.poll().metadata)
-            outcomes = each.enrich(about, time.monotonic() + 5).outcomes
+            outcomes = beside(each.ask_beside(about, time.monotonic() + 5)).outcomes
         lacking = outcomes.pop("fenced")
         assert (lacking, set(outcomes.values())) == ("not_supported", {"ok"})
         pinned = poll(older.bootstrap_servers, metadataVersion="13")

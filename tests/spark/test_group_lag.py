@@ -41,8 +41,14 @@ def polled(cluster: str, number: int, said: Said | None, *, outcome: str = "ok",
         "scheduled_at": at(number),
         "received_at": at(number, 1),
         "outcome": outcome,
-        "enriched": [("groups", "ok"), *([("offsets", enriched)] if said is not None else [])],
     }
+    answers = [
+        header
+        | {"record": "answer", "kind": kind, "received_at": None, "outcome": of_kind}
+        | {"asked_at": at(number), "answered_at": at(number, 1) if of_kind == "ok" else None}
+        for kind, of_kind in (("groups", "ok"), ("offsets", enriched))
+        if kind == "groups" or said is not None
+    ]
     told = []
     for group, partitions in sorted((said or {}).items()):
         bare = dict.fromkeys(("topic", "partition", "committed_offset", "log_end", "error"))
@@ -58,7 +64,7 @@ def polled(cluster: str, number: int, said: Said | None, *, outcome: str = "ok",
             ]
     chunks = [told[since : since + 2] for since in range(0, len(told), 2)]
     offsets = [key | {"record": "offsets", "chunk": n, "offsets": chunk} for n, chunk in enumerate(chunks)]
-    return [header, *offsets]
+    return [header, *answers, *offsets]
 
 
 def history() -> list[list[Row]]:

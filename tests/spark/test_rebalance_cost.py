@@ -81,9 +81,11 @@ def visit(seconds: float, group_id: str, committed: int, log_end: int) -> list[R
         ("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"), at(seconds)
     )
     told = times | {"group_id": group_id, "topic": "t", "partition": 0, "log_start": 0}
-    header = key | {"record": "poll", "outcome": "ok", "scheduled_at": at(seconds), "enriched": {"offsets": "ok"}}
+    key |= {"scheduled_at": at(seconds)}
+    answer = {"record": "answer", "kind": "offsets", "outcome": "ok"}
     return [
-        header,
+        key | {"record": "poll", "outcome": "ok"},
+        key | answer | dict.fromkeys(("asked_at", "answered_at"), at(seconds)),
         key | {"record": "offsets", "offsets": [told | {"committed_offset": committed, "log_end": log_end}]},
     ]
 

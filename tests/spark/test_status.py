@@ -77,9 +77,11 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     old = replace(answered(0), scheduled_at=at(0) - timedelta(days=2))
     polls = [old, *map(answered, range(1, 6)), failed(6, "timeout"), failed(7, "unreachable"), answered(20)]
     rows = bronze_rows("prod", [*polls, answered(21, late_s=6)])
-    for row in rows:
-        if row["record"] == "poll":
-            row["enriched"] = [("offsets", "ok" if row["n"] != 21 else "failed: no answer")]
+    asked = {"record": "answer", "kind": "offsets", "digest": None}
+    for row in [row for row in rows if row["record"] == "poll"]:
+        outcome, answered_at = ("failed: no answer", None) if row["n"] == 21 else ("ok", row["received_at"])
+        times = {"asked_at": row["received_at"], "answered_at": answered_at, "received_at": None}
+        rows.append(row | asked | times | {"outcome": outcome})
     keep(spark, made, rows)
     waiting = bronze_rows("prod", [failed(22, "authentication"), failed(23, "authentication")])
     for row in waiting:

@@ -9,7 +9,7 @@ from tests.support.histories import GROUP_STATE, UNTOLD, Answer
 
 CHUNK = 2
 """Partitions a row; 1,000 in earnest, few here so that topics of several rows are common."""
-COLUMNS = {*METADATA_POLLS.column_names, "is_key_frame", "digest", "enrichment_digests"}
+COLUMNS = {*METADATA_POLLS.column_names, "is_key_frame", "digest"}
 
 
 def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
@@ -51,6 +51,31 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
                     if name_ == topic
                 ]
                 rows.append({"record": kind, "topic": topic, kind: of_topic})
+    return rows
+
+
+def answer_headers(answer: Answer) -> list[dict[str, Any]]:
+    """Columns of the headers of the answers beside a poll: one after the other, each asked for once the one before was
+    answered.
+    """
+    rows: list[dict[str, Any]] = []
+    for kind, outcome in answer.enriched.items():
+        asked_at, answered_at = answer.asked(kind)
+        states = answer.enrichments.get(kind)
+        rows.append(
+            {
+                "record": "answer",
+                "kind": kind,
+                "received_at": None,
+                "asked_at": asked_at,
+                "answered_at": answered_at if outcome.startswith("ok") else None,
+                "outcome": outcome,
+                "digest": None if states is None else digest(sorted(states.items())),
+                "interval_ms": answer.interval_ms,
+                "scheduled_at": answer.scheduled_at,
+                "topic_filter": answer.topic_filter,
+            }
+        )
     return rows
 
 
@@ -120,9 +145,7 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
                 "is_key_frame": is_key_frame,
                 "topic_count": len(a.topics),
                 "partition_count": sum(len(topic["partitions"]) for topic in a.topics.values()),
-                "enriched": a.enriched or None,
                 "digest": answer_digest(a, digests),
-                "enrichment_digests": {kind: digest(sorted(s.items())) for kind, s in a.enrichments.items()} or None,
                 "brokers": [
                     {"broker_id": b, "host": h, "port": p, "rack": rack} for b, (h, p, rack) in a.brokers.items()
                 ],
@@ -149,6 +172,6 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
                     for chunk in range(max(1, -(-len(partitions) // CHUNK)))
                 ]
         rows += [{**key, "record": "topic", "topic": name, "present": False} for name in said if name not in a.topics]
-        rows += [{**key, **row} for row in enrichment_rows(a)]
+        rows += [{**key, **row} for row in (*answer_headers(a), *enrichment_rows(a))]
         said = digests
     return [dict.fromkeys(COLUMNS) | row for row in rows]

@@ -39,6 +39,12 @@ class Answer:
     witnesses: list[dict[str, Any]] | None = None
     enriched: dict[str, str] = field(default_factory=dict)  # kind -> outcome
     enrichments: dict[str, dict[Any, tuple]] = field(default_factory=dict)  # kind -> key -> state, of those that are ok
+    asked_ms: int = 70  # how long each question beside the poll takes
+
+    def asked(self, kind: str) -> tuple[datetime, datetime]:
+        """When a kind was asked and answered: one after the other, after the poll's own answer."""
+        asked_at = self.received_at + timedelta(milliseconds=self.asked_ms) * list(self.enriched).index(kind)
+        return asked_at, asked_at + timedelta(milliseconds=self.asked_ms)
 
 
 def good_answer(

@@ -17,7 +17,7 @@ from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import first_rows, first_signs, narrow, to_look_at
-from jobs.rules.silver.enrichments import min_isr_of_changed
+from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
 from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import Take, take
 from schemas import gold, silver
@@ -66,7 +66,7 @@ class Rounds:
 
     def catch_up(self, bronze: Sequence[Row], most_polls: int) -> None:
         """Make rounds until no header is left."""
-        self.headers |= {row["poll_id"]: row for row in bronze if row["record"] == "poll"}
+        self.headers |= {header["poll_id"]: header for header in headers_of(bronze)}
         while True:
             state = self.state
             each = take(
@@ -110,7 +110,7 @@ class Rounds:
         said = [
             row
             for row in bronze
-            if row["poll_id"] in each.polls and (row["record"] == "poll" or row["record"] in each.polls[row["poll_id"]])
+            if row["poll_id"] in each.polls and row["record"] in {"poll", "answer", *each.polls[row["poll_id"]]}
         ]
         live, first, signs = self._live(), [], []
         if each.is_large and not each.polls:

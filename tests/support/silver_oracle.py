@@ -71,7 +71,10 @@ def accepted_answers(
     def accept(answer: Answer) -> None:
         at, sent = answer.received_at, answer.sent_at
         if accepted:
-            at, sent = max(at, accepted[-1][1]), max(sent, accepted[-1][2])
+            before, at_before, sent_before = accepted[-1]
+            # Nothing comes before the answers beside the poll before.
+            at = max(at, at_before, *(before.asked(kind)[1] for kind in before.enrichments))
+            sent = max(sent, sent_before)
         accepted.append((answer, at, sent))
         shown = trusted(answer)
         for name in list(epochs):
@@ -335,7 +338,11 @@ def enrichment_line(
     known: dict[Any, tuple] = {}
     seen = []
     filters = {a.poll_id: a.topic_filter for a, _, _ in line}
-    for a, at, sent_at in line:
+    asked_before = None
+    for a, polled_at, _ in line:
+        asked_at, answered_at = a.asked(kind)
+        at, sent_at = max(polled_at, answered_at), max(asked_at, asked_before or asked_at)
+        asked_before = sent_at
         states = {}
         for key, said in a.enrichments[kind].items():
             # What an answer does not tell stays as it was; of a group all of it or nothing.

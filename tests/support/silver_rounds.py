@@ -12,6 +12,7 @@ import pyarrow as pa
 from jobs.rules.silver import Poll, State, fold, records_to_read
 from jobs.rules.silver.cluster import WITNESSES
 from jobs.rules.silver.compare import narrow
+from jobs.rules.silver.enrichments import headers_of
 from schemas import gold, silver
 
 TOPICS, PARTITIONS = silver.TOPIC_SNAPSHOTS.full_name, silver.PARTITION_SNAPSHOTS.full_name
@@ -61,9 +62,7 @@ class Lake:
     def take(self, bronze: Sequence[dict[str, Any]], new: Iterable[str], claimed_id: str | None) -> None:
         """One round: new polls by id, and those that wait, read again from bronze."""
         ids = {*new, *(self.state.waiting if self.state else ())}
-        headers = sorted(
-            (row for row in bronze if row["record"] == "poll" and row["poll_id"] in ids), key=lambda h: h["poll_id"]
-        )
+        headers = headers_of(row for row in bronze if row["poll_id"] in ids)
         wanted = records_to_read(self.state, headers, claimed_id, self.kind)
         said = [row for row in bronze if row["record"] in wanted.get(row["poll_id"], ())]
         live = {

@@ -13,6 +13,7 @@ from jobs.rules.log.image import Image
 from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.log.state import State as LogState
 from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, STATE, Plan, Row, Taken, fold
+from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take, turn
 from schemas import gold, silver
@@ -128,10 +129,8 @@ class Lake:
         self.taken += len(batches)
         headers = [
             row
-            for row in self.bronze
-            if row["record"] == "poll"
-            and row["scheduled_at"] <= now
-            and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
+            for row in headers_of(self.bronze)
+            if row["scheduled_at"] <= now and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
         ]
         by_log, told_from = turn(
             state, log, headers, CLUSTER_ID, read_at=max((row["read_at"] for row in records), default=None),
@@ -143,7 +142,7 @@ class Lake:
         said = [
             row
             for row in self.bronze
-            if row["poll_id"] in taken.polls and row["record"] in {"poll", *taken.polls[row["poll_id"]]}
+            if row["poll_id"] in taken.polls and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
         ]
         done = min((self.states[each]["done_poll"] if each in self.states else "" for each in GOLD), default="")
         live = {

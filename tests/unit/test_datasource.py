@@ -22,6 +22,7 @@ from metadata_source.schedule import Offset, plan
 from metadata_source.threads import _QUEUED, in_threads
 from metadata_source.transport import Answer
 from tests.metadata_messages import cluster as usual_answer
+from tests.support.beside import outcomes_of
 
 CLUSTERS = ("a", "b", "c")
 
@@ -115,8 +116,12 @@ def polled(monkeypatch):
         (task,) = _tasks(options, plan(Offset(), int(at.timestamp() * 1000), options.beat_ms, polls, {}))
         table = pa.Table.from_batches(_read_on_schedule(task), POLLS)
         assert set(table["day"].to_pylist()) == {at.astimezone(UTC).date()}
-        headers = table.filter(pa.compute.equal(table["record"], "poll")).to_pylist()
-        return {alias: [row for row in headers if row["cluster"] == alias] for alias in answers}
+        rows = table.to_pylist()
+        asked, headers = outcomes_of(rows), [row for row in rows if row["record"] == "poll"]
+        return {
+            alias: [row | {"asked": asked.get((alias, row["n"]))} for row in headers if row["cluster"] == alias]
+            for alias in answers
+        }
 
     return poll
 
@@ -168,7 +173,7 @@ def test_each_cluster_has_an_interval_and_questions_of_its_own(polled):
         assert header["scheduled_at"] - begin == after
         assert header["is_key_frame"] == (header["n"] == 0), "bronze has what changed within a batch"
         assert [told["is_behind"] for told in header["witnesses"] or ()] == [], "it is known what was there before"
-    asked = {alias: [header["n"] for header in headers[alias] if header["enriched"]] for alias in own}
+    asked = {alias: [header["n"] for header in headers[alias] if header["asked"]] for alias in own}
     assert asked == {"quick": [0, 2], "usual": [0], "seldom": []}
 
 

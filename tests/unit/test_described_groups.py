@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from kafka.protocol import admin
 
 from metadata_source import groups as groups_module
-from metadata_source.enrichment import Subject, answer
+from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
 from metadata_source.protocol import group_messages
@@ -27,6 +27,7 @@ from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS
 from tests.group_messages import structs
+from tests.support.beside import answered
 from tests.support.coordinators import Cluster, Node, listed
 from tests.support.examples import examples
 
@@ -83,7 +84,7 @@ NOT_COORDINATOR = 16
 def asked(cluster: Cluster) -> tuple[str, list[list[dict[str, Any]]] | None]:
     """The outcome, and the rows as bronze holds them, without nulls."""
     brokers = tuple(Broker(number, address) for number, address in enumerate(cluster.nodes))
-    outcome, rows = answer("groups", Subject(("groups",), [], [], brokers), cluster)
+    outcome, rows = answered("groups", Subject(("groups",), [], [], brokers), cluster)
     if rows is None:
         return outcome, None
     array = pa.array(rows.values, POLLS.field("groups").type)
@@ -412,7 +413,7 @@ def test_brokers_at_one_address_are_asked_one_after_the_other():
 
     cluster.ask = alone
     brokers = tuple(Broker(number, ("host", 0)) for number in range(3))
-    assert answer("groups", Subject(("groups",), [], [], brokers), cluster)[0] == "ok"
+    assert answered("groups", Subject(("groups",), [], [], brokers), cluster)[0] == "ok"
 
 
 def test_many_groups_are_described_in_parts_and_stand_in_rows_of_a_hundred():

@@ -4,6 +4,7 @@ it is asked.
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -18,13 +19,14 @@ from kafka.protocol.admin import (
 
 from metadata_source import poller as poller_module
 from metadata_source import questions
-from metadata_source.enrichment import Rows, Subject, answer, subject
+from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
 from metadata_source.options import ENRICHMENTS, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.records import POLLS
+from tests.support.beside import answered
 
 EVERY = tuple(ENRICHMENTS)
 ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "offsets"})
@@ -177,7 +179,7 @@ def arrow(kind: str, rows: Rows) -> list:
 def test_configs_are_of_every_topic_and_null_where_they_may_not_be_read():
     both = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
     asker = Answered(configs(("a", 0, both), ("gone", 3, {}), ("secret", 29, {})))
-    outcome, rows = answer("configs", about("a", "gone", "secret"), asker)
+    outcome, rows = answered("configs", about("a", "gone", "secret"), asker)
     assert (outcome, rows.topics) == ("ok", ["a", "secret"])
     assert arrow("configs", rows) == [list(both.items()), None]
     (request,) = asker.asked
@@ -193,18 +195,21 @@ def test_configs_are_of_every_topic_and_null_where_they_may_not_be_read():
 def test_configs_of_many_topics_are_asked_for_in_parts():
     topics = [f"t{n}" for n in range(1_001)]
     asker = Answered(*(configs(*((name, 0, {}) for name in topics[begin : begin + 500])) for begin in (0, 500, 1_000)))
-    outcome, rows = answer("configs", about(*topics), asker)
+    outcome, rows = answered("configs", about(*topics), asker)
     assert (outcome, rows.topics, len(asker.asked)) == ("ok", sorted(topics), 3)
-    assert answer("configs", about(), Answered()) == ("ok", Rows([], []))
+    assert answered("configs", about(), Answered()) == ("ok", Rows([], []))
 
 
 def test_configs_that_nobody_may_read_are_not_allowed():
-    assert answer("configs", about("a", "b"), Answered(configs(("a", 29, {}), ("b", 29, {})))) == ("not_allowed", None)
+    assert answered("configs", about("a", "b"), Answered(configs(("a", 29, {}), ("b", 29, {})))) == (
+        "not_allowed",
+        None,
+    )
 
 
 def test_reassignments_of_the_topics_that_are_covered():
     asker = Answered(reassignments(a=[(0, [3], [1]), (2, [], [2])], other=[(0, [1], [])]))
-    outcome, rows = answer("reassignments", about("a", "b"), asker)
+    outcome, rows = answered("reassignments", about("a", "b"), asker)
     assert (outcome, rows.topics) == ("ok", ["a"])
     assert arrow("reassignments", rows) == [
         [{"partition": 0, "adding": [3], "removing": [1]}, {"partition": 2, "adding": [], "removing": [2]}]
@@ -230,27 +235,27 @@ class WithZooKeeper(Answered):
 def test_reassignments_are_asked_of_the_controller_where_brokers_forward_nothing():
     brokers = (Broker(1, ("one", 9092)), Broker(2, ("two", 9092)))
     asker = WithZooKeeper(reassignments(a=[(0, [3], [1])]))
-    outcome, rows = answer("reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker)
+    outcome, rows = answered("reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker)
     assert (outcome, rows.topics, asker.visited) == ("ok", ["a"], [(("two", 9092), 7.0)])
     # It has moved meanwhile.
     asker = WithZooKeeper(reassignments(41))
-    moved = answer("reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker)
+    moved = answered("reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker)
     assert moved == ("failed: error 41 (NotControllerError)", None)
     # None is named: nobody else is asked.
     asker = WithZooKeeper()
-    unnamed = answer("reassignments", replace(about("a"), brokers=brokers, controller_id=-1), asker)
+    unnamed = answered("reassignments", replace(about("a"), brokers=brokers, controller_id=-1), asker)
     assert (unnamed, asker.visited) == (moved, [])
 
 
 def test_the_quorum():
     asker = Answered(quorum())
-    outcome, rows = answer("quorum", about(), asker)
+    outcome, rows = answered("quorum", about(), asker)
     assert (outcome, rows.topics) == ("ok", None)
     assert arrow("quorum", rows) == [{"leader_id": 3, "leader_epoch": 17, "voters": [1, 2, 3], "observers": [4]}]
 
 
 def test_fenced_brokers():
-    outcome, rows = answer("fenced", about(), Answered(fenced()))
+    outcome, rows = answered("fenced", about(), Answered(fenced()))
     assert (outcome, rows.topics) == ("ok", None)
     assert arrow("fenced", rows) == [
         [
@@ -267,7 +272,7 @@ def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
         page(None, large=[(0, [1, 2], [3]), (1, [3], [], 1, 2)]),
     )
     reduced = [("a", 2), ("b", 2), ("gone", 1), ("large", 5_000)]
-    outcome, rows = answer("elr", about("a", "b", "whole", reduced=reduced), asker)
+    outcome, rows = answered("elr", about("a", "b", "whole", reduced=reduced), asker)
     assert (outcome, rows.topics) == ("ok", ["a", "b", "large"])
     assert arrow("elr", rows) == [
         [{"partition": 0, "elr": [2], "last_known_elr": []}],
@@ -290,22 +295,22 @@ def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
 
 
 def test_no_eligible_leaders_are_asked_for_where_every_isr_is_whole():
-    assert answer("elr", about("a"), Answered()) == ("ok", Rows([], []))
-    assert answer("elr", about("a"), Answered(supported=False)) == ("not_supported", None)
+    assert answered("elr", about("a"), Answered()) == ("ok", Rows([], []))
+    assert answered("elr", about("a"), Answered(supported=False)) == ("not_supported", None)
 
 
 @pytest.mark.parametrize("kind", ASKED_OF_ONE)
 def test_outcomes(kind):
-    assert answer(kind, ONE, Answered(EMPTY[kind]))[0] == "ok"
+    assert answered(kind, ONE, Answered(EMPTY[kind]))[0] == "ok"
     for code in (29, 31):
-        assert answer(kind, ONE, Answered(REFUSED[kind](code))) == ("not_allowed", None)
-    assert answer(kind, ONE, Answered(REFUSED[kind](35))) == ("not_supported", None)
-    assert answer(kind, ONE, Answered(REFUSED[kind](41))) == ("failed: error 41 (NotControllerError)", None)
+        assert answered(kind, ONE, Answered(REFUSED[kind](code))) == ("not_allowed", None)
+    assert answered(kind, ONE, Answered(REFUSED[kind](35))) == ("not_supported", None)
+    assert answered(kind, ONE, Answered(REFUSED[kind](41))) == ("failed: error 41 (NotControllerError)", None)
     unsupported = PollError("unsupported_version", "one:9092: this broker's version has no such request")
-    assert answer(kind, ONE, Answered(unsupported)) == ("not_supported", None)
+    assert answered(kind, ONE, Answered(unsupported)) == ("not_supported", None)
     timeout = PollError("timeout", "one:9092: no answer in time")
-    assert answer(kind, ONE, Answered(timeout)) == ("failed: one:9092: no answer in time", None)
-    assert answer(kind, ONE, Answered(KeyError("two\nlines")))[0].startswith("failed: KeyError: ")
+    assert answered(kind, ONE, Answered(timeout)) == ("failed: one:9092: no answer in time", None)
+    assert answered(kind, ONE, Answered(KeyError("two\nlines")))[0].startswith("failed: KeyError: ")
 
 
 def test_brokers_may_list_things_in_any_order():
@@ -334,7 +339,7 @@ def test_brokers_may_list_things_in_any_order():
         ("elr", page(None, a=[(0, [1], []), (1, [2], [3, 4])]), page(None, a=[(1, [2], [4, 3]), (0, [1], [])])),
     ):
         subject_of = about("a", "b", reduced=[("a", 2)])
-        outcomes = [answer(kind, subject_of, Answered(each)) for each in (one, other)]
+        outcomes = [answered(kind, subject_of, Answered(each)) for each in (one, other)]
         assert outcomes[0][0] == "ok"
         assert outcomes[0] == outcomes[1]
 
@@ -371,22 +376,22 @@ def voter_twice() -> DescribeQuorumResponse:
     ],
 )
 def test_an_odd_answer_is_a_failure_of_its_kind(kind, given_answer, problem):
-    assert answer(kind, ONE, Answered(given_answer)) == (f"failed: {problem}", None)
+    assert answered(kind, ONE, Answered(given_answer)) == (f"failed: {problem}", None)
 
 
 def test_a_configuration_that_is_listed_twice_is_odd():
     """A map of Spark has each key once."""
     response = configs(("a", 0, {"min.insync.replicas": "2"}))
     response.results[0].configs.append(response.results[0].configs[0])
-    assert answer("configs", ONE, Answered(response)) == (
+    assert answered("configs", ONE, Answered(response)) == (
         "failed: topic a: configuration min.insync.replicas is listed twice",
         None,
     )
 
 
 def test_an_error_of_the_quorums_partition_is_one():
-    assert answer("quorum", about(), Answered(quorum(inner=31))) == ("not_allowed", None)
-    assert answer("quorum", about(), Answered(quorum(inner=6)))[0].startswith("failed: error 6 (")
+    assert answered("quorum", about(), Answered(quorum(inner=31))) == ("not_allowed", None)
+    assert answered("quorum", about(), Answered(quorum(inner=6)))[0].startswith("failed: error 6 (")
 
 
 def metadata(*topics: tuple[str | None, int, list[tuple[list[int], list[int]]]]) -> ClusterMetadata:
@@ -474,8 +479,18 @@ class Connected:
         self.closed = True
 
 
+BEGAN = datetime.now(UTC)
+
+
 def enriched(poller: Poller, *kinds: str, seconds: float = 1.0):
-    return poller.enrich(Subject(kinds, [], []), time.monotonic() + seconds).outcomes
+    answers = poller.ask_beside(Subject(kinds, [], []), time.monotonic() + seconds)
+    for each in answers:
+        assert (each.asked_at is None) == each.outcome.startswith("failed: put off")
+        assert (each.answered_at is not None) == (each.rows is not None) == (each.outcome == "ok")
+        assert each.answered_at is None or BEGAN <= each.asked_at <= each.answered_at <= datetime.now(UTC)
+    asked = [each.asked_at for each in answers if each.asked_at]
+    assert asked == sorted(asked)
+    return {each.kind: each.outcome for each in answers}
 
 
 def test_a_kind_stays_due_until_it_is_asked(poller):
@@ -539,6 +554,6 @@ def test_enrichments_take_no_longer_than_they_may(poller, monkeypatch):
     deadlines = []
     monkeypatch.setattr(questions, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace())
     begin = time.monotonic()
-    poller.enrich(Subject(("fenced",), [], []), float("inf"))
+    poller.ask_beside(Subject(("fenced",), [], []), float("inf"))
     assert 1.9 < deadlines[0] - begin < 2.1
     assert not connection.closed

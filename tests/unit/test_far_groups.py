@@ -8,10 +8,11 @@ import pytest
 
 from benchmarks.far_cluster import HOST, FarCluster
 from metadata_source import poller as poller_module
-from metadata_source.enrichment import Enrichment, subject
+from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.threads import side_by_side
+from tests.support.beside import Beside, beside
 
 FAR_S = 0.04
 
@@ -39,16 +40,16 @@ def poller_of(cluster: FarCluster) -> Poller:
     )
 
 
-def ask(poller: Poller, seconds: float | None = None) -> Enrichment:
+def ask(poller: Poller, seconds: float | None = None) -> Beside:
     """Poll, then ask for groups, in so many seconds."""
     poll = poller.poll()
     assert poll.metadata is not None, poll.error
     if seconds is not None:
         poller._enrich_timeout_s = 2 * seconds
-    return poller.enrich(subject(("groups",), poll.metadata), float("inf"))
+    return beside(poller.ask_beside(subject(("groups",), poll.metadata), float("inf")))
 
 
-def told(enrichment: Enrichment) -> dict[str, dict]:
+def told(enrichment: Beside) -> dict[str, dict]:
     return {group["group_id"]: group for row in enrichment.rows["groups"].values for group in row}
 
 

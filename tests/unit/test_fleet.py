@@ -19,14 +19,14 @@ def header(
     due = BEGIN + n * timedelta(seconds=10)
     sent = None if error_kind else due + timedelta(seconds=late)
     told = {"cluster": cluster, "n": n, "scheduled_at": due, "sent_at": sent, "error_kind": error_kind}
-    return told | {"witnesses": None, "enriched": None} | more
+    return told | {"witnesses": None, "asked": []} | more
 
 
 def test_polls_are_judged_by_how_their_cluster_behaves():
     members = fleet(["closed", *["good"] * 4], [f"127.0.0.1:{n}" for n in range(1, 6)])
     assert [member.interval_ms for member in members] == [30_000] * 4 + [10_000]
     headers = [header("cluster-000", n, error_kind="unreachable") for n in (0, 3)]
-    headers += [header("cluster-001", n, late=n, enriched={"reassignments": "ok"}) for n in (0, 3, 7)]
+    headers += [header("cluster-001", n, late=n, asked=["reassignments"]) for n in (0, 3, 7)]
     headers += [header("cluster-004", n, witnesses=[{}]) for n in (0, 1, 2)]
     found = seen(headers, members)
     assert (found["closed"].errors, found["closed"].late) == ({"unreachable": 2}, ())

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from metadata_source import offsets as offsets_module
-from metadata_source.enrichment import Subject, answer
+from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
 from metadata_source.offsets import OFFSET, OFFSETS, Wanted
@@ -15,6 +15,7 @@ from metadata_source.options import TopicFilter
 from metadata_source.protocol.offset_messages import LIST_OFFSETS, OFFSET_FETCH
 from metadata_source.questions import EARLIEST
 from metadata_source.records import POLLS
+from tests.support.beside import answered
 from tests.support.coordinators import BEGIN, Cluster, Node, listed
 
 GONE, NO_LEADER, NOT_LISTED = "not among the partitions of the poll's answer", "it has no leader", 77
@@ -52,7 +53,7 @@ def about(
 
 def asked(cluster: Cluster, subject: Subject | None = None) -> tuple[str, list[dict[str, Any]]]:
     """The outcome, and the rows in their order."""
-    outcome, rows = answer("offsets", subject or about(cluster), cluster)
+    outcome, rows = answered("offsets", subject or about(cluster), cluster)
     if rows is None:
         return outcome, []
     assert rows.topics is None
@@ -102,7 +103,7 @@ def test_a_group_that_no_member_ever_joined_only_commits(is_described):
     node.lists += [listed("kip-848", "consumer", protocol=""), listed("left", state="Empty")]
     cluster = Cluster(node)
     if is_described:
-        answer("groups", about(cluster), cluster)
+        answered("groups", about(cluster), cluster)
     _, told = asked(cluster)
     simple = {each["group_id"]: each["is_simple"] for each in told}
     assert simple == {"simple": True, "old": True, "classic": False, "kip-848": False, "left": False}
@@ -124,13 +125,13 @@ def test_commits_are_read_before_ends_and_both_have_bounds():
 
 def test_groups_that_were_listed_for_another_question_are_not_listed_twice():
     cluster = two_brokers()
-    assert answer("groups", about(cluster), cluster)[0].startswith("ok")
+    assert answered("groups", about(cluster), cluster)[0].startswith("ok")
     assert in_short(asked(cluster)[1]) == EVERYTHING
     assert len(requests(cluster, "ListGroupsRequest")) == 2
 
     lost = two_brokers()
     lost.nodes["host", 1].error = PollError("timeout", "host:1: no answer in time")
-    outcome, _ = answer("groups", about(lost), lost)
+    outcome, _ = answered("groups", about(lost), lost)
     count = len(lost.asked)
     assert asked(lost) == (outcome, [])
     assert outcome.startswith("failed: broker 1 (host:1): no answer in time")
@@ -276,7 +277,7 @@ def test_metadata_of_commits_are_not_kept(metadata: str | None):
 
 def test_a_coordinator_that_does_not_answer_leaves_its_groups_null():
     cluster = two_brokers()
-    assert answer("groups", about(cluster), cluster)[0].startswith("ok")
+    assert answered("groups", about(cluster), cluster)[0].startswith("ok")
     cluster.nodes["host", 1].error = PollError("unreachable", "host:1: refused")
     outcome, told = asked(cluster)
     reason = "failed: broker 1 (host:1): refused"
@@ -295,7 +296,7 @@ def test_a_coordinator_that_does_not_answer_leaves_its_groups_null():
 
 def test_nothing_is_asked_when_no_time_is_left():
     cluster = two_brokers()
-    assert answer("groups", about(cluster), cluster)[0].startswith("ok")
+    assert answered("groups", about(cluster), cluster)[0].startswith("ok")
     count, cluster.seconds = len(cluster.asked), 0.0
     outcome, told = asked(cluster)
     assert len(cluster.asked) == count
@@ -331,7 +332,7 @@ def test_many_partitions_are_asked_in_parts_and_stand_in_rows_of_a_thousand(monk
     node = Node({0: 1, 1: 1}, [listed("g")], logs={key: (n, 2 * n) for key, n in partitions.items()})
     node.commits = {"g": {key: (n, 1) for key, n in partitions.items()}}
     cluster = Cluster(node)
-    _, rows = answer("offsets", about(cluster, dict.fromkeys(partitions, 0)), cluster)
+    _, rows = answered("offsets", about(cluster, dict.fromkeys(partitions, 0)), cluster)
     assert [len(row) for row in rows.values.to_pylist()] == [1_000, 1_000, 500]
     told = [each for row in rows.values.to_pylist() for each in row]
     assert [(each["topic"], each["partition"]) for each in told] == sorted(partitions)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
 from metadata_source import records
-from metadata_source.enrichment import Enrichment, Rows
+from metadata_source.enrichment import Answer, Rows
 from metadata_source.images import Image, filtered
 from metadata_source.offsets import OFFSETS
 from metadata_source.options import TopicFilter
@@ -82,7 +82,7 @@ def rows(batches) -> list[dict]:
             if not field.nullable
         )
     listed = pa.Table.from_batches(batches, POLLS).to_pylist()
-    # The header comes after the topics: it says what was asked once their answer was let go.
+    # The header comes after the topics.
     return sorted(listed, key=lambda row: row["record"] != "poll")
 
 
@@ -145,24 +145,28 @@ def test_a_failed_poll_is_its_header_and_leaves_the_key_frame_to_the_next():
     assert header["is_key_frame"]
 
 
-def test_enrichments_have_rows_of_their_own_and_their_outcomes_are_in_the_header():
+ASKED, ANSWERED = datetime(2026, 11, 1, 0, 0, 1, tzinfo=UTC), datetime(2026, 11, 1, 0, 0, 2, tzinfo=UTC)
+
+
+def told(kind: str, values: Rows) -> Answer:
+    return Answer(kind, "ok", ASKED, ANSWERED, values)
+
+
+def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
     broker = {"broker_id": 4, "host": "four", "port": 9092, "rack": None}
     quorum = {"leader_id": 1, "leader_epoch": 2, "voters": [1], "observers": []}
     moved = [{"partition": 0, "adding": [3], "removing": []}]
     elr = [{"partition": 0, "elr": [2], "last_known_elr": []}]
-    enrichment = Enrichment(
-        {"configs": "ok", "reassignments": "ok", "quorum": "ok", "elr": "ok", "fenced": "ok"},
-        {
-            "configs": Rows([[("min.insync.replicas", "2")], None], ["a", "b"]),
-            "reassignments": Rows([moved], ["a"]),
-            "quorum": Rows([quorum]),
-            "elr": Rows([elr], ["a"]),
-            "fenced": Rows([[broker]]),
-        },
-    )
-    header, *others = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: enrichment))
-    assert dict(header["enriched"]) == enrichment.outcomes
-    assert [(row["record"], row["topic"], row["chunk"], row[row["record"]]) for row in others[1:]] == [
+    answers = [
+        told("configs", Rows([[("min.insync.replicas", "2")], None], ["a", "b"])),
+        told("reassignments", Rows([moved], ["a"])),
+        told("quorum", Rows([quorum])),
+        told("elr", Rows([elr], ["a"])),
+        told("fenced", Rows([[broker]])),
+    ]
+    header, _, *others = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: answers))
+    values = {row["kind"]: row for row in others if row["record"] == "answer"}
+    assert [(row["record"], row["topic"], row["chunk"], row[row["record"]]) for row in others if not row["kind"]] == [
         ("configs", "a", 0, [("min.insync.replicas", "2")]),
         ("configs", "b", 0, None),
         ("reassignments", "a", 0, moved),
@@ -170,21 +174,30 @@ def test_enrichments_have_rows_of_their_own_and_their_outcomes_are_in_the_header
         ("elr", "a", 0, elr),
         ("fenced", None, 0, [broker]),
     ]
-    assert {kind: len(digest) for kind, digest in header["enrichment_digests"]} == dict.fromkeys(enrichment.rows, 16)
-    key = ("poll_id", "n", "cluster", "day", "cluster_id", "received_at")
+    assert [row["kind"] or row["record"] for row in others] == [
+        *("configs", "configs", "configs", "reassignments", "reassignments", "quorum", "quorum", "elr", "elr"),
+        *("fenced", "fenced"),
+    ], "each header comes before its rows"
+    assert {kind: len(row["digest"]) for kind, row in values.items()} == {each.kind: 16 for each in answers}
+    key = ("poll_id", "n", "cluster", "day", "cluster_id")
     assert {tuple(row[name] for name in key) for row in others} == {tuple(header[name] for name in key)}
-    filled = {name for row in others[1:] for name, value in row.items() if value is not None}
-    assert filled == {*key, "stream", "record", "topic", "chunk", *enrichment.outcomes}
+    names = {name for row in values.values() for name, value in row.items() if value is not None}
+    of_answers = {"kind", "asked_at", "answered_at", "outcome", "digest", "interval_ms", "scheduled_at"}
+    assert names == {*key, "stream", "record", "chunk", *of_answers}
+    times = {tuple(row[name] for name in ("asked_at", "answered_at", "outcome")) for row in values.values()}
+    assert times == {(ASKED, ANSWERED, "ok")}
+    filled = {name for row in others if not row["kind"] for name, value in row.items() if value is not None}
+    assert filled == {*key, "stream", "record", "topic", "chunk", *values}
 
 
 def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
     member = {"member_id": "app-6ba7b810-9dad-41d1-80b4-00c04fd430c8", "client_id": "app", "client_host": "/10.0.0.7"}
     chunks = [[{"group_id": "a", "members": [member]}, {"group_id": "b", "error": "not_allowed"}], [{"group_id": "c"}]]
-    enrichment = Enrichment({"groups": "ok"}, {"groups": Rows(chunks)})
     key = Pseudonyms("key")
     for pseudonyms, client in ((None, str), (key, key.of)):
-        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), lambda: enrichment)
-        _, *others = rows(batches)
+        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), lambda: [told("groups", Rows(chunks))])
+        _, beside, *others = rows(batches)
+        assert (beside["record"], beside["kind"]) == ("answer", "groups")
         assert [(row["record"], row["topic"], row["chunk"]) for row in others] == [
             ("groups", None, 0),
             ("groups", None, 1),
@@ -196,28 +209,30 @@ def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
         assert others[0]["groups"][1]["members"] is None
 
 
-def test_offsets_have_rows_and_no_digest_and_the_header_says_of_which_groups():
-    told = [{"group_id": "a", "topic": "t", "partition": n, "committed_offset": n} for n in range(3)]
-    values = pa.array([told[:2], told[2:]], OFFSETS)
+def test_offsets_have_rows_and_no_digest_and_the_headers_say_of_which_groups():
+    found = [{"group_id": "a", "topic": "t", "partition": n, "committed_offset": n} for n in range(3)]
+    values = pa.array([found[:2], found[2:]], OFFSETS)
     for key in (None, Pseudonyms("key")):
-        enrichment = Enrichment({"offsets": "ok"}, {"offsets": Rows(values)})
         records = BatchRecords(EVERY, key, "a.*")
-        header, *others = rows(records.rows(planned(), answer({}), lambda enrichment=enrichment: enrichment))
-        assert (header["enriched"], header["enrichment_digests"]) == ([("offsets", "ok")], None)
-        assert header["groups_pattern"] == "a.*"
+        header, beside, *others = rows(records.rows(planned(), answer({}), lambda: [told("offsets", Rows(values))]))
+        assert (beside["kind"], beside["outcome"], beside["digest"]) == ("offsets", "ok", None)
+        assert header["groups_pattern"] == beside["groups_pattern"] == "a.*"
         assert [(row["record"], row["topic"], row["chunk"], row["offsets"]) for row in others] == [
             ("offsets", None, n, row) for n, row in enumerate(values.to_pylist())
         ]
 
 
-def test_an_enrichment_that_was_refused_has_no_row_and_none_is_asked_of_a_failed_poll():
-    refused = Enrichment({"elr": "not_allowed"})
-    header, _ = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: refused))
-    assert (header["enriched"], header["enrichment_digests"]) == ([("elr", "not_allowed")], None)
-    header, _ = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1})))
-    assert header["enriched"] is None
+def test_a_question_that_was_refused_has_a_header_alone_and_none_is_asked_after_a_failed_poll():
+    refused = [Answer("elr", "not_allowed", ASKED), Answer("quorum", "failed: put off: no time is left")]
+    _, _, *beside = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: refused))
+    names = ("record", "kind", "outcome", "asked_at", "answered_at", "digest")
+    assert [tuple(row[name] for name in names) for row in beside] == [
+        ("answer", "elr", "not_allowed", ASKED, None, None),
+        ("answer", "quorum", "failed: put off: no time is left", None, None, None),
+    ]
+    assert {row["record"] for row in rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1})))} == {"poll", "topic"}
     (header,) = rows(BatchRecords(EVERY).rows(planned(), OVERLAPPED, pytest.fail))
-    assert header["enriched"] is None
+    assert header["record"] == "poll"
 
 
 def digest_of(poll: Poll, topic_filter: TopicFilter = EVERY) -> bytes:
@@ -247,42 +262,41 @@ def test_a_header_has_the_same_digest_until_the_answer_says_something_else():
     assert len({headers[0]["digest"], *others}) == 1 + len(others)
 
 
-def test_the_digest_of_an_enrichment_is_that_of_the_rows_that_are_stored():
-    def digests(kind: str, told: Rows, pseudonyms: Pseudonyms | None = None) -> list[tuple[str, bytes]]:
-        enrichment = Enrichment({kind: "ok"}, {kind: told})
-        return rows(BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), lambda: enrichment))[0][
-            "enrichment_digests"
-        ]
+def test_the_digest_of_an_answer_beside_a_poll_is_that_of_the_rows_that_are_stored():
+    def digest(kind: str, values: Rows, pseudonyms: Pseudonyms | None = None) -> bytes:
+        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), lambda: [told(kind, values)])
+        (found,) = (row["digest"] for row in rows(batches) if row["record"] == "answer")
+        return found
 
     moved = [[{"partition": 0, "adding": [3], "removing": []}], [{"partition": 1, "adding": [], "removing": [2]}]]
-    told = [
-        digests("reassignments", Rows(moved, ["a", "b"])),
-        digests("reassignments", Rows(moved[::-1], ["a", "b"])),
-        digests("reassignments", Rows(moved, ["a", "c"])),
-        digests("reassignments", Rows(moved[:1], ["a"])),
-        digests("reassignments", Rows([], [])),
+    found = [
+        digest("reassignments", Rows(moved, ["a", "b"])),
+        digest("reassignments", Rows(moved[::-1], ["a", "b"])),
+        digest("reassignments", Rows(moved, ["a", "c"])),
+        digest("reassignments", Rows(moved[:1], ["a"])),
+        digest("reassignments", Rows([], [])),
     ]
-    assert told[0] == digests("reassignments", Rows(moved, ["a", "b"]))
-    assert len({digest for ((_, digest),) in told}) == len(told)
+    assert found[0] == digest("reassignments", Rows(moved, ["a", "b"]))
+    assert len(set(found)) == len(found)
 
     groups = Rows([[{"group_id": "g", "members": [{"member_id": "app-1", "client_host": "/10.0.0.7"}]}]])
-    plain, keyed = digests("groups", groups), digests("groups", groups, Pseudonyms("key"))
+    plain, keyed = digest("groups", groups), digest("groups", groups, Pseudonyms("key"))
     assert plain != keyed
-    assert keyed != digests("groups", groups, Pseudonyms("another key"))
-    assert keyed == digests("groups", groups, Pseudonyms("key"))
+    assert keyed != digest("groups", groups, Pseudonyms("another key"))
+    assert keyed == digest("groups", groups, Pseudonyms("key"))
 
 
-def test_an_answer_is_let_go_before_enrichments_are_asked_for():
+def test_an_answer_is_let_go_before_anything_is_asked_beside_it():
     held = []
 
-    def enrich():
+    def ask():
         gc.collect()
         held.append(watched() is not None)
-        return Enrichment()
+        return ()
 
     poll = answer({"a": 1})
     watched = weakref.ref(poll.metadata.partitions)
-    batches = BatchRecords(EVERY).rows(planned(), poll, enrich)
+    batches = BatchRecords(EVERY).rows(planned(), poll, ask)
     del poll
     for _ in batches:
         pass

@@ -68,15 +68,18 @@ def test_no_row_goes_that_is_younger_or_needed_and_no_day_stays_that_may_go(days
 STREAM = "20261121T000000Z-0a1b2c"
 
 
-def header(n, offsets=None):
+def headers(n, offsets=None):
+    """Of a poll, and of the answer about offsets where that was asked."""
     of_poll = {"poll_id": f"{STREAM}/{n:012}", "stream": STREAM, "n": n, "day": TODAY + timedelta(days=n)}
-    enriched = None if offsets is None else {"offsets": offsets}
-    return of_poll | {"record": "poll", "cluster": "prod", "cluster_id": "id", "outcome": "ok", "enriched": enriched}
+    of_poll |= {"cluster": "prod", "cluster_id": "id"}
+    answer = [] if offsets is None else [of_poll | {"record": "answer", "kind": "offsets", "outcome": offsets}]
+    return [of_poll | {"record": "poll", "outcome": "ok"}, *answer]
 
 
 @pytest.mark.parametrize(("taken", "needed_from"), [(None, 1), (0, 1), (1, 3), (2, 3), (3, None)])
 def test_polls_stay_until_what_they_asked_of_offsets_was_taken(taken, needed_from):
-    polls = [header(0), header(1, "ok: 1 of 2 groups"), header(2, "failed: broker 1"), header(3, "ok"), header(4)]
+    offsets = (None, "ok: 1 of 2 groups", "failed: broker 1", "ok", None)
+    polls = [header for n, outcome in enumerate(offsets) for header in headers(n, outcome)]
     state = {"cluster": "prod", "cluster_id": "id", "round": 1}
     seen = f'{{"seen": {{"{STREAM}": 100}}, "waiting": []}}'
     states = [state | {"history": "silver", "memory": seen}]

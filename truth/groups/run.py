@@ -4,7 +4,6 @@ log; and that of polls alone, in a lake of its own.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -81,11 +80,10 @@ def run(
 
 
 def _polls(spark: SparkSession, lake: Lake) -> list[Shown]:
-    """The polls that told all groups. Questions end within half of the interval after the poll's answer."""
-    rows = lake.read(spark, bronze.METADATA_POLLS).where("record = 'poll' AND enriched['groups'] = 'ok'")
-    latest = timedelta(seconds=_POLLED_SECONDS / 2)
-    told = rows.select("sent_at", "received_at").toArrow().to_pylist()
-    return [Shown(row["sent_at"], row["received_at"] + latest) for row in told]
+    """The answers that told all groups."""
+    rows = lake.read(spark, bronze.METADATA_POLLS).where("record = 'answer' AND kind = 'groups' AND outcome = 'ok'")
+    told = rows.select("asked_at", "answered_at").toArrow().to_pylist()
+    return [Shown(row["asked_at"], row["answered_at"]) for row in told]
 
 
 def read_history(spark: SparkSession, lake: Lake) -> History:

@@ -39,11 +39,14 @@ class Bounds:
         }
 
     def merged(self, other: "Bounds | None") -> "Bounds":
-        """The bounds of two changes that one poll showed: where one has no lower bound, both have none."""
+        """The bounds of two changes that one poll, and an answer beside it, showed: either may have come last.
+
+        Where one has no lower bound, both have none.
+        """
         if other is None:
             return self
         after = None if self.after is None or other.after is None else min(self.after, other.after)
-        return Bounds(self.poll, after, self.before)
+        return Bounds(self.poll, after, max(self.before, other.before))
 
 
 def event(state: Row, bounds: Bounds, *key: str | int) -> Row:

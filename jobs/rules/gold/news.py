@@ -5,7 +5,7 @@ A row is a dict by column names: lists for arrays, aware UTC datetimes, None for
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -43,8 +43,9 @@ place = itemgetter("topic", "partition")
 class Poll:
     """The rows, by table, that began with a poll answered `at`, and those over by it: superseded, or ended.
 
-    Within a poll, levels come first, then brokers, settings, reassignments, partitions, and ELR last. `is_migrating`:
-    the cluster was on its way from ZooKeeper to KRaft.
+    Within a poll, levels come first, then brokers, settings, reassignments, partitions, and ELR last. Settings,
+    reassignments and ELR are of the first answers that came after the poll's own, each with times of its own.
+    `is_migrating`: the cluster was on its way from ZooKeeper to KRaft.
     """
 
     poll_id: str
@@ -95,7 +96,11 @@ class News:
         found: dict[str, Poll] = {}
 
         def poll(poll_id: str, at: datetime) -> Poll:
-            return found.setdefault(poll_id, Poll(poll_id, at, self.is_migrating))
+            known = found.get(poll_id)
+            # What answers beside a poll tell has a later time.
+            if known is None or at < known.at:
+                known = found[poll_id] = replace(known, at=at) if known else Poll(poll_id, at, self.is_migrating)
+            return known
 
         for table, rows in self.rows.items():
             for row in rows:

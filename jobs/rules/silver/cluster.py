@@ -109,7 +109,8 @@ def records_to_read(
                 wanted[header["poll_id"]] = {WITNESSES}
             behind = behind_after(header, behind)
             by_log = told_from is None or header["poll_id"] < told_from
-            told = {BROKERS if by_log else TOPIC: header["digest"], **_kinds(header, by_log=by_log)}
+            told = {BROKERS if by_log else TOPIC: header["digest"]}
+            told |= {kind: answer.digest for kind, answer in _answers(header, by_log=by_log).items()}
             if kind != state.kind and header["is_key_frame"]:
                 differing.add(TOPIC)
             differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
@@ -118,18 +119,21 @@ def records_to_read(
     return wanted
 
 
-def _kinds(header: Header, *, by_log: bool) -> dict[str, bytes | None]:
-    """The kinds of enrichments that a poll tells, each with the digest of its answer."""
-    answered = enrichments.answered_kinds(header)
-    return {kind: digest for kind, digest in answered.items() if not (by_log and kind in TOLD_BY_LOG)}
+def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
+    """The answers beside a good poll that tell something, by kind in the order in which they came."""
+    return {
+        row["kind"]: Answered(
+            row["poll_id"], row["answered_at"], row["asked_at"], header["interval_ms"] or 0, row["digest"]
+        )
+        for row in header["answers"]
+        if not (by_log and row["kind"] in TOLD_BY_LOG)
+    }
 
 
-def poll_of(header: Header, *before: Poll) -> Poll:
-    """A good poll as an accepted one. `before`: the one accepted before it, and other observations."""
-    at, sent_at = header["received_at"], header["sent_at"] or header["received_at"]
-    for each in before:
-        at, sent_at = max(at, each.at), max(sent_at, each.sent_at)
-    return Poll(header["poll_id"], at, sent_at, header["interval_ms"] or 0)
+def poll_of(header: Header) -> Poll:
+    """A good poll as an accepted one."""
+    at = header["received_at"]
+    return Poll(header["poll_id"], at, header["sent_at"] or at, header["interval_ms"] or 0)
 
 
 def _take(state: State, headers: Iterable[Header]) -> list[Header]:
@@ -240,10 +244,10 @@ class _Cluster:
             state.error_kinds = tuple(sorted({*state.error_kinds, str(header["error_kind"])}))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
-        """Make an answer part of history: brokers, levels, topics, then enrichments."""
+        """Make an answer part of history: brokers, levels, topics, then the answers beside it as they came."""
         state, last = self._state, self._state.last
         # Of the controllers' log, which told before, the last time may be a later one, by the controllers' clocks.
-        poll, topic_filter = poll_of(header, *filter(None, (last, state.heir_of))), header["topic_filter"]
+        poll = poll_of(header).following(last).following(state.heir_of, *state.enriched.values())
         now = told = Place(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         self._stale.take(header, poll)
@@ -254,12 +258,13 @@ class _Cluster:
             told = self._show_topics(header, answer, now, has_news=has_news)
         if is_of_another_kind:
             self._lives.forget(now)
-        for kind, digest in _kinds(header, by_log=self._by_log).items():
+        for kind, told_beside in _answers(header, by_log=self._by_log).items():
             earlier = state.enriched.get(kind)
-            if earlier is None or digest is None or digest != earlier.digest:
+            answered = told_beside.following(earlier, poll)
+            if earlier is None or answered.digest is None or answered.digest != earlier.digest:
                 known = self._tables[silver.ENRICHMENTS[kind]]
-                enrichments.take(kind, records.get(kind, ()), topic_filter, Place(poll, earlier), known)
-            state.enriched = {**state.enriched, kind: Answered(**vars(poll), digest=digest)}
+                enrichments.take(kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier), known)
+            state.enriched = {**state.enriched, kind: answered}
         if has_news:
             state.sure = poll
         elif header["broker_id"] != state.answered_by:

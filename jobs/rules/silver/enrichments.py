@@ -4,11 +4,13 @@ An answer to a kind says all there is of it, so what it does not list has ended.
 is known of it, and what was said last holds.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from jobs.rules.silver.intervals import Intervals, Key
-from jobs.rules.silver.state import Header, Place, Row
+from jobs.rules.silver.state import Place, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
 from metadata_source.outcomes import is_answered
 from schemas.silver import ENRICHMENTS
@@ -58,15 +60,22 @@ def min_isr_of_changed(
     return dict(sorted((topic, min_isr) for topic, min_isr in told if min_isr is not None))  # The last of each stays.
 
 
-def answered_kinds(header: Header) -> dict[str, bytes | None]:
-    """The kinds with a table of silver that were answered with this poll, and the digests of those answers.
+def headers_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """The headers of polls among rows of bronze, in the order of polling. Each has as `answers` the headers of the
+    answers beside it that tell something, in the order in which they came.
 
-    `offsets` has none: it says something new with each poll, and wakes nobody.
+    `offsets` has no table of silver: it tells something new with each poll, and wakes nobody.
     """
-    digests, outcomes = dict(header["enrichment_digests"] or ()), dict(header["enriched"] or ())
-    return {
-        kind: digests.get(kind) for kind, outcome in outcomes.items() if kind in ENRICHMENTS and is_answered(outcome)
-    }
+    headers, answers = [], defaultdict(list)
+    for row in rows:
+        if row["record"] == "poll":
+            headers.append(row)
+        elif row["record"] == "answer" and row["kind"] in ENRICHMENTS and is_answered(row["outcome"]):
+            answers[row["cluster"], row["poll_id"]].append(row)
+    return [
+        {**header, "answers": sorted(answers[header["cluster"], header["poll_id"]], key=itemgetter("answered_at"))}
+        for header in sorted(headers, key=itemgetter("poll_id"))
+    ]
 
 
 def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from jobs.rules import memory
 from jobs.rules.ids import offset_of
@@ -18,22 +18,31 @@ TOLD_BY_LOG = ("configs", "reassignments", "elr")
 """The kinds of enrichments that polls do not tell while the controllers' log does."""
 
 Header = Mapping[str, Any]
-"""A row of bronze with record 'poll'."""
+"""A row of bronze with record 'poll', and as `answers` those of the answers beside it (enrichments.headers_of)."""
 
 
 @dataclass(frozen=True)
 class Poll:
-    """An accepted poll. Its times are made non-decreasing by cluster."""
+    """An accepted poll: an answer that came `at`, asked for at `sent_at`. Answers of one cluster come in order."""
 
     id: str
     at: datetime
     sent_at: datetime
     interval_ms: int
 
+    def following(self, before: "Poll | None", *others: "Poll") -> Self:
+        """The same, no earlier than an answer to the same question `before`, and come no earlier than `others`: clocks
+        may have been set back.
+        """
+        sent_at = self.sent_at if before is None else max(self.sent_at, before.sent_at)
+        return replace(self, at=max(each.at for each in (self, before, *others) if each), sent_at=sent_at)
+
 
 @dataclass(frozen=True)
 class Answered(Poll):
-    """The last accepted poll in which a kind of enrichment was answered, and the digest of that answer."""
+    """The last answer to a kind of question beside accepted polls: the poll that it came with, when the question was
+    asked, when it was answered, and the digest of the answer.
+    """
 
     digest: bytes | None = None
 

@@ -14,7 +14,7 @@ from jobs.rules.gold.news import TIMES, Poll
 from jobs.rules.silver import State, fold
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import first_rows
-from jobs.rules.silver.enrichments import min_isr_of_changed
+from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
 from jobs.rules.silver.state import Place
 from jobs.rules.takes import take
 from metadata_source.kinds import KINDS
@@ -34,8 +34,8 @@ def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
     for _ in range(20):
         cluster.live()
     answer = next(answer for answer in cluster.answers(20) if answer.ok and answer.cluster_id == "id-c")
-    header, *others = bronze_rows("c", [answer])
-    said = [row for row in others if row["record"] == "topic"]
+    rows = bronze_rows("c", [answer])
+    (header,), said = headers_of(rows), [row for row in rows if row["record"] == "topic"]
     wanted = fold(None, {}, [header], said, "id-c").rows.get(PARTITIONS, [])
     place = Place(poll_of(header), None)
     of_cluster = {"cluster_id": "id-c", "cluster": "c"}
@@ -58,7 +58,7 @@ def polled(n: int, partitions: int, **more: Any) -> Answer:
 
 
 def headers(*answers: Answer) -> list[dict[str, Any]]:
-    found = [row for row in bronze_rows("c", list(answers)) if row["record"] == "poll"]
+    found = headers_of(bronze_rows("c", list(answers)))
     for row, answer in zip(found, answers, strict=True):
         row["day"] = answer.scheduled_at.date()
         row["partition_count"] = sum(len(topic["partitions"]) for topic in answer.topics.values())

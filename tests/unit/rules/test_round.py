@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from jobs.common.config import Thresholds
 from jobs.rules.round import GOLD, SILVER, STATE, Plan, Row, Taken, fold
+from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take
 from metadata_source.kinds import KINDS
@@ -36,7 +37,7 @@ class Lake:
     def __init__(self, answers: list[Answer], kind: str = "kafka") -> None:
         self.kind = kind
         self.bronze = bronze_rows(ALIAS, answers)
-        self.headers = sorted((row for row in self.bronze if row["record"] == "poll"), key=lambda row: row["poll_id"])
+        self.headers = headers_of(self.bronze)
         self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
         self.states: dict[str, Row] = {}
 
@@ -59,7 +60,7 @@ class Lake:
         said = [
             row
             for row in self.bronze
-            if row["poll_id"] in taken.polls and row["record"] in {"poll", *taken.polls[row["poll_id"]]}
+            if row["poll_id"] in taken.polls and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
         ]
         brought = Taken(ALIAS, taken.claimed_id, 1, said, self.brought(), self.states, kind=self.kind)
         rows = fold(brought, plan)

@@ -133,8 +133,7 @@ def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, An
         if row["poll_id"] < since:
             return row
         own = {"digest": anew(row["digest"], row["topic"]), "digest_version": row["digest_version"] and 2}
-        of_kinds = row["enrichment_digests"]
-        return row | own | {"enrichment_digests": of_kinds and {kind: anew(each) for kind, each in of_kinds.items()}}
+        return row | own
 
     return [row_of(row) for row in bronze]
 

@@ -9,6 +9,7 @@ import pytest
 
 from jobs.rules.silver import State, fold, records_to_read
 from jobs.rules.silver.acceptance import are_believed, claims
+from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.topic_lives import asked_for
 from schemas import silver
 from tests.support.bronze_rows import bronze_rows
@@ -184,7 +185,7 @@ def test_polls_of_an_older_stream_are_late_and_polls_taken_before_are_passed_ove
 def test_a_poll_that_says_the_same_again_needs_no_rows_and_makes_none() -> None:
     one, again = polls(shows(1), shows(1))
     lake = taken(one)
-    headers = [row for row in bronze_rows("c", [one, again]) if row["record"] == "poll"]
+    headers = headers_of(bronze_rows("c", [one, again]))
     assert records_to_read(lake.state, headers) == {}
     folded = fold(lake.state, {}, headers, [])
     assert (folded.rows, [poll.id for poll in folded.polls]) == ({}, [again.poll_id])
@@ -193,8 +194,8 @@ def test_a_poll_that_says_the_same_again_needs_no_rows_and_makes_none() -> None:
 
 
 def test_without_an_id_of_its_own_an_alias_has_no_history() -> None:
-    headers = bronze_rows("c", polls(shows(1)))
-    folded = fold(None, {}, [row for row in headers if row["record"] == "poll"], headers)
+    rows = bronze_rows("c", polls(shows(1)))
+    folded = fold(None, {}, headers_of(rows), rows)
     assert (folded.rows, folded.state.refused_polls, folded.state.last) == ({}, 1, None)
     assert fold(None, {}, [], []).state == State()
 

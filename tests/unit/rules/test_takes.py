@@ -7,6 +7,7 @@ import pytest
 
 from jobs.rules import takes
 from jobs.rules.log.state import State as LogState
+from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import Answered, Poll, State
 from jobs.rules.takes import NOTED_AFTER, PARTITIONS_A_PART, Header, Take, is_due, take, turn
 
@@ -34,8 +35,8 @@ def header(n: int, digest: bytes | None = SAME, partitions: int = 10, **more: An
         "scheduled_at": at(n),
         "received_at": at(n),
         "digest": digest,
-        "enriched": None,
-        "enrichment_digests": None,
+        "answers": (),
+        "interval_ms": 10_000,
         "partition_count": partitions,
         "broker_id": None,
         "broker": None,
@@ -43,6 +44,13 @@ def header(n: int, digest: bytes | None = SAME, partitions: int = 10, **more: An
         "witnesses": None,
         **more,
     }
+
+
+def answer(n: int, kind: str, digest: bytes | None, outcome: str = "ok") -> Header:
+    """The header of an answer beside a poll, in bronze."""
+    answered_at = at(n) if outcome == "ok" else None
+    place = {"poll_id": poll_id(n), "cluster": "c", "record": "answer", "kind": kind}
+    return place | {"asked_at": at(n), "answered_at": answered_at, "outcome": outcome, "digest": digest}
 
 
 def failed(n: int) -> Header:
@@ -74,8 +82,9 @@ def test_from_the_first_poll_with_news_on_all_records_are_read() -> None:
 
 def test_offsets_that_change_with_each_asking_are_no_news() -> None:
     """History has no table of them."""
-    asked = {"enriched": {"offsets": "ok"}, "enrichment_digests": {}}
-    headers = [header(n, **asked) for n in (1, 2)]
+    headers = headers_of(
+        [row for n in (1, 2) for row in (header(n, record="poll", cluster="c"), answer(n, "offsets", None))]
+    )
     found = taken(after(0), *headers)
     assert found.polls == {poll_id(1): [], poll_id(2): []}
     assert not is_due(found, after(0), headers, (), at(3))
@@ -87,9 +96,9 @@ def test_a_poll_without_digest_is_looked_at() -> None:
 
 def test_enrichments_are_read_by_kind() -> None:
     state = after(0, enriched={"quorum": Answered(poll_id(0), at(0), at(0), 10_000, SAME)})
-    asked = {"enriched": {"quorum": "ok", "configs": "ok", "elr": "failed: timeout"}}
-    answers = header(1, **asked, enrichment_digests={"quorum": SAME, "configs": NEWS})
-    assert taken(state, answers).polls == {poll_id(1): ["configs"]}
+    answers = [answer(1, "quorum", SAME), answer(1, "configs", NEWS), answer(1, "elr", None, "failed: timeout")]
+    (polled,) = headers_of([header(1, record="poll", cluster="c"), *answers])
+    assert taken(state, polled).polls == {poll_id(1): ["configs"]}
 
 
 def test_answers_of_another_cluster_are_not_read() -> None:
