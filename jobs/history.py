@@ -279,8 +279,9 @@ class History(Maker):
             by_log=by_log,
             told_from=told_from,
         )
-        is_part = log is not None and log.is_whole and log.topic_filter == self._topic_filter
-        is_whole = not (is_part and by_log) or taken.told_from is not None
+        known = None if log is None or not log.is_whole else (log.topic_filter, log.static_configs)
+        is_part = by_log and known == (self._topic_filter, state.static_configs)
+        is_whole = not is_part or taken.told_from is not None
         return replace(taken, log=records is not None, whole=is_whole)
 
     def _is_due(self, each: Take, headers: Sequence[Row], now: datetime) -> bool:

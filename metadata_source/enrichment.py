@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from metadata_source import groups, offsets, questions
 from metadata_source.errors import PollError
-from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
+from metadata_source.facts import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.groups import Broker
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
@@ -152,7 +152,9 @@ def answer(kind: str, about: Subject, asker: Asker) -> Answer:
 
 
 def _configs(asker: Asker, about: Subject) -> Rows:
-    """One row a topic: name -> effective value; null for a topic whose configuration may not be read."""
+    """One row a topic: name -> effective value, and where it is set; null for a topic whose configuration may not be
+    read.
+    """
     told: list[tuple[str, Any]] = []
     denied = 0
     for question in questions.topic_configs(about.topics, (MIN_ISR, UNCLEAN)):
@@ -164,7 +166,10 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 told.append((result.resource_name, None))
                 continue
             questions.check(result.error_code)
-            values = {config.name: config.value for config in result.configs}
+            values = {
+                config.name: {"value": config.value, "source": CONFIG_SOURCES.get(config.config_source)}
+                for config in result.configs
+            }
             names = _ordered((config.name for config in result.configs), f"topic {result.resource_name}: configuration")
             told.append((result.resource_name, [(name, values[name]) for name in names]))
     if denied and denied == len(told):

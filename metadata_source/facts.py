@@ -21,3 +21,14 @@ EXACT_FROM_LEVEL: Final = 12
 
 LAST_MS: Final = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z, the last time that Python and Spark have."""
+
+CONFIG_SOURCES: Final = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+}
+"""Where a configuration of a topic is set, by the number in an answer (``DescribeConfigsResponse.ConfigSource``)."""
+STATIC_SOURCES: Final = ("STATIC_BROKER_CONFIG", "DEFAULT_CONFIG")
+"""Those that no record of the controllers' log tells: the file of the broker that answers, and what Kafka sets."""

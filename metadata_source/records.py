@@ -194,7 +194,7 @@ POLLS: Final = pa.schema(
         pa.field("digest_version", pa.int32()),
         pa.field("partitions", pa.list_(pa.field("element", PARTITION))),
         # Each of these is the column of one kind of enrichment, by whose name its rows are called too.
-        pa.field("configs", pa.map_(pa.string(), pa.string())),
+        pa.field("configs", pa.map_(pa.string(), pa.struct([("value", pa.string()), ("source", pa.string())]))),
         pa.field("reassignments", pa.list_(pa.field("element", _REASSIGNMENT))),
         pa.field("quorum", _QUORUM),
         pa.field("elr", pa.list_(pa.field("element", _ELR))),

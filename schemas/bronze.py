@@ -150,9 +150,11 @@ TOPIC_COLUMNS = (
 ENRICHMENT_COLUMNS = (
     Column(
         "configs",
-        "map<string, string>",
-        "On configs rows: effective min.insync.replicas and unclean.leader.election.enable of the topic; null when "
-        "they may not be read.",
+        "map<string, struct<value: string, source: string>>",
+        "On configs rows: effective min.insync.replicas and unclean.leader.election.enable of the topic, and where "
+        "each is set, in Kafka's words: DYNAMIC_TOPIC_CONFIG | DYNAMIC_BROKER_CONFIG | DYNAMIC_DEFAULT_BROKER_CONFIG | "
+        "STATIC_BROKER_CONFIG (the file of the broker that answered) | DEFAULT_CONFIG (source is null before Kafka "
+        "1.1); null when they may not be read.",
     ),
     Column(
         "reassignments",

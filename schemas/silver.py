@@ -204,10 +204,13 @@ TOPIC_CONFIGS = _interval_table(
     "Settings of topics over time, as they are in effect (enrichment configs).",
     key=(TOPIC,),
     state=(
-        Column("min_insync_replicas", "int", "min.insync.replicas; null when it may not be read."),
         Column(
-            "unclean_leader_election_enable", "boolean", "unclean.leader.election.enable; null when it may not be read."
+            "min_insync_replicas",
+            "int",
+            "min.insync.replicas; null where nobody tells it: it may not be read, was not asked, or, while the "
+            "controllers' log tells, a broker has a dynamic value of its own.",
         ),
+        Column("unclean_leader_election_enable", "boolean", "unclean.leader.election.enable; null as the other."),
     ),
 )
 

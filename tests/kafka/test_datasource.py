@@ -263,7 +263,11 @@ def test_enrichments_are_records_of_their_own(read, stream, cluster):
         first = {row.record: row for row in rows if row.n == 0 and row.record in kinds}
         assert set(first) == {"configs", "quorum", "fenced"}
         assert first["configs"].topic == TOPIC
-        assert first["configs"].configs == {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+        configs = {name: (each.value, each.source) for name, each in first["configs"].configs.items()}
+        assert configs == {
+            "min.insync.replicas": ("1", "DEFAULT_CONFIG"),
+            "unclean.leader.election.enable": ("false", "DEFAULT_CONFIG"),
+        }
         assert (sorted(first["quorum"].quorum.voters), first["fenced"].fenced) == ([1, 2, 3], [])
 
     check(read(enrich=",".join(kinds), topics=TOPIC).collect())

@@ -71,10 +71,13 @@ def until(check: Callable[[], bool]) -> None:
 def test_configs_are_the_effective_ones(cluster, topics):
     for server in cluster.bootstrap_servers.split(","):
         answered = ask(server, "configs", topicsPattern=f"{TOPIC}.*")
-        assert {name: dict(values) for name, values in by_topic(answered, "configs").items()} == {
+        configs = {name: dict(values) for name, values in by_topic(answered, "configs").items()}
+        assert {topic: {name: each["value"] for name, each in of.items()} for topic, of in configs.items()} == {
             TOPIC: {"min.insync.replicas": "3", "unclean.leader.election.enable": "true"},
             MOVED: DEFAULTS,
         }
+        assert {each["source"] for each in configs[TOPIC].values()} == {"DYNAMIC_TOPIC_CONFIG"}
+        assert {each["source"] for each in configs[MOVED].values()} <= {"STATIC_BROKER_CONFIG", "DEFAULT_CONFIG"}
 
 
 def test_every_broker_knows_the_active_controller(cluster):

@@ -23,9 +23,12 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
                     "topic": topic,
                     kind: None
                     if min_isr is None
-                    else {"min.insync.replicas": str(min_isr), "unclean.leader.election.enable": str(unclean).lower()},
+                    else {
+                        "min.insync.replicas": {"value": str(min_isr), "source": (*source, "DYNAMIC_TOPIC_CONFIG")[0]},
+                        "unclean.leader.election.enable": {"value": str(unclean).lower(), "source": "DEFAULT_CONFIG"},
+                    },
                 }
-                for (topic,), (min_isr, unclean) in states.items()
+                for (topic,), (min_isr, unclean, *source) in states.items()
             ]
         elif kind == "quorum":
             leader_id, leader_epoch, voters = states[()]

@@ -50,6 +50,7 @@ class LogLake:
 
     def __init__(self, *, narrowed: bool = False, topic_filter: str | None = None) -> None:
         self.narrowed, self.topic_filter = narrowed, topic_filter
+        self.static_configs: dict[str, str | None] = {}
         self.state: State | None = None
         self.tables: dict[str, dict[tuple[Any, ...], Row]] = {table: {} for table in KEYS}
 
@@ -57,10 +58,12 @@ class LogLake:
         """One round, folded twice, as if it had been killed."""
         live = {table: [row for row in rows.values() if is_open(row)] for table, rows in self.tables.items()}
         if self.narrowed and self.state is not None and self.state.is_whole and self.state.tells:
-            live = narrow(live, records) if self.state.topic_filter == self.topic_filter else live
+            known = self.state.topic_filter, self.state.static_configs
+            live = narrow(live, records) if known == (self.topic_filter, self.static_configs) else live
         before = None if self.state is None else State.from_json(self.state.to_json())
-        folded = fold(before, live, records, polled, self.topic_filter)
-        assert fold(self.state, live, records, polled, self.topic_filter) == folded
+        static = self.static_configs
+        folded = fold(before, live, records, polled, self.topic_filter, static_configs=static)
+        assert fold(self.state, live, records, polled, self.topic_filter, static_configs=static) == folded
         for table, rows in folded.rows.items():
             told = {tuple(row[name] for name in KEYS[table]): row for row in rows}
             assert len(told) == len(rows)

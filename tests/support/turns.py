@@ -105,8 +105,22 @@ def answer_of(image: Image, n: int, at: datetime, *, ok: bool) -> Answer:
     levels = (image.features.get("metadata.version"), image.features.get("eligible.leader.replicas.version", 0))
     return replace(
         made, sent_at=at, received_at=at, api_version=12, cluster_id=CLUSTER_ID, levels=levels, brokers=brokers,
-        topics=topics, broker_id=None,
+        topics=topics, broker_id=None, enriched={"configs": "ok"}, asked_ms=50,
+        enrichments={"configs": {(topic,): settings_in(image, topic) for topic in topics}},
     )  # fmt: skip
+
+
+MIN_ISR_IN_FILES = 3
+
+
+def settings_in(image: Image, topic: str) -> tuple[int, bool, str]:
+    """A topic's min.insync.replicas, another setting, and where the first is set: if no record says, in the files of
+    all brokers.
+    """
+    told = image.effective(topic, "min.insync.replicas")
+    if told is None or not told.isdecimal():
+        return MIN_ISR_IN_FILES, False, "STATIC_BROKER_CONFIG"
+    return int(told), False, "DYNAMIC_TOPIC_CONFIG"
 
 
 class Lake:

@@ -25,6 +25,7 @@ from metadata_source.groups import Broker
 from metadata_source.options import ENRICHMENTS, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
+from metadata_source.questions import MIN_ISR
 from metadata_source.records import POLLS
 from tests.support.beside import answered
 
@@ -68,7 +69,10 @@ def configs(*results: tuple) -> DescribeConfigsResponse:
                 error_message="",
                 resource_type=2,
                 resource_name=name,
-                configs=[config(name=key, value=value, synonyms=[]) for key, value in values.items()],
+                configs=[
+                    config(name=key, value=value, config_source=4 if key == MIN_ISR else 5, synonyms=[])
+                    for key, value in values.items()
+                ],
             )
             for name, code, values in results
         ]
@@ -181,7 +185,13 @@ def test_configs_are_of_every_topic_and_null_where_they_may_not_be_read():
     asker = Answered(configs(("a", 0, both), ("gone", 3, {}), ("secret", 29, {})))
     outcome, rows = answered("configs", about("a", "gone", "secret"), asker)
     assert (outcome, rows.topics) == ("ok", ["a", "secret"])
-    assert arrow("configs", rows) == [list(both.items()), None]
+    assert arrow("configs", rows) == [
+        [
+            ("min.insync.replicas", {"value": "2", "source": "STATIC_BROKER_CONFIG"}),
+            ("unclean.leader.election.enable", {"value": "false", "source": "DEFAULT_CONFIG"}),
+        ],
+        None,
+    ]
     (request,) = asker.asked
     assert [(each.resource_type, each.resource_name) for each in request.resources] == [
         (2, "a"),

@@ -155,10 +155,11 @@ def told(kind: str, values: Rows) -> Answer:
 def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
     broker = {"broker_id": 4, "host": "four", "port": 9092, "rack": None}
     quorum = {"leader_id": 1, "leader_epoch": 2, "voters": [1], "observers": []}
+    min_isr = {"value": "2", "source": "STATIC_BROKER_CONFIG"}
     moved = [{"partition": 0, "adding": [3], "removing": []}]
     elr = [{"partition": 0, "elr": [2], "last_known_elr": []}]
     answers = [
-        told("configs", Rows([[("min.insync.replicas", "2")], None], ["a", "b"])),
+        told("configs", Rows([[("min.insync.replicas", min_isr)], None], ["a", "b"])),
         told("reassignments", Rows([moved], ["a"])),
         told("quorum", Rows([quorum])),
         told("elr", Rows([elr], ["a"])),
@@ -167,7 +168,7 @@ def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
     header, _, *others = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: answers))
     values = {row["kind"]: row for row in others if row["record"] == "answer"}
     assert [(row["record"], row["topic"], row["chunk"], row[row["record"]]) for row in others if not row["kind"]] == [
-        ("configs", "a", 0, [("min.insync.replicas", "2")]),
+        ("configs", "a", 0, [("min.insync.replicas", min_isr)]),
         ("configs", "b", 0, None),
         ("reassignments", "a", 0, moved),
         ("quorum", None, 0, quorum),

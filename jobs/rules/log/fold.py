@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
@@ -51,6 +52,8 @@ def fold(
     records: Sequence[Record],
     polled: Poll | None = None,
     topic_filter: str | None = None,
+    *,
+    static_configs: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Folded:
     """Bring the history of one cluster up to some records.
 
@@ -58,8 +61,8 @@ def fold(
     latest, that of an open transaction among them; those of a snapshot are whole, or come again. `live`: the open rows
     by table, at least those that `needed` leaves. `polled`: the last accepted poll; ids of observations sort after it.
     If there is one and `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
-    bronze: null, or JSON), which holds for what the log tells in their place; once it is another one, all live rows are
-    needed.
+    bronze: null, or JSON), which holds for what the log tells in their place. `static_configs`: what polls told of the
+    brokers' files, which no record tells. Once one of the two is another one, all live rows are needed.
     """
     state = replace(state or State(tells=polled is None, topic_filter=topic_filter))
     if state.truncated_at is not None:
@@ -68,9 +71,8 @@ def fold(
         return Folded(state, {})
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
-    cluster = _Cluster(
-        state, {name: records[0][name] for name in ("cluster_id", "cluster")}, live, polled, topic_filter
-    )
+    columns = {name: records[0][name] for name in ("cluster_id", "cluster")}
+    cluster = _Cluster(state, columns, live, polled, topic_filter, static_configs=static_configs)
     for step in steps(records, is_cut=state.is_cut):
         match step:
             case Change():
@@ -95,14 +97,19 @@ class _Cluster:
         live: Mapping[str, Sequence[Mapping[str, Any]]],
         polled: Poll | None,
         topic_filter: str | None,
+        *,
+        static_configs: Mapping[str, str | None],
     ) -> None:
         self._state, self._columns, self._polled = state, columns, polled
+        self._static_configs = static_configs
         self._is_asked = cache(lambda topic: bool(asked_for(topic_filter, (topic,))))
         self._topic_filter = topic_filter
         self._tables = {
             table: Intervals(table, columns, live.get(table.full_name, ())) for table in (*TABLES, HISTORY_SOURCES)
         }
-        self._image = image_of(live, tells=state.tells) if state.is_whole else Image()
+        self._image = (
+            image_of(live, state.static_configs, tells=state.tells) if state.is_whole else Image(state.static_configs)
+        )
         self._controllers: list[Row] = []
         self._is_source = False  # silver.history_sources says that the log tells.
 
@@ -123,6 +130,7 @@ class _Cluster:
             state.run, state.run_at = log_id(state.after, offset), step.at
         place = state.place(offset, step.at)
         state.last, state.next_offset, state.leader_epoch = place.poll, offset + 1, leader_epoch
+        self._tell_static_configs(place)
         for thing in self._image.replay(record):
             self._tell(thing, place)
         if record["leader_change"] is not None:
@@ -137,7 +145,8 @@ class _Cluster:
             return
         at = max(snapshot.at, state.last.at) if state.last else snapshot.at
         place = Place(observed(state.after, snapshot.offset - 1, at), state.last)
-        self._image = Image()
+        state.static_configs = self._static_configs
+        self._image = Image(self._static_configs)
         for record in snapshot.records:
             self._image.replay(record)
         state.last, state.run, state.run_at = place.poll, place.poll.id, None
@@ -169,12 +178,29 @@ class _Cluster:
             return
         state.heard_at = max(read_at, state.heard_at or read_at)
         if not state.tells and (polled is None or polled.at <= state.heard_at):
-            state.tells = True
-            # Neither what was read nor what polls showed came later.
-            at = max(state.heard_at, state.last.at)
-            place = Place(observed(state.after, state.next_offset - 1, at), polled)
-            state.last, state.run, state.run_at = place.poll, place.poll.id, None
-            self._tell_all(place)
+            state.tells, state.static_configs = True, self._static_configs
+            self._image.static_configs = self._static_configs
+            self._tell_all(self._now(polled))
+        elif state.static_configs != self._static_configs:
+            # No record was replayed since polls told it.
+            self._tell_static_configs(self._now(state.last))
+
+    def _now(self, before: Poll | None) -> Place:
+        """All that is known up to what was read, as an observation by our clock."""
+        state = self._state
+        # Neither what was read nor what polls showed came later.
+        at = max(each for each in (state.heard_at, state.last and state.last.at) if each)
+        place = Place(observed(state.after, state.next_offset - 1, at), before)
+        state.last, state.run, state.run_at = place.poll, place.poll.id, None
+        return place
+
+    def _tell_static_configs(self, place: Place) -> None:
+        """Bring settings up to what polls have told of the brokers' files. Since when that was so nobody knows."""
+        if self._state.static_configs == self._static_configs:
+            return
+        self._state.static_configs = self._image.static_configs = self._static_configs
+        for topic in self._image.topics:
+            self._tell((SETTINGS, (topic,)), replace(place, is_since_before=False))
 
     def _tell_all(self, place: Place) -> None:
         """Bring all rows up to the image, as the filter has them now."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.log.records import BROKER, REMOVE_TOPIC, TOPIC, UNREGISTER_BROKER
@@ -29,9 +30,12 @@ class Image:
 
     `brokers` by id. `topics` by name: the id and the number of partitions; `names` by topic id. `partitions` by topic
     and number. `configs`: values by resource (type and name) and name. `features`: levels by name.
+
+    `static_configs`: by name, what topics have where no record sets it: the log does not tell, polls do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, static_configs: Mapping[str, str | None] = MappingProxyType({})) -> None:
+        self.static_configs = static_configs
         self.brokers: dict[int, Row] = {}
         self.topics: dict[str, Row] = {}
         self.names: dict[str, str] = {}
@@ -71,16 +75,19 @@ class Image:
         return ()
 
     def effective(self, topic: str, name: str) -> str | None:
-        """The value of a topic's configuration: its own, or else that of all brokers.
+        """The value of a topic's configuration: its own, or else that of all brokers, or else what polls told of the
+        brokers' files.
 
-        None where the log does not tell it: a broker has one of its own, or it is in the brokers' files.
+        None where nobody tells it: a broker has one of its own, or no poll asked.
         """
         own = self.configs.get((TOPIC, topic), {}).get(name)
         if own is not None:
             return own
         default = self.configs.get((BROKER, _OF_ALL_BROKERS), {}).get(name)
         of_one = (values for (kind, broker), values in self.configs.items() if kind == BROKER and broker)
-        return None if any(name in values for values in of_one) else default
+        if any(name in values for values in of_one):
+            return None
+        return self.static_configs.get(name) if default is None else default
 
     def _change_partition(self, change: Mapping[str, Any]) -> Iterable[Thing]:
         key = (self.names.get(change["topic_id"]), change["partition"])

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from jobs.rules.log.image import (
@@ -153,11 +154,16 @@ def levels(image: Image, known: Mapping[str, Any] | None) -> Row:
     }
 
 
-def image_of(live: Mapping[str, Sequence[Mapping[str, Any]]], *, tells: bool = True) -> Image:
+def image_of(
+    live: Mapping[str, Sequence[Mapping[str, Any]]],
+    static_configs: Mapping[str, str | None] = MappingProxyType({}),
+    *,
+    tells: bool = True,
+) -> Image:
     """The image that open rows of silver show, by table: all of it, or a part. Polls may have told the rows of topics:
     if the log does not tell them, all rows are needed.
     """
-    image = Image()
+    image = Image(static_configs)
 
     def rows(table: Table) -> Iterable[Mapping[str, Any]]:
         return live.get(table.full_name, ())

@@ -3,7 +3,7 @@ of its observations.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ class State:
     `is_open`: rows from `next_offset` on have to come again, as the end of a transaction was not there.
     `tells`: the log tells the history of topics and partitions, rather than polls. `heard_at`: when what was taken of
     it was read, by our clock, and all was known up to there. `topic_filter`: that of the polls then, as in bronze.
+    `static_configs`: what polls had told then of the brokers' files (silver.state.State).
     """
 
     next_offset: int = 0
@@ -43,6 +44,7 @@ class State:
     tells: bool = False
     heard_at: datetime | None = None
     topic_filter: str | None = None
+    static_configs: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def is_cut(self) -> bool:

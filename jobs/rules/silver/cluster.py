@@ -26,7 +26,7 @@ from jobs.rules.silver.acceptance import (
 from jobs.rules.silver.evidence import evidence
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
-from jobs.rules.silver.state import TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
+from jobs.rules.silver.state import CONFIGS, TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
 from metadata_source.contradictions import FLAT_EPOCHS, contradictions
 from metadata_source.kinds import KAFKA, KINDS
@@ -262,8 +262,7 @@ class _Cluster:
             earlier = state.enriched.get(kind)
             answered = told_beside.following(earlier, poll)
             if earlier is None or answered.digest is None or answered.digest != earlier.digest:
-                known = self._tables[silver.ENRICHMENTS[kind]]
-                enrichments.take(kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier), known)
+                self._take_answer(kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier))
             state.enriched = {**state.enriched, kind: answered}
         if has_news:
             state.sure = poll
@@ -275,6 +274,13 @@ class _Cluster:
         state.failed_polls = state.refused_polls = self._stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
+
+    def _take_answer(self, kind: str, rows: Sequence[Mapping[str, Any]], topic_filter: str | None, now: Place) -> None:
+        """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer told."""
+        if kind == CONFIGS:
+            self._state.static_configs = {**self._state.static_configs, **enrichments.static_configs(rows)}
+        if not (kind == CONFIGS and self._by_log):
+            enrichments.take(kind, rows, topic_filter, now, self._tables[silver.ENRICHMENTS[kind]])
 
     def _show_topics(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> Place:
         """Levels and topics; returns the place of what changes: if the controllers' log told before, polls since have

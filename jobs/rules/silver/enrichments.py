@@ -12,6 +12,7 @@ from typing import Any
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Place, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
+from metadata_source.facts import STATIC_SOURCES
 from metadata_source.outcomes import is_answered
 from schemas.silver import ENRICHMENTS
 
@@ -51,7 +52,7 @@ def min_isr_of_changed(
     unlisted = {poll_id: set(known) for poll_id in polls}
     told: list[tuple[str, int | None]] = []
     for row in rows:
-        topic, state = row["topic"], settings_of(row["configs"])
+        topic, state = row["topic"], settings_of(_values(row["configs"]))
         unlisted[row["poll_id"]].discard(topic)
         before = known.get(topic, {})
         if any(before.get(name) != value for name, value in state.items()):
@@ -82,7 +83,7 @@ def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool
     """Key and state of one thing that a row of bronze lists, and whether None in the state is an answer."""
     match kind:
         case "configs":
-            return (row["topic"],), settings_of(said), False
+            return (row["topic"],), settings_of(_values(said)), False
         case "quorum":
             state = {"controller_id": said["leader_id"], "quorum_epoch": said["leader_epoch"]}
             return (), state | {"voters": in_order(said["voters"])}, False
@@ -103,11 +104,24 @@ def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool
             return (said["broker_id"],), {name: said[name] for name in ("host", "port", "rack")}, is_told
 
 
-def settings_of(configs: Mapping[str, str | None] | None) -> Row:
+def static_configs(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:
+    """The values that topics have of the answering broker's file, or of Kafka, by the name of the configuration.
+
+    `rows`: of bronze, record 'configs', of one answer.
+    """
+    each = (config for row in rows for config in dict(row["configs"] or ()).items())
+    return {name: config["value"] for name, config in each if config["source"] in STATIC_SOURCES}
+
+
+def _values(configs: Any) -> dict[str, str | None]:
+    """Configurations by name, as a row of bronze has them, without where they are set."""
+    return {name: config["value"] for name, config in dict(configs or ()).items()}
+
+
+def settings_of(configs: Mapping[str, str | None]) -> Row:
     """The columns of silver.topic_configs, of configurations by name; None where one is not among them."""
-    told = dict(configs or ())
-    min_isr = told.get("min.insync.replicas") or ""
-    unclean = (told.get("unclean.leader.election.enable") or "").lower()
+    min_isr = configs.get("min.insync.replicas") or ""
+    unclean = (configs.get("unclean.leader.election.enable") or "").lower()
     return {
         "min_insync_replicas": int(min_isr) if min_isr.isdecimal() else None,
         "unclean_leader_election_enable": {"true": True, "false": False}.get(unclean),

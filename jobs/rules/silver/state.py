@@ -14,8 +14,11 @@ from schemas.silver import INTERVAL_ENDS
 Row = dict[str, Any]
 """One row of a table, by column names: lists for arrays, aware datetimes, None for null."""
 
-TOLD_BY_LOG = ("configs", "reassignments", "elr")
-"""The kinds of enrichments that polls do not tell while the controllers' log does."""
+CONFIGS = "configs"
+TOLD_BY_LOG = ("reassignments", "elr")
+"""The kinds of enrichments that polls do not tell while the controllers' log does. Of configurations the log has those
+of topics and of all brokers, and polls tell what is in the brokers' files.
+"""
 
 Header = Mapping[str, Any]
 """A row of bronze with record 'poll', and as `answers` those of the answers beside it (enrichments.headers_of)."""
@@ -66,6 +69,8 @@ class Place:
 
     poll: Poll
     before: Poll | None
+    is_since_before: bool = True
+    """False: what is told here may have been so long before, and `before` says nothing of it."""
 
     @cached_property
     def began(self) -> Row:
@@ -74,11 +79,15 @@ class Place:
             "first_poll": self.poll.id,
             "valid_from": self.poll.at,
             "prev_poll": self.before and self.before.id,
-            "prev_sent_at": self.before and self.before.sent_at,
+            "prev_sent_at": self._after,
             "interval_ms": self.poll.interval_ms,
             "from_offset": offset_of(self.poll.id),
             **dict.fromkeys(INTERVAL_ENDS),
         }
+
+    @property
+    def _after(self) -> datetime | None:
+        return self.before.sent_at if self.before and self.is_since_before else None
 
     @cached_property
     def ended(self) -> Row:
@@ -88,7 +97,7 @@ class Place:
         return {
             "last_poll": self.before.id,
             "last_seen_at": self.before.at,
-            "last_seen_sent_at": self.before.sent_at,
+            "last_seen_sent_at": self._after,
             "superseded_poll": self.poll.id,
             "valid_to": self.poll.at,
             "to_offset": offset_of(self.poll.id),
@@ -109,6 +118,8 @@ class State:
     broker turn out to have been behind; `witness` the one that shows the state before `last`: `before`, or what stands
     in for that. `behind` are the brokers that are, `current` when others were last known not to be. `kind`: of the
     cluster, as of `last`.
+
+    `static_configs`: the configurations of topics that are in the brokers' files, or Kafka's own, as last answered.
 
     While the controllers' log tells the history of topics, nothing is known of what answers said of them, and `heard`
     is the header's digest at `last`. `heir_of`: the last observation of the log, if it told before and no poll has been
@@ -137,6 +148,7 @@ class State:
     current: Mapping[int, datetime] = field(default_factory=dict)
     heard: bytes | None = None
     heir_of: Poll | None = None
+    static_configs: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def settled(self) -> Poll | None:
@@ -152,7 +164,7 @@ class State:
         """The state once polls tell again. `told`: the last observation of the controllers' log. Polls since were not
         asked what they showed of topics, so changes may have come after that one.
         """
-        enriched = {**self.enriched, **dict.fromkeys(TOLD_BY_LOG, Answered(**vars(told)))}
+        enriched = {**self.enriched, **dict.fromkeys((CONFIGS, *TOLD_BY_LOG), Answered(**vars(told)))}
         return replace(self, enriched=enriched, heard=None, heir_of=told)
 
     def to_json(self) -> Row:

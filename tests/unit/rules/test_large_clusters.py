@@ -90,7 +90,10 @@ def configs(poll_id: str, **min_isr: int | None) -> list[dict[str, Any]]:
             "topic": topic,
             "configs": None
             if value is None
-            else {"min.insync.replicas": str(value), "unclean.leader.election.enable": "false"},
+            else {
+                "min.insync.replicas": {"value": str(value), "source": "DYNAMIC_TOPIC_CONFIG"},
+                "unclean.leader.election.enable": {"value": "false", "source": "DEFAULT_CONFIG"},
+            },
         }
         for topic, value in min_isr.items()
     ]

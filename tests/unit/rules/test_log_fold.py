@@ -685,6 +685,46 @@ def test_settings_are_those_in_effect() -> None:
     assert [row["min_insync_replicas"] for row in rows] == [None, 2, 3, 2, None, 2, None]
 
 
+def settings_told(lake: LogLake) -> list[tuple[int | None, float | None, float]]:
+    """Each min.insync.replicas of the one topic, after when and by when it was so, in seconds."""
+    rows = sorted(lake.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
+    return [
+        (
+            row["min_insync_replicas"],
+            None if row["prev_sent_at"] is None else (row["prev_sent_at"] - START).total_seconds(),
+            (row["valid_from"] - START).total_seconds(),
+        )
+        for row in rows
+    ]
+
+
+def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one() -> None:
+    def of_topic(value: str | None) -> tuple[int, int, Row]:
+        return record(4, resource_type=2, resource_name="t", name="min.insync.replicas", value=value)
+
+    rows = a_log((of_topic("3"), 4), (of_topic(None), 6))
+    # Known before the topic was made.
+    lake = LogLake()
+    lake.static_configs = {"min.insync.replicas": "2"}
+    lake.take(rows)
+    assert settings_told(lake) == [(2, 1, 1), (3, 4, 4), (2, 6, 6)]
+    # Told by a poll while no record comes: since when it was so, nobody knows. Once.
+    lake = LogLake()
+    lake.take(rows[:3])
+    lake.static_configs = {"min.insync.replicas": "2"}
+    polled = Poll("S/000000000001", START + timedelta(seconds=2), START + timedelta(seconds=2), 2_000)
+    for _ in range(2):
+        lake.take([span("read", 3, 3, START + timedelta(seconds=3))], polled)
+    lake.take(rows[3:], polled)
+    assert settings_told(lake) == [(None, 1, 1), (2, None, 3), (3, 4, 4), (2, 6, 6)]
+    # Told just before a record that changes something else.
+    lake = LogLake()
+    lake.take(rows[:3])
+    lake.static_configs = {"min.insync.replicas": "2"}
+    lake.take(a_log((change(isr=[1]), 5))[3:], polled)
+    assert settings_told(lake) == [(None, 1, 1), (2, None, 5)]
+
+
 def test_controllers_change_with_the_leaders_of_the_log() -> None:
     def elected(controller: int, offset: int, epoch: int) -> Entry:
         at = START + timedelta(seconds=offset)

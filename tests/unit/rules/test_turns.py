@@ -21,9 +21,9 @@ from metadata_source.options import TopicFilter
 from schemas import silver
 from tests.cluster_logs import span
 from tests.support.examples import examples
-from tests.support.turns import TABLES, Lake, kept_up, lived
+from tests.support.turns import MIN_ISR_IN_FILES, TABLES, Lake, kept_up, lived
 
-PARTITIONS = "silver.partition_snapshots"
+PARTITIONS, CONFIGS = "silver.partition_snapshots", "silver.topic_configs"
 
 
 def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:
@@ -62,7 +62,15 @@ def test_the_log_tells_the_topics_that_polls_ask_for(seed: int, log_begins: int)
     all_told = told(kept_up(life, random.Random(seed)))
     some = TopicFilter(topics=tuple(sorted(asked))).to_json()
     life.answers = [
-        replace(each, topics={name: of for name, of in each.topics.items() if name in asked}, topic_filter=some)
+        replace(
+            each,
+            topics={name: of for name, of in each.topics.items() if name in asked},
+            topic_filter=some,
+            enrichments={
+                kind: {key: state for key, state in states.items() if key[0] in asked}
+                for kind, states in each.enrichments.items()
+            },
+        )
         for each in life.answers
     ]
     lake = kept_up(life, random.Random(seed), some)
@@ -134,6 +142,33 @@ def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
         missing = lake.states[SILVER]["missing"]
         expected |= {each for each in told(lake) if each[0] in missing}
     assert told(lake) == expected
+
+
+@given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
+@settings(max_examples=examples(5), deadline=None)
+def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(seed: int, log_begins: int) -> None:
+    """Polls tell it, and no record does."""
+    life = lived(seed, log_begins=log_begins)
+    lake = kept_up(life, random.Random(seed))
+    if lake.turns[-1] != "log":
+        return
+    log = LogState.from_json(json.loads(lake.states[CLUSTER_LOG]["memory"]))
+    image = Image(log.static_configs)
+    for step in steps([row for _, rows in life.log for row in rows if row["record"] == "record"]):
+        if isinstance(step, Change) and step.record["offset"] < log.next_offset:
+            image.replay(step.record)
+    current = {row["topic"]: row for row in lake.rows(CONFIGS) if row["valid_to"] is None}
+    for topic in image.topics:
+        expected = image.effective(topic, "min.insync.replicas")
+        assert current[topic]["min_insync_replicas"] == (expected and int(expected)), topic
+
+
+def test_lives_have_settings_of_the_files_of_brokers() -> None:
+    """Else the test above says less than it seems to."""
+    lakes = [kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(4)]
+    rows = [row for lake in lakes for row in lake.rows(CONFIGS) if row["min_insync_replicas"] == MIN_ISR_IN_FILES]
+    assert any(row["from_offset"] is not None and row["prev_sent_at"] is None and row["prev_poll"] for row in rows)
+    assert any(row["from_offset"] is not None and row["prev_sent_at"] is not None for row in rows)
 
 
 def told(lake: Lake) -> set[Any]:
