@@ -10,6 +10,7 @@ from schemas import gold, silver
 from truth import lake, plain
 from truth.chaos import Entry
 from truth.compare import EpochScore, StateScore, compare_brokers, compare_epochs, compare_states, tolerance
+from truth.compare_answers import Reassigned, compare_reassignments
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
 from truth.compare_events import EventScore, IsrChange, LeaderChange, compare_isr_changes, compare_leader_changes
 from truth.compare_spells import (
@@ -140,12 +141,14 @@ def _judge_lasting(spark: SparkSession, run: Run, interval: int, watch: Watch) -
     incidents = lake.rows_of(spark, where, gold.BROKER_INCIDENTS, Incident)
     balance = lake.rows_of(spark, where, gold.LEADER_BALANCE, Led)
     stale = lake.rows_of(spark, where, gold.STALE_BROKERS, Stale)
+    moves = lake.rows_of(spark, where, silver.REASSIGNMENTS, Reassigned)
     witnesses = lake.witnesses(spark, where)
     return {
         gold.ISR_EPISODES.full_name: compare_episodes(episodes, settings, watch, truth),
         gold.BROKER_INCIDENTS.full_name: compare_incidents(incidents, settings, watch, truth),
         gold.LEADER_BALANCE.full_name: compare_balance(balance, watch, truth),
         gold.STALE_BROKERS.full_name: compare_stale(stale, witnesses, run.journal, watch, truth),
+        silver.REASSIGNMENTS.full_name: compare_reassignments(moves, truth),
     }
 
 

@@ -135,9 +135,10 @@ REBALANCES = [
     rebalance(3, 4, 42, ("member_left",), person(A_HALF, None), person(B_AGAIN, B_ALONE)),
     rebalance(4, 5, 62, ("static_member_timed_out", "group_emptied"), person(B_ALONE, None), end_reason="emptied"),
 ]
+REBALANCES[1] = replace(REBALANCES[1], began_before=at(11.2))  # The record of its first generation.
 REBALANCES[1:] = [
     replace(row, since_previous_ms=since, followed_coordinator_move=move is not None, coordinator_move_id=move)
-    for row, since, move in zip(REBALANCES[1:], (10_000, 29_000, 20_000), (None, "e-3", None), strict=True)
+    for row, since, move in zip(REBALANCES[1:], (9_200, 29_000, 20_000), (None, "e-3", None), strict=True)
 ]
 EVENTS = [
     GroupEvent("e-1", GROUP, "created", at(1.9), at(1.9)),
@@ -432,6 +433,8 @@ def test_what_happened_agrees_with_what_polls_told():
         (3, {"end_reason": "emptied"}, "ended as emptied and not completed"),
         (3, {"ended_before": None}, "goes on still"),
         (3, {"ended_after": at(50), "ended_before": at(51)}, "ended out of time"),
+        (3, {"ended_before": at(41.9), "ended_after": at(41)}, "the log has no end between"),
+        (3, {"ended_after": at(42.6), "ended_before": at(43)}, "the log has no end between"),
         (3, {"members": 5}, "its members make"),
         (3, {"people": POLLED[3].people[:1]}, "members after it are"),
         (1, {"people": ()}, "members before it are"),

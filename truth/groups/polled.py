@@ -21,9 +21,13 @@ _MAY_PASS: Final = frozenset({"crash_loop"})
 """Actions that are undone so soon that polls need not see them."""
 
 
+COMMITTED_WITHIN: Final = timedelta(milliseconds=500)
+"""A record has the time at which it was written; the group is so once the record is committed."""
+
+
 @dataclass(frozen=True)
 class Shown:
-    """A poll that told all groups: they were asked for after it was sent, and before `told_by`."""
+    """An answer that told all groups: when they were asked for, and when all had been told."""
 
     sent_at: datetime
     told_by: datetime
@@ -70,6 +74,7 @@ def compare_polled(happened: Sequence[Happened], history: History, logged: Histo
         score.faults += [f"{step.happened}: {fault}" for fault in _step(step, mine, logged)]
     for row in rows:
         score.faults += [f"{row}: {fault}" for fault in compare_figures(row)]
+        score.faults += [f"{row}: {fault}" for fault in _bounds(row, logged)]
     score.faults += compare_storms(happened, history)
     created = [event for event in events if event.event == "created"]
     if len(created) != 1:
@@ -133,6 +138,25 @@ def _step(step: _Step, rows: Sequence[Rebalance], logged: History) -> Iterator[s
     yield from _ends(one, rows)
     if one.kind.group_type != "classic":
         yield from _epoch(one, rows[-1], logged)
+
+
+def _bounds(row: Rebalance, logged: History) -> Iterator[str]:
+    """The log has a begin, where it tells begins, and an end within the bounds that answers gave: nothing had begun or
+    ended that an answer showed otherwise, or only after it came.
+    """
+    of_group = [each for each in logged.rebalances if each.group_id == row.group_id]
+    begins = [each.began_before for each in of_group if each.group_type != "classic"]
+    ends = [each.ended_before for each in of_group if each.ended_before is not None]
+    # Of two phases the first ends with the record by which the log knows that they began.
+    ends += [each.stored_before or each.began_before for each in of_group if (each.phases or 1) > 1]
+    if begins and not any(_lies_within(at, row.began_after, row.began_before) for at in begins):
+        yield f"the log has no begin between {row.began_after} and {row.began_before}"
+    if row.ended_before is not None and not any(_lies_within(at, row.ended_after, row.ended_before) for at in ends):
+        yield f"the log has no end between {row.ended_after} and {row.ended_before}"
+
+
+def _lies_within(at: datetime, after: datetime | None, before: datetime) -> bool:
+    return (after is None or at > after - COMMITTED_WITHIN) and at <= before
 
 
 def _has(one: Happened, when: str) -> list[object]:

@@ -1,0 +1,68 @@
+"""The comparison of what answers beside polls told finds whatever is dated wrong."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from truth.compare_answers import Reassigned, compare_reassignments
+from truth.log import Record, truth_of
+
+START = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+def second(number: float) -> datetime:
+    return START + timedelta(seconds=number)
+
+
+def record(at: float, kind: str, **data: Any) -> Record:
+    return Record(int(at * 1000), second(at), kind, data)
+
+
+def change(at: float, **data: Any) -> Record:
+    return record(at, "PARTITION_CHANGE_RECORD", partitionId=0, topicId="id", **data)
+
+
+# Broker 4 takes the place of 3 from 10.5 to 14; from 20 on 5 is added, until the topic is deleted at 30.
+TRUTH = truth_of(
+    [
+        record(1, "TOPIC_RECORD", name="t", topicId="id"),
+        record(
+            1, "PARTITION_RECORD", partitionId=0, topicId="id", replicas=[1, 3], isr=[1, 3], leader=1, leaderEpoch=0
+        ),
+        change(10.5, replicas=[1, 4, 3], addingReplicas=[4], removingReplicas=[3]),
+        change(14, replicas=[1, 4], isr=[1, 4], addingReplicas=[], removingReplicas=[]),
+        change(20, replicas=[1, 4, 5], addingReplicas=[5]),
+        record(30, "REMOVE_TOPIC_RECORD", topicId="id"),
+        record(40, "NO_OP_RECORD"),
+    ]
+)
+FIRST = Reassigned("t", 0, (4,), (3,), second(9), second(11), second(13), second(15))
+SECOND = Reassigned("t", 0, (5,), (), second(19), second(21), second(29), second(31))
+
+
+def faults(*rows: Reassigned) -> list[str]:
+    return [fault.split(":")[0] for fault in compare_reassignments(rows, TRUTH).faults]
+
+
+def test_what_answers_told_in_time_agrees() -> None:
+    assert faults(FIRST, SECOND, replace(FIRST, last_seen_sent_at=None, valid_to=None)) == []
+    assert faults(replace(SECOND, prev_sent_at=None)) == []
+    assert compare_reassignments([FIRST, SECOND], TRUTH).claims == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        # Dated by the poll's own answer, which came before the event.
+        (replace(FIRST, valid_from=second(10.4)), "wrong"),
+        (replace(SECOND, valid_to=second(29.9)), "outside"),
+        (replace(FIRST, prev_sent_at=second(12)), "outside"),
+        (replace(FIRST, last_seen_sent_at=second(14.9)), "outside"),
+        (replace(FIRST, adding_replicas=(5,)), "wrong"),
+        (replace(FIRST, partition=1), "wrong"),
+    ],
+)
+def test_whatever_is_dated_wrong_is_found(row: Reassigned, fault: str) -> None:
+    assert faults(row) == [fault]
