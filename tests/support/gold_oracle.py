@@ -374,12 +374,15 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
             unlike = [r["first_poll"] for r in life if r not in same]
             since = min(r["first_poll"] for r in same if not unlike or r["first_poll"] > max(unlike))
             lists = [
-                (r["elr"], r["last_known_elr"])
+                # Told after the poll before, they may be of the state after: an election takes the new leader out.
+                (r["elr"], r["last_known_elr"], r["valid_from"] > row["prev_sent_at"])
                 for r in elr[place]
                 if since <= r["first_poll"] < row["first_poll"]
                 and (r["superseded_poll"] is None or r["superseded_poll"] >= row["first_poll"])
             ]
             known = lists[-1] if lists else None
+            if known and new != -1 and known[2] and new not in known[0] and new not in known[1]:
+                known = None
             changes.append(
                 {
                     "topic": place[0],
@@ -522,7 +525,7 @@ def is_failover(row: Row, clusters: list[Row]) -> bool:
     return count == 1 or (count == 2 and bool(others_left) and not has_quiet_shrinks(row, clusters))
 
 
-def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] | None) -> str | None:
+def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int], bool] | None) -> str | None:
     old, new = row["prev_leader"], row["leader"]
     if row["error_code"] == 72:
         return None
@@ -542,7 +545,7 @@ def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int]] 
     return "no" if new in known[0] else "suspected"
 
 
-def may_have_been_killed(row: Row, known: tuple[list[int], list[int]]) -> bool:
+def may_have_been_killed(row: Row, known: tuple[list[int], list[int], bool]) -> bool:
     """The new leader was in the ELR while it was down: nobody sees whether it still was when it was back."""
     return row["leader"] in known[0] and row["leader"] in (row["prev_offline_replicas"] or [])
 

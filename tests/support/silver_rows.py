@@ -5,7 +5,7 @@ A world of a few partitions is changed at random and looked at poll by poll; `Li
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -361,21 +361,27 @@ def random_history(seed: int, polls: int = 12) -> History:
     lines = {name: Line(TABLES[name]) for name in (CLUSTERS, LISTED_BROKERS, CONFIGS, REASSIGNMENTS, PARTITIONS, ELR)}
     seen: list[Poll] = []
     at, interval_ms = START, rng.choice([2_000, 5_000, 10_000])
+    settled_at = at
     for n in range(polls):
         world.live()
         sent_at = at + timedelta(microseconds=rng.randrange(1_000))
         poll = Poll(f"20261101T000000Z-00000000/{n:012d}", sent_at + timedelta(milliseconds=90), sent_at, interval_ms)
         if rng.random() < 0.05 and seen:
             # A clock that stepped back: times are made non-decreasing.
-            poll = Poll(poll.poll_id, seen[-1].at, seen[-1].sent_at, interval_ms)
+            poll = Poll(poll.poll_id, settled_at, seen[-1].sent_at, interval_ms)
         seen.append(poll)
         levels = {"metadata_version_level": world.levels[0], "elr_version_level": world.levels[1], **OF_KAFKA}
         lines[CLUSTERS].look(poll, {(): levels})
         brokers = {(b,): {"host": f"host{b}", "port": 9092, "rack": world.racks[b]} for b in sorted(world.listed)}
         lines[LISTED_BROKERS].look(poll, brokers)
         lines[PARTITIONS].look(poll, world.partitions(), world.why)
+        asked_at = poll.at
         for name, things in world.enrichments().items():
             if rng.random() < 0.6:
-                lines[name].look(poll, things, world.why)
+                # One after the other, once the poll was answered.
+                answered_at = asked_at + timedelta(milliseconds=rng.randrange(200))
+                lines[name].look(replace(poll, at=answered_at, sent_at=asked_at), things, world.why)
+                asked_at = answered_at
+        settled_at = asked_at
         at += timedelta(milliseconds=interval_ms) * rng.choice([1, 1, 1, 1, 5, 30])
     return History({name: line.rows for name, line in lines.items()}, seen)

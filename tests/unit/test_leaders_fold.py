@@ -150,7 +150,7 @@ def migrated(history: History) -> dict[str, list[Row]]:
 
 def history_of(*polls: dict[str, Row], levels: tuple[int | None, int] = (25, 0), elr: str | None = None) -> History:
     """Ten seconds apart, answered 100 ms after they were sent. `polls`: states by topic. `elr`: of topic t, "elr/last
-    known".
+    known", as answered beside the first.
     """
     lines = {name: Line(TABLES[name]) for name in (CLUSTERS, PARTITIONS, ELR)}
     seen = []
@@ -163,7 +163,8 @@ def history_of(*polls: dict[str, Row], levels: tuple[int | None, int] = (25, 0),
         lines[PARTITIONS].look(poll, {(topic, 0): row for topic, row in topics.items()})
         if elr and n == 0:
             lists = [[int(each) for each in part] for part in elr.split("/")]
-            lines[ELR].look(poll, {("t", 0): dict(zip(("elr", "last_known_elr"), lists, strict=True))})
+            answered = replace(poll, at=poll.at + timedelta(milliseconds=300), sent_at=poll.at)
+            lines[ELR].look(answered, {("t", 0): dict(zip(("elr", "last_known_elr"), lists, strict=True))})
     return History({name: line.rows for name, line in lines.items()}, seen)
 
 
@@ -373,6 +374,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (25, 1), "elr": "3/1"},
         {"reason": "unknown", "unclean": "suspected", "is_last_known_leader": False, "leaderless_ms_min": 0},
     ),
+    "neither eligible nor last known, in an answer that may have come after the election": (
+        DOWN | {"isr": []},
+        state(2, 6, isr="2"),
+        {"levels": (25, 1), "elr": "3/1"},
+        {"unclean": None, "is_last_known_leader": None},
+    ),
     "with ELR, not asked": (DOWN | {"isr": []}, state(1, 6, isr="1"), {"levels": (25, 1)}, {"unclean": None}),
 }
 
@@ -398,6 +405,15 @@ def test_eligible_leaders_of_an_earlier_state_tell_nothing(leader: int) -> None:
     back = [DOWN | {"isr": [], "offline_replicas": [2]}, DOWN | {"isr": []}, state(leader, 6, isr=str(leader))]
     assert_as_the_rules_say(history_of(*({"t": each} for each in back), **asked))
     assert changes(*({"t": each} for each in back), **asked)["t"][-1]["is_last_known_leader"] == (leader == 1)
+
+
+def test_who_is_in_neither_list_of_a_state_that_was_there_before_was_elected_unclean() -> None:
+    """The poll between shows that the lists were those of a state that lasted."""
+    polls = [{"t": DOWN | {"isr": []}}] * 2 + [{"t": state(2, 6, isr="2")}]
+    asked = {"levels": (25, 1), "elr": "3/1"}
+    assert_as_the_rules_say(history_of(*polls, **asked))
+    (row,) = changes(*polls, **asked)["t"]
+    assert (row["unclean"], row["is_last_known_leader"]) == ("suspected", False)
 
 
 def test_epochs_are_upper_bounds_while_a_cluster_migrates_from_zookeeper() -> None:

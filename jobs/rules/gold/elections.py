@@ -5,7 +5,7 @@ two epochs counts what happened between two polls. From metadata.version 3.6-IV0
 more (KAFKA-15021), which makes the count exact.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from jobs.rules.gold.news import EVIDENCE, Levels, Row
 from metadata_source.facts import EXACT_FROM_LEVEL, LISTENER_NOT_FOUND
@@ -93,11 +93,11 @@ def was_leaderless(row: Row) -> bool:
     return bool(row["prev_leader"] == NO_LEADER and row["prev_error_code"] != LISTENER_NOT_FOUND)
 
 
-def is_last_known(row: Row, elr: Mapping[str, Sequence[int]]) -> bool:
-    """Whether the last known leader came from none, and was not eligible. `elr`: of the state before."""
+def is_last_known(row: Row, elr: Sequence[int], last_known_elr: Sequence[int]) -> bool:
+    """Whether the last known leader came from none, and was not eligible. Both lists are of the state before."""
     leader = row["leader"]
     from_none = leader != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
-    return from_none and leader in elr["last_known_elr"] and leader not in elr["elr"]
+    return from_none and leader in last_known_elr and leader not in elr
 
 
 def is_preferred(row: Row) -> bool:

@@ -15,6 +15,7 @@ from jobs.rules.gold.news import (
     PARTITION_ELR,
     PARTITIONS,
     TIMES,
+    Elr,
     Folded,
     Known,
     Levels,
@@ -35,9 +36,6 @@ _SEEN = ("prev_leader", "leader", "prev_leader_epoch", "leader_epoch", "replicas
 
 _WITH_ELR = ("leader", "leader_epoch", "isr", "replicas")
 """One of these changes where eligible leaders do."""
-
-Elr = Mapping[str, Sequence[int]]
-"""Eligible and last known leaders of a partition, by column of silver.partition_elr."""
 
 
 def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, _thresholds: object = None) -> Folded:
@@ -156,25 +154,34 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
         return clean
     if levels.elr_version == 0:
         return "proven" if elections.was_leaderless(row) and raised_by(row) == 1 else "suspected"
-    if elr is None or _may_have_been_taken_out(row, elr):
+    if elr is None or _may_have_been_taken_out(row, elr) or not _tells_state_before(row, elr):
         return None
-    return clean if row["leader"] in elr["elr"] else "suspected"
+    return clean if row["leader"] in elr.elr else "suspected"
+
+
+def _tells_state_before(row: Row, elr: Elr) -> bool:
+    """Whether the lists are those of the state before the change, if an answer told them that came after the poll
+    before: an election takes the new leader out of both lists (``PartitionChangeBuilder``).
+    """
+    return elr.since <= row["prev_sent_at"] or row["leader"] in (*elr.elr, *elr.last_known_elr)
 
 
 def _may_have_been_taken_out(row: Row, elr: Elr) -> bool:
     """Whether the new leader was eligible, and down: if it was killed, it is taken out of the ELR when it registers,
     and may be elected as the last known leader all the same (ReplicationControlManager.handleUncleanBrokerShutdown).
     """
-    return row["leader"] in elr["elr"] and row["leader"] in (row["prev_offline_replicas"] or ())
+    return row["leader"] in elr.elr and row["leader"] in (row["prev_offline_replicas"] or ())
 
 
 def is_last_known_leader(row: Row, elr: Elr | None) -> bool | None:
     """Whether the election was of the last known leader, kept with the ELR (KIP-966); None where that was not answered
     of the state before, and where a leader that was eligible came back.
     """
-    if elr is None or (row["leader"] != NO_LEADER and _may_have_been_taken_out(row, elr)):
+    if elr is None:
         return None
-    return elections.is_last_known(row, elr)
+    if row["leader"] != NO_LEADER and (_may_have_been_taken_out(row, elr) or not _tells_state_before(row, elr)):
+        return None
+    return elections.is_last_known(row, elr.elr, elr.last_known_elr)
 
 
 def leader_balance(polls: Iterable[Poll], live: Iterable[Row]) -> list[Row]:

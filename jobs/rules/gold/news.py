@@ -142,19 +142,30 @@ class Levels:
         return Levels(now, elr_version, lower, kind)
 
 
+@dataclass(frozen=True)
+class Elr:
+    """Eligible and last known leaders of a partition (KIP-966), as answers have told since the one that came at
+    `since`.
+    """
+
+    elr: Sequence[int]
+    last_known_elr: Sequence[int]
+    since: datetime
+
+
 @dataclass
 class Known:
     """The memory of a fold: the last known states of things in the tables that a history follows.
 
     `racks`: of the brokers that are listed. `min_isr`: min.insync.replicas by topic. By topic and partition, `adding`:
-    the replicas that reassignments add; `elr`: eligible and last known leaders (KIP-966), where a list is not empty.
+    the replicas that reassignments add; `elr`: where a list is not empty.
     """
 
     levels: Levels = field(default_factory=Levels)
     racks: dict[int, str | None] = field(default_factory=dict)
     min_isr: dict[str, int | None] = field(default_factory=dict)
     adding: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    elr: dict[tuple[str, int], dict[str, list[int]]] = field(default_factory=dict)
+    elr: dict[tuple[str, int], Elr] = field(default_factory=dict)
 
     def follow(self, poll: Poll, *tables: str) -> None:
         """Take in what a poll told in these tables."""
@@ -171,7 +182,7 @@ _TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
     BROKERS: ("racks", itemgetter("broker_id"), itemgetter("rack")),
     SETTINGS: ("min_isr", itemgetter("topic"), itemgetter("min_insync_replicas")),
     REASSIGNMENTS: ("adding", place, itemgetter("adding_replicas")),
-    PARTITION_ELR: ("elr", place, lambda row: {"elr": row["elr"], "last_known_elr": row["last_known_elr"]}),
+    PARTITION_ELR: ("elr", place, lambda row: Elr(row["elr"], row["last_known_elr"], row["valid_from"])),
 }
 """Table -> the field of Known, and of a row its key and value there."""
 

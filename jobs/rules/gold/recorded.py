@@ -12,7 +12,7 @@ def told(row: Row, evidence: Evidence) -> Row:
     return {
         "reason": reason(row, evidence),
         "unclean": unclean(row, evidence),
-        "is_last_known_leader": is_last_known(row, evidence.elr),
+        "is_last_known_leader": is_last_known(row, evidence.elr["elr"], evidence.elr["last_known_elr"]),
     }
 
 
