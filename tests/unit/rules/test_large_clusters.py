@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jobs.rules import takes
 from jobs.rules.gold.isr_shrink import BROKER_INCIDENTS, ISR_CHANGES, ISR_EPISODES, needed
@@ -27,7 +29,8 @@ from tests.support.silver_rounds import PARTITIONS, SAID, comparable
 STREAM = "20261101T000000Z-00000000"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=examples(15))
 def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
     """Of all versions, with topics of several rows, and of errors alone."""
     cluster = RandomCluster("c", seed)
