@@ -72,8 +72,8 @@ ISR_CHANGES = Table(
         Column(
             "cause",
             "string",
-            "Inferred, of brokers that left: broker_down | reassignment | leader_stalled | lagging. "
-            "Null until cause_due_at.",
+            "Inferred, of brokers that left: broker_down | log_dir_failed (a log directory: the broker stayed listed "
+            "while its replica was offline) | reassignment | leader_stalled | lagging. Null until cause_due_at.",
         ),
         Column(
             "signs",
@@ -81,7 +81,7 @@ ISR_CHANGES = Table(
             "State of the broker in the polls until cause_due_at, from which the cause follows: gone (not listed) | "
             "offline | "
             "failed (it lost a leadership as only a failed broker does) | back (in the ISR) | together (others left "
-            "ISRs of the same leader). Null of those that came.",
+            "ISRs of the same leader at the same moment). Null of those that came.",
         ),
         Column("cause_due_at", "timestamp", "End of the look-ahead after which the cause is decided."),
         Column(
@@ -105,7 +105,7 @@ ISR_CHANGES = Table(
     constraints={
         "change_known": "change IN ('left', 'initially_out', 'rejoined', 'joined')",
         "cause_known": "cause IS NULL OR (change IN ('left', 'initially_out') "
-        "AND cause IN ('broker_down', 'reassignment', 'leader_stalled', 'lagging'))",
+        "AND cause IN ('broker_down', 'log_dir_failed', 'reassignment', 'leader_stalled', 'lagging'))",
         "bounds_in_order": "began_after IS NULL OR began_after <= began_before",
     },
     partition_by=("is_live", PART),

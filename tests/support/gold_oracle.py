@@ -168,7 +168,11 @@ def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
         and row["valid_from"] <= made["cause_due_at"]
         for row in silver["silver.partition_snapshots"]
     )
-    if failed or offline or is_gone(silver["silver.broker_snapshots"], broker, made["poll"], made["cause_due_at"]):
+    gone = is_gone(silver["silver.broker_snapshots"], broker, made["poll"], made["cause_due_at"])
+    back = any(broker in row["isr"] for row in shown if row["first_poll"] > made["poll"])
+    if offline and not gone and not back:
+        return "log_dir_failed"
+    if failed or offline or gone:
         return "broker_down"
     together = {
         c["broker_id"]
@@ -177,7 +181,6 @@ def cause(made: Row, changes: list[Row], silver: dict[str, list[Row]]) -> str:
         and c["broker_id"] in c["replicas"]
         and (c["poll"], c["leader"]) == (made["poll"], made["leader"])
     }
-    back = any(broker in row["isr"] for row in shown if row["first_poll"] > made["poll"])
     stalled = made["isr"] == [made["leader"]] and len(together) > 1 and back
     return "leader_stalled" if stalled else "lagging"
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from jobs.rules.ids import log_id
 from tests.support.isr_rounds import CHANGES, EPISODES, INCIDENTS, folded, wait_for_ever
 from tests.support.silver_rows import (
     CLUSTERS,
@@ -39,8 +40,8 @@ def state(isr: str, replicas: str = "123", leader: int | None = None, topic_id: 
 
 @dataclass
 class Seen:
-    """What a poll shows, `wait` seconds after the one before: one partition's ISR, or partitions by
-    topic and number.
+    """What a poll, or a record of the controllers' log, shows, `wait` seconds after the one before: one partition's
+    ISR, or partitions by topic and number.
     """
 
     partitions: dict[tuple[str, int], Row] | str
@@ -51,6 +52,7 @@ class Seen:
     level: int | None = 25
     ends: str = "gone"
     interval_ms: int = 10_000
+    by_log: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.partitions, str):
@@ -58,12 +60,14 @@ class Seen:
 
 
 def history_of(*polls: Seen) -> History:
-    """Answered 100 ms after they were sent. Racks are named after brokers."""
+    """Polls are answered 100 ms after they were sent; records have one time. Racks are named after brokers."""
     lines = {name: Line(TABLES[name]) for name in (CLUSTERS, LISTED_BROKERS, CONFIGS, REASSIGNMENTS, PARTITIONS)}
     told, at = [], START
     for n, seen in enumerate(polls):
         at += timedelta(seconds=seen.wait)
         poll = Poll(f"s/{n:012d}", at + timedelta(milliseconds=100), at, seen.interval_ms)
+        if seen.by_log:
+            poll = Poll(log_id("", n), at, at, 0)
         told.append(poll)
         lines[CLUSTERS].look(poll, {(): {"metadata_version_level": seen.level, "elr_version_level": 0, **OF_KAFKA}})
         brokers = {(int(b),): {"host": "h", "port": 9092, "rack": f"r{b}"} for b in seen.brokers}
@@ -118,9 +122,40 @@ def test_a_leader_that_failed_may_be_back_before_it_is_missed() -> None:
     assert departures(later(seen("123", 1, 0), seen("23", 1, 2)), "signs") == [(["failed"],)]
 
 
-def test_an_offline_replica_is_of_a_broker_that_is_down() -> None:
-    offline = state("12") | {"offline_replicas": [3]}
-    assert departures(later(Seen("123"), Seen({T: offline})), "cause", "signs") == [("broker_down", ["offline"])]
+def offline(isr: str, broker: int, **more: object) -> dict[tuple[str, int], Row]:
+    """Partition T with a replica offline, and one that is in sync, on another directory of its broker."""
+    return {T: state(isr, **more) | {"offline_replicas": [broker]}, ("u", 0): state("321")}
+
+
+@pytest.mark.parametrize("by_log", [False, True])
+def test_a_broker_that_stays_listed_while_a_replica_is_offline_lost_a_log_directory(by_log: bool) -> None:
+    before, after = {T: state("123"), ("u", 0): state("321")}, offline("12", 3)
+    rows = later(Seen(before, by_log=by_log), *[Seen(after, by_log=by_log)] * 4)
+    assert departures(rows, "topic", "broker_id", "cause", "signs") == [("t", 3, "log_dir_failed", ["offline"])]
+    assert [(row["broker_id"], row["causes"]) for row in rows[INCIDENTS]] == [(3, ["log_dir_failed"])]
+
+
+def test_a_leader_whose_log_directory_failed_is_not_down() -> None:
+    before = {T: state("123", leader=3), ("u", 0): state("321")}
+    rows = later(Seen(before), Seen(offline("12", 3, leader=2, epoch=1)))
+    assert departures(rows, "cause", "signs") == [("log_dir_failed", ["failed", "offline"])]
+
+
+@pytest.mark.parametrize(
+    ("polls", "signs"),
+    [
+        # Fenced: in one image it is offline, and not listed.
+        ([Seen(offline("12", 3), brokers="12")], ["gone", "offline"]),
+        ([Seen(offline("12", 3)), Seen(offline("12", 3), brokers="12")], ["gone", "offline"]),
+        # Its brokers were read from a later image than its topics (KafkaApis), in which it had started again.
+        ([Seen(offline("12", 3)), Seen({T: state("123"), ("u", 0): state("321")})], ["back", "offline"]),
+    ],
+)
+def test_an_offline_replica_of_a_broker_that_goes_or_comes_back_is_of_a_broker_that_was_down(
+    polls: list[Seen], signs: list[str]
+) -> None:
+    rows = later(Seen({T: state("123"), ("u", 0): state("321")}), *polls)
+    assert departures(rows, "cause", "signs") == [("broker_down", signs)]
 
 
 def test_followers_of_a_leader_that_hangs_leave_together_and_are_back() -> None:
@@ -139,6 +174,51 @@ def test_followers_of_one_leader_may_leave_in_several_partitions() -> None:
 
     rows = later(seen("12", "13"), seen("1", "1"), seen("12", "13"))
     assert departures(rows, "broker_id", "cause") == [(2, "leader_stalled"), (3, "leader_stalled")]
+
+
+def of_two(one: str, other: str, wait: float = 10) -> Seen:
+    """By a record of the controllers' log: two partitions of broker 1, with one follower each."""
+    return Seen({T: state(one, "12", leader=1), ("u", 0): state(other, "13", leader=1)}, wait, by_log=True)
+
+
+@pytest.mark.parametrize(
+    ("wait", "cause"),
+    [
+        # An AlterPartition of both, with one time; and one of the first alone, another of what waited for its answer.
+        (0, "leader_stalled"),
+        (0.03, "leader_stalled"),
+        (0.5, "leader_stalled"),
+        (0.501, "lagging"),
+    ],
+)
+def test_the_log_shows_the_followers_of_a_leader_that_hangs_a_record_each(wait: float, cause: str) -> None:
+    seen = [of_two("12", "13"), of_two("1", "13"), of_two("1", "1", wait), of_two("12", "1", 1), of_two("12", "13", 0)]
+    assert departures(later(*seen), "broker_id", "cause") == [(2, cause), (3, cause)]
+    # In whatever rounds the records are taken.
+    rows, _ = folded(history_of(*seen), *range(len(seen)), narrow=True)
+    assert {"together" in row["signs"] for row in rows[CHANGES] if row["change"] == "left"} == {wait <= 0.5}
+
+
+def test_followers_that_leave_at_one_moment_are_together_where_one_leaves_several_partitions_first() -> None:
+    def seen(u: str, v: str, w: str, wait: float = 0) -> Seen:
+        of = {"u": (u, "12"), "v": (v, "12"), "w": (w, "13")}
+        partitions = {(topic, 0): state(isr, replicas, leader=1) for topic, (isr, replicas) in of.items()}
+        return Seen(partitions, wait, by_log=True)
+
+    # Broker 2 left u a second before: that is another pass, in which no other broker left.
+    rows = later(seen("12", "12", "13"), seen("1", "12", "13", 10), seen("1", "1", "13", 1), seen("1", "1", "1"))
+    found = departures(rows, "topic", "signs")
+    assert found == [("u", []), ("v", ["together"]), ("w", ["together"])]
+
+
+def test_polls_at_one_time_are_not_one_moment() -> None:
+    """A clock that was set back: times of history do not fall."""
+
+    def seen(one: str, other: str, wait: float = 10) -> Seen:
+        return Seen({T: state(one, "12", leader=1), ("u", 0): state(other, "13", leader=1)}, wait)
+
+    rows = later(seen("12", "13"), seen("1", "13"), seen("1", "1", 0), seen("12", "13", 1))
+    assert departures(rows, "cause") == [("lagging",)] * 2
 
 
 # --- reassignments ---

@@ -76,7 +76,7 @@ def test_deadlines_are_when_rows_change_though_nothing_is_new(seed: int, polls: 
 
 EVERYTHING = {
     *("left", "initially_out", "rejoined", "joined"),
-    *("broker_down", "reassignment", "lagging", "leader_stalled"),
+    *("broker_down", "log_dir_failed", "reassignment", "lagging", "leader_stalled"),
     *("gone", "offline", "failed", "back", "together"),
     *(True, False, None),
     *("removed", "recreated", "unknown", "not_polled"),

@@ -31,7 +31,7 @@ GONE = "gone"  # The broker was not listed.
 OFFLINE = "offline"  # It was among the partition's offline replicas.
 FAILED = "failed"  # It lost a leadership as only a failed broker does: it may be back before a poll misses it.
 BACK = "back"  # A later poll showed it in the ISR again.
-TOGETHER = "together"  # Other brokers left ISRs of the same leader in the same poll.
+TOGETHER = "together"  # Other brokers left ISRs of the same leader at the same moment.
 
 
 def due_at(began_before: datetime, interval_ms: int | None) -> datetime:
@@ -46,11 +46,16 @@ def give_sign(absence: Row, sign: str, at: datetime) -> None:
 
 
 def cause(absence: Row) -> str:
-    """The cause by all signs: broker_down | leader_stalled | lagging.
+    """The cause by all signs: broker_down | log_dir_failed | leader_stalled | lagging.
 
-    A leader that was hung blames followers that did nothing: they leave at once, and are back.
+    A replica is offline if its broker is fenced, and so not listed, or if its log directory failed
+    (``KRaftMetadataCache.isReplicaOffline``): a broker that stays listed lost a directory, which only a restart brings
+    back. If the replica is back without one, brokers and topics of an answer were of two images. A leader that was hung
+    blames followers that did nothing: they leave at once, and are back.
     """
     signs = set(absence["signs"])
+    if OFFLINE in signs and not signs & {GONE, BACK}:
+        return "log_dir_failed"
     if signs & {GONE, OFFLINE, FAILED}:
         return "broker_down"
     is_alone = absence["isr"] == [absence["leader"]]

@@ -4,7 +4,7 @@ It makes rows of gold.isr_changes, gold.isr_episodes and gold.broker_incidents, 
 given to the next fold, while something of it may change or others need it (schemas/gold.py).
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.rules.gold.bounds import Bounds
-from jobs.rules.gold.causes import FAILED, GONE, LEFT, TOGETHER, Broker, give_sign, is_replica
+from jobs.rules.gold.causes import FAILED, GONE, Broker, give_sign, is_replica
 from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.isr import Partition, Thresholds
 from jobs.rules.gold.news import BROKERS, PARTITIONS, REASSIGNMENTS, SETTINGS, Folded, Known, Memory, News, Poll, Row
+from jobs.rules.gold.together import Passes
 from jobs.rules.memory import from_json, to_json
 from schemas.gold import ISR_TABLES, LEVELS
 
@@ -58,6 +59,7 @@ class _Cluster:
         self._known, self._thresholds = known, thresholds
         self._partitions: defaultdict[str, defaultdict[int, Partition]] = defaultdict(lambda: defaultdict(Partition))
         self._brokers: defaultdict[int, Broker] = defaultdict(Broker)
+        self._passes = Passes()
         self._came: list[Row] = []
         self._given = {row["id"]: row for table in TABLES for row in live.get(table, ())}
         changes, self._episodes, incidents = (
@@ -70,6 +72,8 @@ class _Cluster:
         for row in changes:
             self.partition(row).absences.append(row)
             self._brokers[row["broker_id"]].load(row)
+            if row["cause"] is None and row["cause_due_at"] is not None and is_replica(row):
+                self._passes.leave(row)
 
     def partition(self, row: Row) -> Partition:
         return self._partitions[row["topic"]][row["partition"]]
@@ -115,13 +119,10 @@ class _Cluster:
         signs += [(broker, FAILED) for broker in failed_leaders(poll.began[PARTITIONS], self._known.levels)]
         for broker, sign in signs:
             self._brokers[broker].sign(sign, poll.at)
-        followers = {(row["leader"], row["broker_id"]) for row in left if row["change"] == LEFT}
-        led = Counter(leader for leader, _ in followers)
         for row in left:
             if row["broker_id"] not in self._known.racks:
                 give_sign(row, GONE, poll.at)
-            if led[row["leader"]] > 1:
-                give_sign(row, TOGETHER, poll.at)
+            self._passes.leave(row)
 
     def folded(self, settled_at: datetime) -> Folded:
         """The result, with the causes that are due, and which rows are live."""

@@ -1,4 +1,4 @@
-"""Changes of leaders as the controllers' log tells them: why, and whether they were clean."""
+"""Changes of leaders as the controllers' log tells them: why, and whether clean; and why brokers left ISRs."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from jobs.rules.gold import leaders
-from jobs.rules.gold.news import EVIDENCE, News
+from jobs.common.config import Thresholds
+from jobs.rules.gold import isr_shrink, leaders
+from jobs.rules.gold.news import BROKERS, EVIDENCE, News
 from jobs.rules.log.evidence import with_evidence
+from jobs.rules.log.registrations import listed
 from jobs.rules.log.silver import image_of
 from tests.cluster_logs import START, Entry, Row, record, rows_of, rows_of_snapshot, snapshot_of, span
 from tests.support.log_rounds import LogLake
@@ -159,6 +161,28 @@ def test_a_reassignment_that_lasts_makes_no_election_clean() -> None:
     assert told(found) == [("failover", "proven")]
 
 
+def test_a_reassignment_that_another_one_replaces_makes_no_election_clean() -> None:
+    adding = change(replicas=[1, 2], adding_replicas=[2], removing_replicas=[1], directories=DIRECTORIES[:2])
+    # Broker 2 leads, which was not in the ISR, while a reassignment lasts still: to broker 3.
+    other = change(
+        replicas=[2, 3], isr=[2], leader=2, adding_replicas=[3], removing_replicas=[], directories=DIRECTORIES[1:]
+    )
+    assert told(changes(*beginning([1]), [adding], [other])) == [("reassignment", "proven")]
+
+
+def test_an_election_while_a_recovery_lasts_is_clean() -> None:
+    found = changes(
+        *beginning([1, 2]),
+        [change(isr=[1])],
+        [change(isr=[2], leader=2, leader_recovery_state=1), FENCE],
+        [record(8, id=1, epoch=1)],
+        [change(isr=[1, 2])],
+        # The same record takes a replica's directory away (UNASSIGNED): the partition is recovering as before.
+        [change(leader=1, directories=[DIRECTORIES[0], bytes([0] * 15 + [1])])],
+    )
+    assert told(found) == [("failover", "proven"), ("preferred", "no")]
+
+
 def test_a_leader_that_its_own_record_makes_eligible_was_not() -> None:
     found = changes(*beginning([1, 2]), [change(isr=[1])], [change(isr=[], leader=2, eligible_leader_replicas=[2])])
     assert told(found) == [("unknown", "proven")]
@@ -242,3 +266,22 @@ def test_numbers_of_what_a_broker_leads_change_once_a_moment() -> None:
     assert len(numbers) == len(found)
     assert numbers == {(1, 2): (1, 0), (1, 3): (4, 0), (1, 4): (0, 4), (2, 4): (4, 0)}
     assert [row["superseded_poll"] for row in found.values() if row["valid_to"] is None] == [None, None]
+
+
+# --- brokers out of ISRs ---
+
+
+@pytest.mark.parametrize(("why", "cause"), [(NO_DIRECTORY, "log_dir_failed"), (FENCE, "broker_down")])
+def test_a_broker_that_stays_registered_and_unfenced_lost_a_log_directory(
+    why: tuple[int, int, Row], cause: str
+) -> None:
+    # The controller writes the change of the partition first, then that of the broker: in one batch.
+    lake = LogLake()
+    lake.take(rows_of_batches(*beginning([1, 2, 3]), [change(leader=2, isr=[2, 3]), why]))
+    assert lake.state is not None
+    assert lake.state.last is not None
+    rows = lake.rows | {BROKERS: listed(lake.rows["silver.broker_registrations"])}
+    after_all = START + timedelta(days=1)
+    news = News.of(rows, None, lake.state.last.id, after_all)
+    (found,) = isr_shrink.fold(None, {}, news, Thresholds(3, timedelta(hours=1))).rows["gold.isr_changes"]
+    assert (found["broker_id"], found["cause"]) == (1, cause)
