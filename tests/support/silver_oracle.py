@@ -63,6 +63,7 @@ def accepted_answers(
     ids: dict[str, str | None] = {}
     epochs: dict[str, dict[int, int]] = {}  # the last that was told of each partition, while its topic lives
     absences: dict[str, int] = {}
+    ended: dict[str, list[str]] = {}  # ids of topics that others of the same name replaced
     waiting: list[tuple[Answer, datetime]] = []
 
     def another(name: str, topic: dict[str, Any]) -> bool:
@@ -81,7 +82,11 @@ def accepted_answers(
             absences[name] = 0 if name in shown else absences[name] + 1
             if absences[name] == 2:
                 del epochs[name], ids[name], absences[name]
+                ended.pop(name, None)
         for name, topic in shown.items():
+            if name in epochs and made_again(ids[name], epochs[name], topic):
+                replaced = [*ended.get(name, ()), ids[name]]
+                ended[name] = [each for each in replaced if each and each != topic["topic_id"]]
             if name not in epochs or made_again(ids[name], epochs[name], topic):
                 ids[name], epochs[name], absences[name] = None, {}, 0
             ids[name] = topic["topic_id"] or ids[name]
@@ -96,6 +101,7 @@ def accepted_answers(
             continue
         stale = False
         for name, topic in trusted(a).items():
+            stale |= topic["topic_id"] in ended.get(name, ())
             for k, p in enumerate(topic["partitions"]):
                 known = None if another(name, topic) else epochs.get(name, {}).get(k)
                 if known is not None and p["leader_epoch"] is not None and p["leader_epoch"] < known:

@@ -2,7 +2,7 @@
 
 A failed poll says nothing. An answer of another cluster than the alias stands for is refused. An answer with one lower
 leader epoch under the same topic id comes from a lagging broker. The whole of it is stale, since all its topics come
-from one image. Without topic ids, a topic that was made again has lower epochs too: `is_stale` tells the two apart. An
+from one image. So does one with a topic id that another one under the same name has replaced. Without topic ids, a topic that was made again has lower epochs too: `is_stale` tells the two apart. An
 answer is stale, too, if it has news that nobody else confirmed of a broker that the cluster does not list: it may be
 fenced, and its image an old one. A stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two
 brokers at least, and `BELIEVED_AFTER` have gone by with no better one between them; or `BY_COUNT` times as many where
@@ -38,12 +38,15 @@ def outcome(header: Header, cluster_id: str | None) -> str:
 
 
 def is_stale(answer: Answer, lives: TopicLives, *, shows_again: bool) -> bool:
-    """Whether one epoch in the answer is lower than the last that was told, and the topic is no other one.
+    """Whether an image is an old one: one epoch is lower than the last that was told, and the topic is no other one, or
+    a topic is shown that was made again since.
 
     Without topic ids, one topic that alone was made again (inferred) shows it by its epochs, but so may an old image.
     No image goes back. So a broker that showed the higher epochs before has no old one: `shows_again`, whether such a
     one shows the answer.
     """
+    if any(lives.has_ended(topic, said) for topic, said in answer.topics.items()):
+        return True
     fallen = [topic for topic, said in answer.topics.items() if lives.has_fallen(topic, said)]
     return bool(fallen) and not (
         shows_again and len(fallen) == 1 and lives.is_made_again(fallen[0], answer.topics[fallen[0]])

@@ -75,6 +75,7 @@ def fold(
         records[row["poll_id"]][row["record"]].append(row)
     to_judge = _take(state, headers)
     state.cluster_id, state.topic_digests = state.cluster_id or claimed_id, dict(state.topic_digests)
+    state.ended_ids = dict(state.ended_ids)
     cluster = _Cluster(state, kind, signs, headers[0]["cluster"], live, by_log=by_log)
     for header in to_judge:
         cluster.judge(header, records[header["poll_id"]])

@@ -111,7 +111,7 @@ class State:
     `last` and `before` are the last two accepted polls. `missing` are the topics that `last` did not show though the
     one before did, with the reason that they end for unless the next one shows them. `digest` is the header's at
     `last`; `topic_digests` are those of the topics that it showed, each with its version, `enriched` the last
-    answers by kind. The counts and `error_kinds` are of polls since `last` and before the first of `waiting`, the ids
+    answers by kind. `ended_ids`: by name, the last ids of topics that another one of that name replaced. The counts and `error_kinds` are of polls since `last` and before the first of `waiting`, the ids
     of polls that wait. `seen` is the last n that was taken of each stream, `last_poll_at` when the last poll was due.
 
     `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for `last` should that
@@ -133,6 +133,7 @@ class State:
     missing: Mapping[str, str] = field(default_factory=dict)
     digest: bytes | None = None
     topic_digests: dict[str, str] = field(default_factory=dict)
+    ended_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
     enriched: Mapping[str, Answered] = field(default_factory=dict)
     failed_polls: int = 0
     refused_polls: int = 0

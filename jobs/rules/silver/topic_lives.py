@@ -31,6 +31,9 @@ _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr",
 
 GONE, UNAUTHORIZED, NOT_POLLED, RECREATED = "gone", "unauthorized", "not_polled", "recreated"
 
+ENDED_IDS = 8
+"""So many ids of topics that were made again are kept of each name: a broker may be cut off while several are made."""
+
 
 @dataclass(frozen=True)
 class Said:
@@ -149,6 +152,12 @@ class TopicLives:
             return False
         return any(epoch < before for before, epoch in self._epochs(topic, said))
 
+    def has_ended(self, topic: str, said: Said) -> bool:
+        """Whether it is a topic that another one of its name replaced. Ids are random (``Uuid.randomUuid``) and never
+        used again, so only an old image shows it.
+        """
+        return said.absence is None and said.state["topic_id"] in self._state.ended_ids.get(topic, ())
+
     def is_made_again(self, topic: str, said: Said) -> bool:
         """Whether a topic without an id, neither known nor said, has fallen so that it must be another one (inferred).
 
@@ -214,7 +223,7 @@ class TopicLives:
 
     def _show(self, topic: str, said: Said, now: Place, absent_since: Place) -> None:
         if self.shows_another(topic, said):
-            self._end(topic, RECREATED, absent_since)
+            self._replace(topic, said.state["topic_id"], absent_since)
         self.topics.show((topic,), said.state, now)
         if said.state["error_code"] == 0:
             self._end_partitions(topic, said.state["partition_count"] or 0, GONE, now)
@@ -235,7 +244,16 @@ class TopicLives:
             nothing |= KINDS[WARPSTREAM].columns - {LEADER_EPOCH}
         return told | dict.fromkeys(nothing), nothing
 
+    def _replace(self, topic: str, topic_id: str | None, place: Place) -> None:
+        """End a topic, for another one has its name."""
+        ended = [*self._state.ended_ids.get(topic, ()), self.topics.open[topic,]["topic_id"]]
+        self._end(topic, RECREATED, place)
+        # Believed at last, an id that had ended has not.
+        if ids := [each for each in ended if each not in (None, topic_id)]:
+            self._state.ended_ids[topic] = tuple(ids[-ENDED_IDS:])
+
     def _end(self, topic: str, reason: str, place: Place) -> None:
+        self._state.ended_ids.pop(topic, None)
         self.topics.end((topic,), reason, place)
         self._end_partitions(topic, 0, reason, place)
 

@@ -64,6 +64,12 @@ def taken(*answers: Answer) -> Lake:
         # Another id is another topic; no id is taken for the same.
         ([shows(5), shows(0, topic_id="B")], False),
         ([shows(5), shows(4, topic_id=None)], True),
+        # An id that another one has replaced is of an old image, whatever the epochs: ids are never used again.
+        ([shows(5), shows(0, topic_id="B"), shows(5)], True),
+        ([shows(5), shows(0, topic_id="B"), shows(0, topic_id="C"), shows(5)], True),
+        ([shows(5), shows(0, topic_id="B"), NOTHING, shows(5)], True),
+        # A name that nobody has any more may come back; what it was before is forgotten.
+        ([shows(5), shows(0, topic_id="B"), NOTHING, NOTHING, shows(5)], False),
         ([shows(5), shows(5, topic_id=None), shows(0, topic_id="B")], False),
         # A partition number that a whole answer lacks has ended.
         ([shows(5, 7), shows(5), shows(5, 6)], False),
@@ -130,6 +136,29 @@ def test_a_topic_ends_as_of_the_first_of_two_absences() -> None:
     assert unsettled.state.settled is not None
     assert (dict(unsettled.state.missing), unsettled.state.settled.id[-1]) == ({"t": "gone"}, "0")
     assert all(row["valid_to"] is None for row in unsettled.tables[PARTITIONS].values())
+
+
+def test_a_topic_that_was_made_again_is_not_replaced_by_what_it_replaced() -> None:
+    old, new = shows(5), shows(0, topic_id="B")
+    lake = taken(*polls(old, new, old, new, old, new))
+    rows = sorted(lake.tables[TOPICS].values(), key=lambda row: row["first_poll"])
+    assert [(row["topic_id"], row["end_reason"]) for row in rows] == [("A", "recreated"), ("B", None)]
+
+
+def test_an_id_that_is_shown_for_long_is_believed_though_it_had_ended() -> None:
+    answers = polls(shows(5), shows(0, topic_id="B"), *[shows(5)] * 5, shows(0, topic_id="B"))
+    lake = taken(*answers[:-1])
+    rows = sorted(lake.tables[TOPICS].values(), key=lambda row: row["first_poll"])
+    assert [row["topic_id"] for row in rows] == ["A", "B", "A"]
+    again = taken(*answers)
+    assert again.state is not None
+    assert (len(again.state.waiting), again.state.ended_ids) == (1, {"t": ("B",)})
+
+
+def test_no_more_than_some_ids_are_kept_of_a_name() -> None:
+    state = taken(*polls(*(shows(0, topic_id=str(n)) for n in range(20)))).state
+    assert state is not None
+    assert State.from_json(state.to_json()).ended_ids == {"t": tuple(map(str, range(11, 19)))}
 
 
 def test_a_topic_that_gets_an_id_is_the_same_one() -> None:
