@@ -100,6 +100,7 @@ def test_silver_is_held_by_the_slowest_history_that_is_made_of_it() -> None:
     every = {"isr_shrink": at(2), "leader_churn": at(1)}
     rows, of_groups = silver.PARTITION_SNAPSHOTS, silver.GROUP_SNAPSHOTS
     assert held(had(**every), rows, CUTOFF) == {}
+    assert held(had(**every | {"leader_churn": at(0)}), rows, CUTOFF) == {}, "it has had all up to there"
     assert held(had(**every | {"leader_churn": at(-1)}), rows, CUTOFF) == {"prod": at(-1)}
     assert held(had(isr_shrink=at(2)), rows, CUTOFF) == {"prod": None}
     assert held(had(**every | {"leader_churn": None}), rows, CUTOFF) == {"prod": None}

@@ -192,7 +192,6 @@ def made(truth: Truth) -> History:
 
 
 TRUTH = truth_of(LOG)
-HISTORY = made(TRUTH)
 WATCH = Watch.over(
     [
         Poll(f"20261121T080000Z-00000000/{n:012d}", sent(n), sent(n) + LATENCY, 3, STEP, accepted=True, left_out=None)
@@ -201,6 +200,11 @@ WATCH = Watch.over(
     tolerance(STEP),
 )
 ASKED = [Heard(1, sent(n) + LATENCY, sent(n) + 2 * LATENCY) for n in (2, 4, 6, 11)]
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    return made(TRUTH)
 
 
 def scores(history: History, asked: Iterable[Heard] = ASKED) -> dict[str, SpellScore]:
@@ -225,23 +229,23 @@ def find(rows: list[Any], **such: Any) -> int:
     return next(n for n, row in enumerate(rows) if all(getattr(row, name) == value for name, value in such.items()))
 
 
-def test_the_folds_agree_with_the_truth() -> None:
-    for score in scores(HISTORY).values():
+def test_the_folds_agree_with_the_truth(history: History) -> None:
+    for score in scores(history).values():
         assert score.faults == []
         assert score.rows
         assert score.claims
-    assert {row.level for row in HISTORY.episodes} == {"under_replicated", "at_min_isr", "offline"}
-    assert [(row.broker_id, row.partitions, row.worst_level) for row in HISTORY.incidents] == [
+    assert {row.level for row in history.episodes} == {"under_replicated", "at_min_isr", "offline"}
+    assert [(row.broker_id, row.partitions, row.worst_level) for row in history.incidents] == [
         (1, 2, "at_min_isr"), (3, 2, "offline"), (2, 2, "at_min_isr"), (3, 1, "at_min_isr"),
     ]  # fmt: skip
-    assert [(row.broker_id, row.epochs_behind, row.end_reason) for row in HISTORY.stale] == [(1, 1, "caught_up")]
+    assert [(row.broker_id, row.epochs_behind, row.end_reason) for row in history.stale] == [(1, 1, "caught_up")]
 
 
-def test_levels_of_min_isr_are_wanted_where_it_was_known() -> None:
+def test_levels_of_min_isr_are_wanted_where_it_was_known(history: History) -> None:
     """An incident of which the enrichment told no min ISR is under-replicated at worst, as far as anybody could see."""
-    row = next(row for row in HISTORY.incidents if row.worst_level == "at_min_isr")
-    seen = [replace(row, worst_level="under_replicated") if each is row else each for each in HISTORY.incidents]
-    assert kinds(compare_incidents(seen, HISTORY.settings, WATCH, TRUTH)) == {"misjudged"}
+    row = next(row for row in history.incidents if row.worst_level == "at_min_isr")
+    seen = [replace(row, worst_level="under_replicated") if each is row else each for each in history.incidents]
+    assert kinds(compare_incidents(seen, history.settings, WATCH, TRUTH)) == {"misjudged"}
     assert compare_incidents(seen, [], WATCH, TRUTH).faults == []
 
 
@@ -264,21 +268,21 @@ EPISODES = [
 
 @pytest.mark.parametrize(("such", "change", "kind"), EPISODES)
 def test_a_wrong_episode_is_found(
-    such: dict[str, Any], change: Callable[[Any], dict[str, Any]], kind: set[str]
+    history: History, such: dict[str, Any], change: Callable[[Any], dict[str, Any]], kind: set[str]
 ) -> None:
-    rows = spoilt(HISTORY.episodes, find(HISTORY.episodes, **such), change)
-    assert kind <= kinds(scores(replace(HISTORY, episodes=rows))["episodes"])
+    rows = spoilt(history.episodes, find(history.episodes, **such), change)
+    assert kind <= kinds(scores(replace(history, episodes=rows))["episodes"])
 
 
-def test_an_episode_that_is_not_there_is_missed() -> None:
-    for n in range(len(HISTORY.episodes)):
-        rows = HISTORY.episodes[:n] + HISTORY.episodes[n + 1 :]
-        assert "missed" in kinds(scores(replace(HISTORY, episodes=rows))["episodes"])
+def test_an_episode_that_is_not_there_is_missed(history: History) -> None:
+    for n in range(len(history.episodes)):
+        rows = history.episodes[:n] + history.episodes[n + 1 :]
+        assert "missed" in kinds(scores(replace(history, episodes=rows))["episodes"])
 
 
-def test_a_min_isr_that_the_topic_does_not_ask_for_is_found() -> None:
-    rows = spoilt(HISTORY.settings, find(HISTORY.settings, topic="orders"), lambda _: {"min_insync_replicas": 1})
-    assert kinds(scores(replace(HISTORY, settings=rows))["episodes"]) == {"wrong"}
+def test_a_min_isr_that_the_topic_does_not_ask_for_is_found(history: History) -> None:
+    rows = spoilt(history.settings, find(history.settings, topic="orders"), lambda _: {"min_insync_replicas": 1})
+    assert kinds(scores(replace(history, settings=rows))["episodes"]) == {"wrong"}
 
 
 INCIDENTS = [
@@ -296,28 +300,30 @@ INCIDENTS = [
 
 
 @pytest.mark.parametrize(("index", "change", "kind"), INCIDENTS)
-def test_a_wrong_incident_is_found(index: int, change: Callable[[Any], dict[str, Any]], kind: set[str]) -> None:
-    rows = spoilt(HISTORY.incidents, index, change)
-    assert kind <= kinds(scores(replace(HISTORY, incidents=rows))["incidents"])
+def test_a_wrong_incident_is_found(
+    history: History, index: int, change: Callable[[Any], dict[str, Any]], kind: set[str]
+) -> None:
+    rows = spoilt(history.incidents, index, change)
+    assert kind <= kinds(scores(replace(history, incidents=rows))["incidents"])
 
 
-def test_an_incident_that_is_not_there_is_missed() -> None:
-    for n in range(len(HISTORY.incidents)):
-        rows = HISTORY.incidents[:n] + HISTORY.incidents[n + 1 :]
-        assert "missed" in kinds(scores(replace(HISTORY, incidents=rows))["incidents"])
+def test_an_incident_that_is_not_there_is_missed(history: History) -> None:
+    for n in range(len(history.incidents)):
+        rows = history.incidents[:n] + history.incidents[n + 1 :]
+        assert "missed" in kinds(scores(replace(history, incidents=rows))["incidents"])
 
 
 @pytest.mark.parametrize("name", ["leads", "preferred_for", "led_elsewhere"])
-def test_a_wrong_balance_is_found(name: str) -> None:
-    for n in range(len(HISTORY.balance)):
-        rows = spoilt(HISTORY.balance, n, lambda row: {name: getattr(row, name) + 1})
-        assert kinds(scores(replace(HISTORY, balance=rows))["balance"]) == {"wrong"}
+def test_a_wrong_balance_is_found(history: History, name: str) -> None:
+    for n in range(len(history.balance)):
+        rows = spoilt(history.balance, n, lambda row: {name: getattr(row, name) + 1})
+        assert kinds(scores(replace(history, balance=rows))["balance"]) == {"wrong"}
 
 
-def test_a_balance_that_is_not_there_is_found() -> None:
-    for n in range(len(HISTORY.balance)):
-        rows = HISTORY.balance[:n] + HISTORY.balance[n + 1 :]
-        assert kinds(scores(replace(HISTORY, balance=rows))["balance"])
+def test_a_balance_that_is_not_there_is_found(history: History) -> None:
+    for n in range(len(history.balance)):
+        rows = history.balance[:n] + history.balance[n + 1 :]
+        assert kinds(scores(replace(history, balance=rows))["balance"])
 
 
 STALE = [
@@ -332,9 +338,11 @@ STALE = [
 
 
 @pytest.mark.parametrize(("change", "kind"), STALE)
-def test_a_wrong_stale_broker_is_found(change: Callable[[Any], dict[str, Any]], kind: set[str]) -> None:
-    rows = spoilt(HISTORY.stale, 0, change)
-    assert kind == kinds(scores(replace(HISTORY, stale=rows))["stale"])
+def test_a_wrong_stale_broker_is_found(
+    history: History, change: Callable[[Any], dict[str, Any]], kind: set[str]
+) -> None:
+    rows = spoilt(history.stale, 0, change)
+    assert kind == kinds(scores(replace(history, stale=rows))["stale"])
 
 
 def test_what_a_broker_lacks_is_told_by_what_is_still_the_same() -> None:
@@ -345,7 +353,7 @@ def test_what_a_broker_lacks_is_told_by_what_is_still_the_same() -> None:
     assert not cut.surely_lacks(known, views.during(second(18), second(26)))
 
 
-def test_a_stale_broker_is_missed_where_one_was_asked_that_had_to_show_it() -> None:
-    nobody = replace(HISTORY, stale=[])
+def test_a_stale_broker_is_missed_where_one_was_asked_that_had_to_show_it(history: History) -> None:
+    nobody = replace(history, stale=[])
     assert kinds(scores(nobody)["stale"]) == {"missed"}
     assert scores(nobody, [ASKED[0], ASKED[3]])["stale"].faults == []

@@ -70,6 +70,15 @@ def test_a_leader_that_an_answer_hides_has_not_moved() -> None:
     ]
 
 
+def test_a_leader_that_an_answer_hides_may_be_another_than_none() -> None:
+    lost = state(1, -1, 6, state(0, 1, 5), error_code=5)
+    hidden = state(2, -1, 7, lost, error_code=LISTENER_NOT_FOUND)
+    assert shown(coordinators([lost, hidden], ())) == [
+        ("s/000000000001", 1, -1, True),
+        ("s/000000000002", -1, -1, False),
+    ]
+
+
 def test_what_was_told_when_it_began_is_not_told_when_it_ends() -> None:
     over = {"superseded_poll": "s/000000000003", "last_seen_sent_at": at(2), "valid_to": at(3)}
     known = state(0, 1, 5, **over)

@@ -265,6 +265,13 @@ def test_a_leader_that_moves_in_one_epoch_alone_is_no_sign() -> None:
     assert [row["epoch_semantics"] for row in rows(made, "gold.leader_changes")] == ["unreliable"]
 
 
+@pytest.mark.parametrize(("partitions", "signs"), [(3, [FLAT_EPOCHS]), (4, []), (5, [])])
+def test_more_than_half_of_all_leaders_have_to_move_in_one_epoch(partitions: int, signs: list[str]) -> None:
+    before = answered(named(1, 2, 3), "id", t=[P(1, 4)] * partitions)
+    moved = answered(named(1, 2, 3), "id", t=[P(2, 4)] * 2 + [P(1, 4)] * (partitions - 2))
+    assert cluster(history("kafka", polled(0, before), polled(1, moved)))["contradictions"] == signs
+
+
 def test_topics_without_ids_that_were_made_again_are_no_sign() -> None:
     answers = []
     for n, leader in enumerate((1, 2)):

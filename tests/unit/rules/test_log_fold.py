@@ -3,8 +3,10 @@ that the truth of polls comes from.
 """
 
 import random
+from base64 import urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import accumulate, chain, groupby, pairwise
@@ -672,6 +674,73 @@ def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change(
     lake = whole(a_log((broker(1), 2), (broker(2), 2), (change(isr=[2], leader=2), 3), (record(7, id=1, epoch=1), 3)))
     found = [(row["leader"], row["isr"], row["offline_replicas"]) for row in lake.rows[PARTITIONS]]
     assert sorted(found) == [(1, [1, 2], []), (1, [1, 2], [1, 2]), (2, [2], [1])]
+
+
+def test_records_of_a_leader_before_the_last_one_are_not_replayed() -> None:
+    """They come from a log that the quorum has thrown away."""
+    rows = a_log((change(isr=[1]), 2))
+    lake = whole(rows)
+    before = lake.rows, replace(lake.state) if lake.state else None
+    lake.take(rows_of([Entry(4, 0, START + timedelta(seconds=3), *change(leader=2, isr=[2]))]))
+    assert lake.state is not None
+    assert (lake.rows, replace(lake.state, heard_at=None)) == (
+        before[0],
+        before[1] and replace(before[1], heard_at=None),
+    )
+    lake.take(rows_of([Entry(4, 1, START + timedelta(seconds=3), *change(isr=[1, 2]))]))
+    assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
+
+
+def test_a_snapshot_of_what_is_known_is_no_observation() -> None:
+    rows = a_log((change(isr=[1]), 2))
+    lake = whole(rows)
+    before, state = lake.rows, lake.state
+    assert state is not None
+    snapshot = rows_of_snapshot(snapshot_of(image_of(lake.live)), state.next_offset, 1, START + timedelta(seconds=9))
+    lake.take(snapshot)
+    assert lake.state is not None
+    assert (lake.rows, replace(lake.state, heard_at=state.heard_at)) == (before, state)
+    # So what is written at the moment of the last record is of that moment still.
+    lake.take(rows_of([Entry(4, 1, START + timedelta(seconds=2), *change(isr=[1, 2]))]))
+    assert {row["valid_from"] for row in lake.rows[PARTITIONS]} == {START + timedelta(seconds=n) for n in (1, 2)}
+
+
+def test_configurations_of_a_topic_go_with_it() -> None:
+    """``ConfigurationsDelta``: one of the same name, made later, has none of them."""
+    again = b"\3" * 16
+    config = record(4, resource_type=2, resource_name="t", name="min.insync.replicas", value="2")
+    made_again = record(2, name="t", topic_id=again)
+    partition = record(3, **PARTITION, topic_id=again, replicas=[1, 2], isr=[1, 2], leader=1)
+    removed = a_log((config, 2), (record(9, topic_id=TOPIC_ID), 3))
+    lake = whole(removed)
+    assert (lake.live["silver.configs"], lake.live[TOPIC_CONFIGS]) == ([], [])
+    assert [(row["value"], row["end_reason"]) for row in lake.rows["silver.configs"]] == [("2", "gone")]
+    lake = whole(a_log((config, 2), (record(9, topic_id=TOPIC_ID), 3), (made_again, 4), (partition, 4)))
+    assert lake.live["silver.configs"] == []
+    assert [row["min_insync_replicas"] for row in lake.live[TOPIC_CONFIGS]] == [None]
+
+
+@pytest.mark.parametrize(("told", "offline"), [([], []), ([b"\6" * 16], [1]), ([b"\6" * 16, b"\5" * 16], [])])
+def test_a_change_of_a_broker_without_log_directories_leaves_those_before(
+    told: list[bytes], offline: list[int]
+) -> None:
+    """``ClusterDelta.replay(BrokerRegistrationChangeRecord)``: an empty list is the field's default, "unchanged"."""
+    registered = [
+        record(
+            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16, broker_epoch=number,
+            end_points=[], features=[], rack=None, fenced=False, in_controlled_shutdown=False, log_dirs=[b"\5" * 16],
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+    partition = record(
+        3, **{**PARTITION, "partition_id": 1, "directories": [b"\5" * 16] * 2}, topic_id=TOPIC_ID, replicas=[1, 2],
+        isr=[1, 2], leader=1,
+    )  # fmt: skip
+    moved = record(17, broker_id=1, broker_epoch=1, in_controlled_shutdown=1, log_dirs=told)
+    lake = whole(a_log(*((each, 2) for each in registered), (partition, 3), (moved, 4)))
+    (known,) = (row["log_dirs"] for row in lake.live[BROKERS] if row["broker_id"] == 1)
+    assert known == sorted(urlsafe_b64encode(each).decode().rstrip("=") for each in told or [b"\5" * 16])
+    assert [row["offline_replicas"] for row in lake.live[PARTITIONS] if row["partition"] == 1] == [offline]
 
 
 def test_settings_are_those_in_effect() -> None:

@@ -155,6 +155,11 @@ def test_an_id_that_is_shown_for_long_is_believed_though_it_had_ended() -> None:
     assert (len(again.state.waiting), again.state.ended_ids) == (1, {"t": ("B",)})
 
 
+def test_memory_holds_no_more_than_what_is_not_as_in_the_beginning() -> None:
+    assert State().to_json() == {}
+    assert State(late_polls=2).to_json() == {"late_polls": 2}
+
+
 def test_no_more_than_some_ids_are_kept_of_a_name() -> None:
     state = taken(*polls(*(shows(0, topic_id=str(n)) for n in range(20)))).state
     assert state is not None
@@ -201,7 +206,8 @@ def test_an_answer_that_is_not_whole_ends_no_group() -> None:
 
 
 def test_polls_of_an_older_stream_are_late_and_polls_taken_before_are_passed_over() -> None:
-    early, late = polls(shows(1), shows(2)), polls(shows(3), stream=LATER)
+    # By their epochs they are no old images.
+    early, late = polls(shows(3), shows(4)), polls(shows(1), stream=LATER)
     lake = taken(*late)
     rows = lake.rows
     for _ in range(2):
@@ -209,6 +215,23 @@ def test_polls_of_an_older_stream_are_late_and_polls_taken_before_are_passed_ove
         assert lake.state is not None
         assert (lake.state.late_polls, dict(lake.state.seen)) == (2, {LATER: 0, STREAM: 1})
     assert lake.rows == rows
+
+
+@pytest.mark.parametrize(("late_by", "gaps"), [(timedelta(0), 0), (timedelta(milliseconds=1), 1)])
+def test_a_gap_is_longer_than_two_intervals(late_by: timedelta, gaps: int) -> None:
+    first, _, third = polls(shows(1), shows(1), shows(1))
+    assert third.received_at is not None
+    third.received_at += late_by
+    assert len(taken(first, third).tables["silver.poll_gaps"]) == gaps
+
+
+@pytest.mark.parametrize(("api_version", "racks"), [(0, ["a"]), (1, ["a", None])])
+def test_no_rack_is_a_state_where_the_answer_has_racks(api_version: int, racks: list[str | None]) -> None:
+    first, then = polls(shows(1), shows(1))
+    first.brokers, then.brokers = {1: ("host1", 9092, "a")}, {1: ("host1", 9092, None)}
+    then.api_version = api_version
+    rows = taken(first, then).tables["silver.broker_snapshots"].values()
+    assert [row["rack"] for row in sorted(rows, key=lambda row: row["first_poll"])] == racks
 
 
 def test_a_poll_that_says_the_same_again_needs_no_rows_and_makes_none() -> None:

@@ -115,8 +115,16 @@ def test_what_cannot_be_reached_has_ended_and_may_be_stale_still() -> None:
 
 def test_a_moment_is_no_stretch() -> None:
     """Images spread from broker to broker within milliseconds."""
-    lake = taken([poll(0, 0, WHOLE), poll(1, 1, MOVED, said(1, 0, is_behind=True, behind_ms=250)), poll(2, 0, MOVED)])
-    assert not lake.tables[STALE]
+    for behind_ms, episodes in ((250, 0), (999, 0), (1_000, 1)):
+        moved = poll(1, 1, MOVED, said(1, 0, is_behind=True, behind_ms=behind_ms))
+        assert len(taken([poll(0, 0, WHOLE), moved, poll(2, 0, MOVED)]).tables[STALE]) == episodes
+
+
+def test_a_stretch_begins_no_later_than_the_answer_that_showed_it() -> None:
+    """A clock was set back between the answer that was not behind and the one that was."""
+    set_back = at(0) + timedelta(seconds=1)
+    behind = said(2, 2, is_behind=True, sent_at=at(0), received_at=set_back)
+    assert stale_from([poll(0, 0, WHOLE), poll(1, 2, SHRUNK), poll(2, 1, MOVED, behind)]) == set_back
 
 
 def bounds(lake: Lake) -> tuple[datetime, datetime]:
@@ -177,6 +185,9 @@ def test_news_of_a_broker_that_is_not_listed_wait_until_another_tells_them() -> 
     assert waits.waiting == (alone.poll_id,)
     better = taken([*begun, alone, poll(3, 0, SHRUNK, listed=(0, 1))])
     assert len(better.tables[PARTITIONS]) == 2, "it is discarded"
+    silent = taken([*begun, poll(2, 2, WHOLE, said(2, 0))]).state
+    assert silent is not None
+    assert silent.waiting == (alone.poll_id,), "who cannot be reached confirms nothing"
     for confirmed in (
         poll(2, 2, WHOLE, said(2, 0, is_behind=False)),
         poll(2, 2, WHOLE, listed=(2,)),  # the first of a cluster that starts again
