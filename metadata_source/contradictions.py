@@ -122,6 +122,14 @@ def _any(mask: pa.ChunkedArray) -> bool:
     return bool(pc.any(mask).as_py())
 
 
+UNLISTED_IN_SYNC: Final = (
+    "unlisted_in_sync: an ISR has a broker that is neither listed nor offline, as those of Redpanda do"
+)
+NEED_TWO_ANSWERS: Final = frozenset({UNLISTED_IN_SYNC})
+"""The signs that one answer of the kind may give after all: Kafka reads the topics of an answer from one image and then
+the brokers from another (``KafkaApis.handleTopicMetadataRequest``), between which a broker may have been fenced.
+"""
+
 FLAT_EPOCHS: Final = "flat_epochs: most leaders moved in the same leader epoch, as those of WarpStream do"
 """The sign after which such moves are kept out of history."""
 
@@ -130,10 +138,7 @@ _IMAGES: Final = frozenset({KAFKA, CONFLUENT, AUTOMQ})
 
 SIGNS: Final[Mapping[str, tuple[frozenset[str], Callable[[Evidence], bool]]]] = {
     FLAT_EPOCHS: (_IMAGES, lambda found: found.has_flat_epochs),
-    "unlisted_in_sync: an ISR has a broker that is neither listed nor offline, as those of Redpanda do": (
-        _IMAGES,
-        _has_unlisted_in_sync,
-    ),
+    UNLISTED_IN_SYNC: (_IMAGES, _has_unlisted_in_sync),
     "guessed_leader: a leader is named with error 5 (no leader), as Redpanda does": (
         frozenset(KINDS) - {REDPANDA},
         _names_leader_with_error,

@@ -107,6 +107,7 @@ class Poll:
     response_bytes: int | None = None
     throttle_time_ms: int | None = None
     metadata_version_level: int | None = None
+    metadata_version_highest: int | None = None
     elr_version_level: int | None = None
     cluster_id: str | None = None
     """As answered; also of a failed poll, when the answer itself was the failure."""

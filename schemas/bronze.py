@@ -103,6 +103,12 @@ POLL_COLUMNS = (
     Column("response_bytes", "bigint", "Size of the answer, bytes."),
     Column("throttle_time_ms", "int", "Throttling that the broker asked for, ms."),
     Column("metadata_version_level", "int", "Finalized level of metadata.version; null when unknown."),
+    Column(
+        "metadata_version_highest",
+        "int",
+        "Highest level of metadata.version that the broker which answered has, finalized or not: its software; null "
+        "when unknown.",
+    ),
     Column("elr_version_level", "int", "Finalized level of eligible.leader.replicas.version; null when unknown."),
     Column("controller_id", "int", "As answered; a random live broker under KRaft, so never compared."),
     Column(

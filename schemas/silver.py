@@ -173,6 +173,12 @@ CLUSTER_SNAPSHOTS = _interval_table(
     key=(),
     state=(
         Column("metadata_version_level", "int", "Finalized level of metadata.version; null while unknown."),
+        Column(
+            "metadata_version_highest",
+            "int",
+            "Highest level of metadata.version that each broker has of those that are listed and have answered: their "
+            "software. Null while none has told, and while the controllers' log tells.",
+        ),
         Column("elr_version_level", "int", "Finalized level of eligible.leader.replicas.version; null while unknown."),
         Column(
             "kind",

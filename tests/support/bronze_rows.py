@@ -131,6 +131,7 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
             "broker": None if a.broker_id is None else f"host{a.broker_id}:9092",
             "api_version": a.api_version,
             "metadata_version_level": a.levels[0],
+            "metadata_version_highest": a.highest,
             "elr_version_level": a.levels[1],
             "topic_filter": a.topic_filter,
             "witnesses": a.witnesses,

@@ -276,9 +276,12 @@ def effective_min_isr(setting: int | None, state: Row, clusters: list[Row], poll
     level = next((row["metadata_version_level"] for row in held_at(clusters, poll)), None)
     if setting is None:
         return None
-    if level is None:
-        return setting if setting <= len(state["replicas"]) else None
-    return min(setting, len(state["replicas"])) if level >= 15 else setting
+    highest = next((row["metadata_version_highest"] for row in held_at(clusters, poll)), None)
+    if setting <= len(state["replicas"]):
+        return setting
+    if (level is not None and level >= 15) or (highest is not None and highest >= 15):
+        return len(state["replicas"])
+    return setting if highest is not None else None
 
 
 def is_at(level: str, state: Row, out: list[int], min_isr: int | None) -> bool | None:
@@ -534,12 +537,13 @@ def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int], 
         return None
     if new == -1:
         return "no"
-    is_in_known_list = elr_level != 0 and known is not None and new in known[0]
+    has_elr = elr_level != 0 or not row["prev_isr"]  # no ISR is empty without it
+    is_in_known_list = has_elr and known is not None and new in known[0]
     if (new == old or new in row["prev_isr"] or is_in_known_list) and (steps(row) or 0) > 1:
         return None
     if new == old or new in row["prev_isr"]:
         return "no"
-    if elr_level == 0:
+    if not has_elr:
         epochs = row["prev_leader_epoch"], row["leader_epoch"]
         one_step = None not in epochs and epochs[1] - epochs[0] == 1
         return "proven" if old == -1 and row["prev_error_code"] != 72 and one_step else "suspected"

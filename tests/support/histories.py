@@ -32,6 +32,7 @@ class Answer:
     api_version: int | None = None
     cluster_id: str | None = None
     levels: tuple[int | None, int | None] = (None, None)
+    highest: int | None = None
     brokers: dict[int, tuple[str, int, str | None]] = field(default_factory=dict)
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     topic_filter: str | None = None

@@ -20,7 +20,7 @@ NO_LEADER, LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE = -1, 72, 5
 
 PARTITIONS = "silver.partition_snapshots"
 CLUSTERS = "silver.cluster_snapshots"
-OF_KAFKA: Row = {"kind": "kafka", "not_meaningful": [], "contradictions": []}
+OF_KAFKA: Row = {"kind": "kafka", "not_meaningful": [], "contradictions": [], "metadata_version_highest": None}
 """The columns of a cluster that is one of Kafka's."""
 LISTED_BROKERS = "silver.broker_snapshots"
 CONFIGS = "silver.topic_configs"
@@ -131,6 +131,7 @@ class World:
         self.levels: tuple[int | None, int | None] = rng.choice([(None, None), (11, 0), (25, 0), (25, 1)])
         self.racks = dict.fromkeys(BROKERS, "a") | {1: "b", 3: None}
         self.listed = set(BROKERS)
+        self.highest: int | None = None
         self.topics: dict[str, Topic] = {}
         self.elr: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         self.back: list[tuple[Row, list[int]]] = []
@@ -191,6 +192,16 @@ class World:
             self.listed.discard(broker)
         elif self.random.random() < 0.5:
             self.prefer()
+
+    def lose_directory(self) -> None:
+        """A log directory of a broker that stays: its replica is offline until the broker starts again."""
+        if p := self.some():
+            broker = self.random.choice(p["replicas"])
+            others = [b for b in p["isr"] if b != broker]
+            p["lost"] = broker
+            p["isr"] = others or p["isr"]
+            if p["leader"] == broker:
+                self.lead(p, others[0] if others else NO_LEADER)
 
     def stall(self) -> None:
         """A leader that hangs drops its followers; they are back in no time."""
@@ -281,12 +292,15 @@ class World:
         broker = self.random.choice(BROKERS)
         if broker in self.listed and len(self.listed) > 1:
             self.listed.discard(broker)
+            for p in (p for topic in self.topics.values() for p in topic.partitions if p.get("lost") == broker):
+                del p["lost"]
         else:
             self.listed.add(broker)
             self.racks[broker] = self.random.choice(["a", "b", None])
 
     def upgrade(self) -> None:
         self.levels = self.random.choice([(11, 0), (12, 0), (25, 0), (25, 0), (30, 1)])
+        self.highest = self.random.choice([None, 14, 15, 30])
 
     def ask_otherwise(self) -> None:
         """Another version of the API tells less."""
@@ -303,6 +317,7 @@ class World:
     HAPPENINGS = (
         *[elect, elect, fail, fail, prefer, recover, recover, shrink, expand, stall, reassign, announce],
         *[hide, topics_change, topics_change, brokers_change, upgrade, ask_otherwise, keep_elr, fall_back],
+        lose_directory,
     )
 
     # --- what is seen ---
@@ -319,13 +334,14 @@ class World:
 
     def shown(self, p: Row) -> Row:
         error = LISTENER_NOT_FOUND if p["hidden"] else LEADER_NOT_AVAILABLE if p["leader"] == NO_LEADER else 0
+        offline = (set(p["replicas"]) - self.listed) | ({p.get("lost")} & set(p["replicas"]))
         return {
             "error_code": error,
             "leader": NO_LEADER if p["hidden"] else p["leader"],
             "leader_epoch": p["leader_epoch"] if self.tells_epochs else None,
             "replicas": list(p["replicas"]),
             "isr": sorted(p["isr"]),
-            "offline_replicas": sorted(set(p["replicas"]) - self.listed) if self.tells_offline else None,
+            "offline_replicas": sorted(offline) if self.tells_offline else None,
         }
 
     def why(self, key: tuple[Any, ...]) -> str:
@@ -371,6 +387,7 @@ def random_history(seed: int, polls: int = 12) -> History:
             poll = Poll(poll.poll_id, settled_at, seen[-1].sent_at, interval_ms)
         seen.append(poll)
         levels = {"metadata_version_level": world.levels[0], "elr_version_level": world.levels[1], **OF_KAFKA}
+        levels["metadata_version_highest"] = world.highest
         lines[CLUSTERS].look(poll, {(): levels})
         brokers = {(b,): {"host": f"host{b}", "port": 9092, "rack": world.racks[b]} for b in sorted(world.listed)}
         lines[LISTED_BROKERS].look(poll, brokers)

@@ -50,6 +50,7 @@ class Seen:
     adding: str = ""
     min_isr: int | None = None
     level: int | None = 25
+    highest: int | None = None
     ends: str = "gone"
     interval_ms: int = 10_000
     by_log: bool = False
@@ -62,14 +63,15 @@ class Seen:
 def history_of(*polls: Seen) -> History:
     """Polls are answered 100 ms after they were sent; records have one time. Racks are named after brokers."""
     lines = {name: Line(TABLES[name]) for name in (CLUSTERS, LISTED_BROKERS, CONFIGS, REASSIGNMENTS, PARTITIONS)}
-    told, at = [], START
+    accepted, at = [], START
     for n, seen in enumerate(polls):
         at += timedelta(seconds=seen.wait)
         poll = Poll(f"s/{n:012d}", at + timedelta(milliseconds=100), at, seen.interval_ms)
         if seen.by_log:
             poll = Poll(log_id("", n), at, at, 0)
-        told.append(poll)
-        lines[CLUSTERS].look(poll, {(): {"metadata_version_level": seen.level, "elr_version_level": 0, **OF_KAFKA}})
+        accepted.append(poll)
+        told = {"metadata_version_level": seen.level, "metadata_version_highest": seen.highest, "elr_version_level": 0}
+        lines[CLUSTERS].look(poll, {(): OF_KAFKA | told})
         brokers = {(int(b),): {"host": "h", "port": 9092, "rack": f"r{b}"} for b in seen.brokers}
         lines[LISTED_BROKERS].look(poll, brokers)
         config = {"min_insync_replicas": seen.min_isr, "unclean_leader_election_enable": False}
@@ -77,7 +79,7 @@ def history_of(*polls: Seen) -> History:
         adding = {"adding_replicas": [int(each) for each in seen.adding], "removing_replicas": []}
         lines[REASSIGNMENTS].look(poll, {T: adding} if seen.adding else {})
         lines[PARTITIONS].look(poll, seen.partitions, lambda _, seen=seen: seen.ends)
-    return History({name: line.rows for name, line in lines.items()}, told)
+    return History({name: line.rows for name, line in lines.items()}, accepted)
 
 
 def rows_of(*polls: Seen) -> dict[str, list[Row]]:
@@ -400,14 +402,29 @@ def test_where_min_isr_is_not_known_any_more_an_episode_ends_as_unknown() -> Non
     assert levels(rows_of(*recovered), "end_reason")[0] == ("at_min_isr", None)
 
 
-@pytest.mark.parametrize(("level", "found"), [(15, "at_min_isr"), (14, "under_min_isr"), (None, None)])
-def test_a_min_isr_above_the_number_of_replicas_counts_by_the_level(level: int | None, found: str | None) -> None:
-    rows = rows_of(Seen("123", min_isr=4, level=level))
+@pytest.mark.parametrize(
+    ("level", "highest", "found"),
+    [
+        (15, None, "at_min_isr"),
+        (14, 14, "under_min_isr"),
+        # Brokers of 3.7 and later whose level was not raised yet: it is their software that counts.
+        (14, 19, "at_min_isr"),
+        (None, 19, "at_min_isr"),
+        (None, 14, "under_min_isr"),
+        # A level says nothing of software that is newer than it.
+        (14, None, None),
+        (None, None, None),
+    ],
+)
+def test_a_min_isr_above_the_number_of_replicas_counts_by_the_software(
+    level: int | None, highest: int | None, found: str | None
+) -> None:
+    rows = rows_of(Seen("123", min_isr=4, level=level, highest=highest))
     assert [each for (each,) in levels(rows)] == ([found] if found else [])
 
 
 def test_another_finalized_level_counts_when_the_partition_changes() -> None:
-    before = [Seen("123", min_isr=4, level=14), Seen("123", min_isr=4, level=15)]
+    before = [Seen("123", min_isr=4, level=14, highest=14), Seen("123", min_isr=4, level=15)]
     assert levels(rows_of(*before), "ended_poll") == [("under_min_isr", None)]
     rows = rows_of(*before, Seen("12", min_isr=4, level=15))
     assert levels(rows, "ended_poll", "min_isr") == [("under_min_isr", None, 4), ("under_replicated", None, None)]

@@ -380,6 +380,19 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (25, 1), "elr": "3/1"},
         {"unclean": None, "is_last_known_leader": None},
     ),
+    # ELR was switched on: the level is that of a moment before.
+    "an empty ISR, and no ELR as far as the level tells": (
+        DOWN | {"isr": []},
+        state(3, 6, isr="3"),
+        {"levels": (25, 0)},
+        {"reason": "recovery", "unclean": None, "is_last_known_leader": None},
+    ),
+    "an empty ISR and an ELR that was asked for, and no ELR as far as the level tells": (
+        DOWN | {"isr": []},
+        state(3, 6, isr="3"),
+        {"levels": (25, 0), "elr": "3/1"},
+        {"unclean": "no"},
+    ),
     "with ELR, not asked": (DOWN | {"isr": []}, state(1, 6, isr="1"), {"levels": (25, 1)}, {"unclean": None}),
 }
 

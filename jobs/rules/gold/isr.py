@@ -18,12 +18,14 @@ from typing import Protocol
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, event
 from jobs.rules.gold.causes import BACK, INITIALLY_OUT, LEFT, OFFLINE, due_at, give_sign, is_replica
 from jobs.rules.gold.elections import NO_LEADER
-from jobs.rules.gold.news import Known, Row, place
+from jobs.rules.gold.news import Known, Levels, Row, place
 from metadata_source.facts import LISTENER_NOT_FOUND
 from metadata_source.kinds import KINDS, UNDER_REPLICATED
 
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15
-"""Feature level of metadata.version 3.7-IV0: from there on min ISR counts only as far as replicas exist (KIP-966)."""
+"""Feature level of metadata.version 3.7-IV0. Brokers that have it, finalized or not, count min ISR only as far as
+replicas exist (``Partition.effectiveMinIsr``, KIP-966).
+"""
 
 _OF_MIN_ISR = ("at_min_isr", "under_min_isr")
 _OF_STATE = ("leader", "prev_leader", "isr", "prev_isr", "replicas")
@@ -38,17 +40,17 @@ class Thresholds(Protocol):
     flap_window: timedelta
 
 
-def effective_min_isr(setting: int | None, replicas: int, metadata_version: int | None) -> int | None:
+def effective_min_isr(setting: int | None, replicas: int, levels: Levels) -> int | None:
     """How many in-sync replicas acks=all asks for; None where that is not known.
 
-    Before 3.7 a setting larger than the number of replicas counts as it is; of a level that is not known, neither
-    holds.
+    Before 3.7 a setting larger than the number of replicas counts as it is. It is the software that decides; the
+    finalized level says no more than what each broker has at least.
     """
     if setting is None or setting <= replicas:
         return setting
-    if metadata_version is None:
-        return None
-    return replicas if metadata_version >= BOUNDED_BY_REPLICAS_FROM_LEVEL else setting
+    if max(levels.metadata_version or 0, levels.highest or 0) >= BOUNDED_BY_REPLICAS_FROM_LEVEL:
+        return replicas
+    return None if levels.highest is None else setting
 
 
 def levels(state: Row, min_isr: int | None, *, is_any_out: bool) -> dict[str, bool | None]:
@@ -136,7 +138,7 @@ class Partition:
         isr, out, begun = self.state["isr"], sorted(self.out()), []
         size = None if isr is None else len(isr)
         setting = known.min_isr.get(self.state["topic"])
-        min_isr = effective_min_isr(setting, len(self.state["replicas"] or ()), known.levels.metadata_version)
+        min_isr = effective_min_isr(setting, len(self.state["replicas"] or ()), known.levels)
         for level, is_at in levels(self.state, min_isr, is_any_out=bool(out)).items():
             since = bounds.merged(settings) if level in _OF_MIN_ISR else bounds
             episode = self.episodes.get(level)

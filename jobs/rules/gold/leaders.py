@@ -142,7 +142,8 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
 
     Without ELR nothing joins the ISR of a partition that has no leader, so one step from there to a broker outside of
     it is proof. With ELR that ISR is empty, and clean elections come from a list that Metadata does not show:
-    `elr`, as answered of the state before the change. Of an eligible leader that was down it tells nothing.
+    `elr`, as answered of the state before the change. Of an eligible leader that was down it tells nothing. Without
+    ELR no ISR is ever empty (``PartitionChangeBuilder``), so an empty one says that ELR was switched on meanwhile.
     """
     if row["error_code"] == LISTENER_NOT_FOUND or not elections.has_isr(row):
         return None
@@ -152,7 +153,7 @@ def unclean(row: Row, levels: Levels, elr: Elr | None) -> str | None:
     clean = None if (raised_by(row) or 0) > 1 else "no"
     if row["leader"] in (row["prev_leader"], *row["prev_isr"]):
         return clean
-    if levels.elr_version == 0:
+    if levels.elr_version == 0 and row["prev_isr"]:
         return "proven" if elections.was_leaderless(row) and raised_by(row) == 1 else "suspected"
     if elr is None or _may_have_been_taken_out(row, elr) or not _tells_state_before(row, elr):
         return None

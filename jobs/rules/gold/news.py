@@ -124,22 +124,25 @@ class Levels:
 
     `lower`: of metadata.version at the poll and at the one before; between the two, either may have held. None too
     while a cluster migrates from ZooKeeper: then an ISR that shrinks raises the epoch, whatever the level says
-    (PartitionChangeBuilder, Kafka 3.6 to 3.9). `kind`: of the cluster.
+    (PartitionChangeBuilder, Kafka 3.6 to 3.9). `kind`: of the cluster. `highest`: of metadata.version, as each broker
+    has it.
     """
 
     metadata_version: int | None = None
     elr_version: int | None = None
     lower: int | None = None
     kind: str = KAFKA
+    highest: int | None = None
 
     def at(self, poll: Poll) -> "Levels":
         """The levels at `poll`, by those at the poll before."""
         before, now, elr_version = self.metadata_version, self.metadata_version, self.elr_version
-        kind = self.kind
+        kind, highest = self.kind, self.highest
         for row in poll.began[CLUSTERS]:
             now, elr_version, kind = row["metadata_version_level"], row["elr_version_level"], row["kind"]
+            highest = row["metadata_version_highest"]
         lower = None if before is None or now is None or poll.is_migrating else min(before, now)
-        return Levels(now, elr_version, lower, kind)
+        return Levels(now, elr_version, lower, kind, highest)
 
 
 @dataclass(frozen=True)

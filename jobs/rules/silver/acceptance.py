@@ -98,6 +98,16 @@ def _is_led_again(known: Mapping[str, Any], partition: Mapping[str, Any]) -> boo
     return None not in (before, epoch) and epoch - before >= 2
 
 
+def highest_after(header: Header, before: Mapping[int, int]) -> dict[int, int]:
+    """The highest level of metadata.version that each broker has, of those that a good poll lists, by what the one told
+    that answered it.
+    """
+    broker, told = header["broker_id"], header["metadata_version_highest"]
+    highest = {**before} if None in (broker, told) else {**before, broker: told}
+    listed = {each["broker_id"] for each in header["brokers"] or ()}
+    return {each: highest[each] for each in sorted(listed & highest.keys())}
+
+
 def are_believed(headers: Sequence[Header], accepted_at: datetime) -> bool:
     """Whether stale answers, by their headers in order of polling, are enough. Clocks may have stepped back: then it is
     the intervals at which they were polled that count.

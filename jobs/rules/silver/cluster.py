@@ -18,6 +18,7 @@ from jobs.rules.silver.acceptance import (
     STALE,
     are_believed,
     has_lost,
+    highest_after,
     is_by_unlisted,
     is_stale,
     outcome,
@@ -28,7 +29,7 @@ from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
 from jobs.rules.silver.state import CONFIGS, TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
-from metadata_source.contradictions import FLAT_EPOCHS, contradictions
+from metadata_source.contradictions import FLAT_EPOCHS, NEED_TWO_ANSWERS, contradictions
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
@@ -102,7 +103,8 @@ def records_to_read(
     accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
     accepted |= {TOPIC: state.digest, BROKERS: state.heard}
     behind = state.behind
-    differing: set[str] = set()
+    # The same answer again proves what one showed.
+    differing = {TOPIC} if state.suspected else set()
     wanted: dict[str, set[str]] = {}
     for header in _take(replace(state), headers):
         if outcome(header, state.cluster_id or claimed_id) == ANSWERED:
@@ -251,6 +253,7 @@ class _Cluster:
         poll = poll_of(header).following(last).following(state.heir_of, *state.enriched.values())
         now = told = Place(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
+        state.highest = highest_after(header, state.highest)
         self._stale.take(header, poll)
         has_news, is_of_another_kind = not self._says_the_same(header), self._is_of_another_kind(header)
         if has_news:
@@ -292,25 +295,29 @@ class _Cluster:
         if last is None or state.heir_of is not None:
             self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
             state.heir_of = None
-        if has_news:
-            self._show_cluster(header, answer, told)
+        if has_news or state.suspected:
+            self._show_cluster(header, answer, told, has_news=has_news)
         self._lives.take(answer, header["topic_filter"], told, Place(last, state.witness) if last else told)
         return told
 
-    def _show_cluster(self, header: Header, answer: Answer, now: Place) -> None:
+    def _show_cluster(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> None:
         """Levels, the kind, and what contradicted it since it was declared."""
-        known, lives = self._tables[silver.CLUSTER_SNAPSHOTS], self._lives
+        known, lives, suspected = self._tables[silver.CLUSTER_SNAPSHOTS], self._lives, {*self._state.suspected}
         if self._is_of_another_kind(header):
-            self._state.kind = self._kind
+            self._state.kind, suspected = self._kind, set()
         kind, before = self._state.kind, known.open.get(())
         lives.nothing = KINDS[kind].columns
-        found = {*contradictions(kind, evidence(header, answer, lives))}
+        # The same answer shows the same.
+        found = {*contradictions(kind, evidence(header, answer, lives))} if has_news else {*suspected}
         if self._state.last is None:
             found.update(self._signs)
+        unproven = (found & NEED_TWO_ANSWERS) - suspected
+        self._state.suspected, found = tuple(sorted(unproven)), found - unproven
         if before is not None and before["kind"] == kind:
             found.update(before["contradictions"])
         lives.has_flat_epochs = FLAT_EPOCHS in found
         levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
+        levels["metadata_version_highest"] = min(self._state.highest.values(), default=None)
         meant = {"kind": kind, "not_meaningful": KINDS[kind].reasons, "contradictions": sorted(found)}
         known.show((), levels | meant, now)
 

@@ -213,11 +213,11 @@ def test_a_guessed_leader_is_not_told(kind: str) -> None:
 
 
 def test_redpanda_that_nobody_declared_contradicts_kafka() -> None:
-    made = history("kafka", polled(0, HEALTHY), polled(1, BROKER_2_DOWN))
+    made = history("kafka", polled(0, HEALTHY), polled(1, BROKER_2_DOWN), polled(2, BROKER_2_DOWN))
     assert names(cluster(made)["contradictions"]) == ["names", "unlisted_in_sync"]
     # As soon as it is declared, what was told before means nothing any more.
     made.kind = "redpanda"
-    made.catch_up(bronze_rows("c", [polled(2, BROKER_2_DOWN)]), 60)
+    made.catch_up(bronze_rows("c", [polled(3, BROKER_2_DOWN)]), 60)
     assert cluster(made)["contradictions"] == []
     current = [row for row in rows(made, "silver.partition_snapshots") if row["valid_to"] is None]
     assert [(row["isr"], row["leader"]) for row in current] == [(None, 1), (None, 3), (None, 3)]
@@ -382,6 +382,49 @@ def test_answers_of_kafka_contradict_nothing(partition: P, brokers: tuple[int, .
         assert contradictions(kind, Evidence.of(metadata)) == []
 
 
+IN_SYNC = answered(named(1, 2, 3), "id", t=[P(1, 4)], u=[P(1, 7), P(2, 1)])
+# Kafka read the topics from the image before broker 3 was fenced, and the brokers from the one after.
+TORN = answered(named(1, 2), "id", t=[P(1, 4)], u=[P(1, 8), P(2, 1)])
+FENCED = answered(named(1, 2), "id", t=[P(1, 4, isr=(1, 2), offline=(3,))], u=[P(1, 8, isr=(1, 2), offline=(3,))] * 2)
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize(
+    ("answers", "signs"),
+    [
+        ([IN_SYNC, TORN, FENCED, FENCED, IN_SYNC], []),
+        ([TORN, FENCED, FENCED], []),
+        ([IN_SYNC, TORN, IN_SYNC, FENCED, TORN], []),
+        # The same answer shows the same, and so does the next one that has news.
+        ([IN_SYNC, TORN, TORN], ["unlisted_in_sync"]),
+        ([TORN, TORN], ["unlisted_in_sync"]),
+        ([IN_SYNC, TORN, answered(named(1, 2), "id", t=[P(2, 5)], u=[P(1, 8), P(2, 1)])], ["unlisted_in_sync"]),
+    ],
+)
+def test_an_answer_of_two_images_is_no_sign(
+    answers: list[tuple[ClusterMetadata, int]], signs: list[str], each: bool
+) -> None:
+    made = history("kafka", *(polled(n, answer) for n, answer in enumerate(answers)), each=each)
+    assert names(cluster(made)["contradictions"]) == signs
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_the_software_of_a_cluster_is_the_oldest_of_its_brokers(each: bool) -> None:
+    def by(n: int, broker: int | None, highest: int | None, epoch: int) -> Answer:
+        told = polled(n, answered(named(*range(1, 4)), "id", t=[P(1, epoch)]), broker)
+        told.highest = highest
+        return told
+
+    steps = [(1, 14, 0), (2, 14, 1), (3, 14, 2), (1, 19, 3), (2, 19, 4), (None, 25, 5), (3, None, 6), (3, 19, 7)]
+    made = history("kafka", *(by(n, *step) for n, step in enumerate(steps)), each=each)
+    found = [(row["metadata_version_highest"], row["first_poll"][-1]) for row in rows(made, "silver.cluster_snapshots")]
+    assert found == [(14, "0"), (19, "7")]
+    # One that is listed no more counts no more.
+    gone = replace(polled(2, answered(named(1, 2), "id", t=[P(1, 2, isr=(1, 2), offline=(3,))]), 1), highest=19)
+    made = history("kafka", by(0, 1, 19, 0), by(1, 3, 14, 1), gone, each=each)
+    assert [row["metadata_version_highest"] for row in rows(made, "silver.cluster_snapshots")] == [19, 14, 19]
+
+
 @pytest.mark.parametrize(
     ("host", "cluster_id", "maker"),
     [
@@ -437,7 +480,7 @@ def test_a_quiet_cluster_is_told_again_when_its_kind_changes_and_then_no_more() 
 
 
 def test_answers_that_contradict_a_kind_are_one_line_of_the_log_once() -> None:
-    made = history("kafka", polled(0, HEALTHY), polled(1, BROKER_2_DOWN))
+    made = history("kafka", polled(0, HEALTHY), polled(1, BROKER_2_DOWN), polled(2, BROKER_2_DOWN))
     first, second = rows(made, "silver.cluster_snapshots")
     unlisted = next(sign for sign in second["contradictions"] if sign.startswith("unlisted_in_sync"))
     said = "cluster c is declared as kind kafka, and answers contradict that: {}; declare its `kind` ({})"
@@ -448,7 +491,7 @@ def test_answers_that_contradict_a_kind_are_one_line_of_the_log_once() -> None:
         [],
     ]
     made.kind = "redpanda"
-    made.catch_up(bronze_rows("c", [polled(2, BROKER_2_DOWN)]), 60)
+    made.catch_up(bronze_rows("c", [polled(3, BROKER_2_DOWN)]), 60)
     assert not list(contradicted(pa.Table.from_pylist(rows(made, "silver.cluster_snapshots")[2:])))
 
 
