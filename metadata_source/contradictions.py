@@ -18,6 +18,7 @@ from metadata_source.kinds import (
     REDPANDA,
     WARPSTREAM,
 )
+from metadata_source.members import lack_replica
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -100,8 +101,7 @@ def _has_several_replicas(found: Evidence) -> bool:
 
 def _lacks_replica(found: Evidence) -> bool:
     """Whether an ISR lacks a replica, or a replica is offline."""
-    is_less = pc.less(_sizes(found, "isr"), _sizes(found, "replicas"))
-    return _any(pc.or_kleene(is_less, pc.greater(_sizes(found, "offline_replicas"), 0)))
+    return bool(lack_replica(found.partitions).any()) or _any(pc.greater(_sizes(found, "offline_replicas"), 0))
 
 
 def _is_led(found: Evidence) -> pa.ChunkedArray:

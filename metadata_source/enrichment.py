@@ -29,6 +29,7 @@ from metadata_source import groups, offsets, questions
 from metadata_source.errors import PollError
 from metadata_source.facts import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.groups import Broker
+from metadata_source.members import lack_replica
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
 from metadata_source.outcomes import answered, failed, outcome_of
@@ -100,7 +101,7 @@ class Subject:
     topics: list[str]
     """Those of the answer that exist."""
     reduced: list[tuple[str, int]]
-    """Those with a partition that has fewer in-sync replicas than replicas, and how many partitions each has."""
+    """Those with a partition whose ISR lacks a replica, and how many partitions each has."""
     brokers: tuple[Broker, ...] = ()
     controller_id: int | None = None
     """The active controller with ZooKeeper; any live broker under KRaft. -1 or None where none is named."""
@@ -128,11 +129,9 @@ def subject(
     about = Subject(ordered, topics, [], brokers, metadata.controller_id, wanted)
     if "elr" not in ordered:
         return about
-    partitions = metadata.partitions
-    fewer = pc.less(pc.list_value_length(partitions["isr"]), pc.list_value_length(partitions["replicas"]))
     counts = metadata.topics["partition_count"].to_numpy()
     topic_of_partition = np.repeat(np.arange(len(counts)), counts)
-    hit = pa.array(np.isin(np.arange(len(counts)), topic_of_partition[fewer.to_numpy()]))
+    hit = pa.array(np.isin(np.arange(len(counts)), topic_of_partition[lack_replica(metadata.partitions)]))
     table = metadata.topics.filter(pc.and_(hit, exists.combine_chunks()))
     reduced = zip(table["topic"].to_pylist(), table["partition_count"].to_pylist(), strict=True)
     return replace(about, reduced=list(reduced))
@@ -246,7 +245,7 @@ def _elr(asker: Asker, about: Subject) -> Rows:
                 for partition in topic.partitions:
                     eligible = list(partition.eligible_leader_replicas or ())
                     last_known = list(partition.last_known_elr or ())
-                    reduced = len(partition.isr_nodes) < len(partition.replica_nodes)
+                    reduced = not set(partition.replica_nodes) <= set(partition.isr_nodes)
                     if reduced and (eligible or last_known):
                         lists = {"elr": eligible, "last_known_elr": last_known}
                         found.setdefault(topic.name, []).append((partition.partition_index, lists))

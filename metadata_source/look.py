@@ -18,6 +18,7 @@ from metadata_source.facts import (
     TRUSTED_EPOCHS_VERSION,
 )
 from metadata_source.kinds import ISR, KAFKA, KINDS, LEADER, OFFLINE, PREFERRED, REPLICAS, UNDER_REPLICATED
+from metadata_source.members import lack_replica
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import Permission, Prober
@@ -155,8 +156,8 @@ def preferred_leaders(partitions: pa.Table) -> pa.Array:
 def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table:
     """Return for each partition its `topic` and a boolean column for each of TROUBLES; null where it is not known.
 
-    As in kafka-topics.sh: under-replicated are partitions with fewer in-sync replicas than replicas, those of a running
-    reassignment included. A leader without our listener (error 72) is no offline partition.
+    Under-replicated are partitions whose ISR lacks a replica; as in kafka-topics.sh, those of a running reassignment
+    are included. A leader without our listener (error 72) is no offline partition.
     """
     partitions = metadata.partitions
     leader, isr = partitions["leader"], pc.list_value_length(partitions["isr"])
@@ -168,7 +169,7 @@ def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table
         "offline": pc.and_not(pc.invert(led), elsewhere),
         "under_min_isr": pc.less(isr, needed),
         "at_min_isr": pc.equal(isr, needed),
-        "under_replicated": pc.less(isr, pc.list_value_length(partitions["replicas"])),
+        "under_replicated": pa.array(lack_replica(partitions)),
         "not_preferred": pc.and_(led, pc.not_equal(leader, preferred_leaders(partitions))),
     }
     return pa.table({"topic": metadata.topics["topic"].combine_chunks().take(pa.array(topic, pa.int64())), **columns})

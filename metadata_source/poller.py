@@ -514,7 +514,12 @@ class Poller:
         # Before v4 a request by name can create topics: there, ask for all of them. The answer is filtered in any case.
         names = (self._filter.topics if names is None else names) if version >= _FIRST_WITHOUT_CREATION else None
         answer = connection.request(
-            _METADATA, version, encode_request(version, names), flexible=version >= _FIRST_FLEXIBLE, deadline=deadline
+            _METADATA,
+            version,
+            encode_request(version, names),
+            flexible=version >= _FIRST_FLEXIBLE,
+            deadline=deadline,
+            with_features=True,
         )
         poll = Poll(
             sent_at=connection.sent_at,
@@ -524,6 +529,7 @@ class Poller:
             api_version=version,
             response_bytes=len(answer.body),
             metadata_version_level=_level(connection, "metadata.version", None),
+            metadata_version_highest=connection.supported_features.get("metadata.version"),
             # A broker without DescribeTopicPartitions is older than eligible leader replicas, which all must have.
             elr_version_level=_level(connection, "eligible.leader.replicas.version", 0)
             if _DESCRIBE_TOPIC_PARTITIONS in connection.api_versions

@@ -52,6 +52,8 @@ _RECEIVE_BYTES: Final = 64 * 1024
 _TURN_BYTES: Final = 1024 * 1024
 _MOST_SHOWN: Final = 500
 """Characters of a broker's own text, which may be of any length."""
+_FIRST_WITH_FEATURES: Final = 3
+"""Version of ApiVersions that tells features (KIP-584)."""
 _SCRAM_ITERATIONS: Final = range(4_096, 1_000_001)
 """RFC 5802, 5.1, and RFC 7677, 4, name the least, and so does Kafka: fewer make a password easy to guess for who
 pretends to be a broker. The most is the library's: a second or so of work.
@@ -76,7 +78,8 @@ class Connection:
     """One connection to one broker, authenticated and with its versions known.
 
     `api_versions` maps an API key to the lowest and highest version that the broker has. `features` maps a feature to
-    its finalized level (KIP-584), None when the broker does not say. `sent_at` is when the last request was sent.
+    its finalized level (KIP-584) as the broker last told, None when it does not say; `supported_features` to the
+    highest level that its software has. `sent_at` is when the last request was sent.
     """
 
     def __init__(
@@ -89,19 +92,22 @@ class Connection:
         self.address = address
         self.api_versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] | None = None
+        self.supported_features: dict[str, int] = {}
         self.sent_at: datetime | None = None
         self._cluster = cluster
         self._reach(context or tls_context(cluster), self._sasl_settings(deadline), deadline)
 
-    def request(self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float) -> Answer:
+    def request(
+        self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float, with_features: bool = False
+    ) -> Answer:
         """Send a request and return its answer by `deadline`. Raises PollError; the connection is of no use after it.
 
-        `flexible` says whether this version's headers have tag sections.
+        `flexible` says whether this version's headers have tag sections. `with_features`: ask for `features`, too, so
+        that they are as of a moment between `sent_at` and the answer.
         """
         self._renew_credentials(deadline)
-        answer: Answer = self._drive(
-            lambda: self._request(_RawRequest(api_key, version, body, flexible), deadline), deadline
-        )
+        raw = _RawRequest(api_key, version, body, flexible)
+        answer: Answer = self._drive(lambda: self._request(raw, deadline, with_features=with_features), deadline)
         return answer
 
     def ask(self, request: Any, deadline: float) -> Any:
@@ -231,27 +237,38 @@ class Connection:
             transport.abort(error if isinstance(error, Exception) else None)
             raise
         self.api_versions = dict(self._connection.broker_version_data.api_versions)
-        await self._read_features(deadline)
+        # Once more: of the answer to its own question the library keeps only the versions.
+        self._note_features(await self._send(self._features_request(), deadline))
 
-    async def _read_features(self, deadline: float) -> None:
-        """Ask for ApiVersions once more: of the answer to its own question the library keeps only the versions."""
+    def _features_request(self) -> Any:
         _, highest = self.api_versions.get(ApiVersionsRequest.API_KEY, (0, 0))
-        request = ApiVersionsRequest(
+        return ApiVersionsRequest(
             version=min(highest, ApiVersionsRequest.max_version),
             client_software_name="kafka-metadata-history",
             client_software_version="0",
         )
-        response = await self._send(request, deadline)
+
+    def _note_features(self, response: Any) -> None:
         if response.error_code:
             raise kafka.errors.for_code(response.error_code)
-        if response.API_VERSION >= 3 and response.finalized_features_epoch >= 0:
+        if response.API_VERSION < _FIRST_WITH_FEATURES:
+            return
+        self.supported_features = {feature.name: feature.max_version for feature in response.supported_features}
+        if response.finalized_features_epoch >= 0:
             self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
-    async def _request(self, request: _RawRequest, deadline: float) -> Answer:
+    async def _request(self, request: _RawRequest, deadline: float, *, with_features: bool) -> Answer:
+        """A broker answers the requests of a connection in their order, so features cost no round trip of their own."""
         await self._take_turn()
         self.sent_at = datetime.now(UTC)
         sent = time.monotonic()
-        body = await self._send(request, deadline)
+        asked = self._features_request()
+        is_told = with_features and asked.API_VERSION >= _FIRST_WITH_FEATURES
+        features = self._write(asked, deadline) if is_told else None
+        written = self._write(request, deadline)
+        if features is not None:
+            self._note_features(await features)
+        body = await written
         return Answer(body=body, received_at=datetime.now(UTC), latency_ms=(time.monotonic() - sent) * 1000)
 
     async def _take_turn(self) -> None:
@@ -263,9 +280,12 @@ class Connection:
 
     async def _send(self, request: Any, deadline: float) -> Any:
         await self._take_turn()
-        return await self._connection.send_request(
-            request, request_timeout_ms=max(0.0, deadline - time.monotonic()) * 1000
-        )
+        return await self._write(request, deadline)
+
+    def _write(self, request: Any, deadline: float) -> Any:
+        """Send a request; returns the future of its answer."""
+        timeout_ms = max(0.0, deadline - time.monotonic()) * 1000
+        return self._connection.send_request(request, request_timeout_ms=timeout_ms)
 
     @property
     def _where(self) -> str:

@@ -145,7 +145,7 @@ def contradicted(kind: str, answer: Answer, changed: list[dict[str, Any]]) -> se
             found.add("unlisted_in_sync")
         if kind == "automq" and len(p["replicas"]) > 1:
             found.add("several_replicas")
-        if kind == "redpanda" and (len(p["isr"]) < len(p["replicas"]) or offline):
+        if kind == "redpanda" and (not set(p["replicas"]) <= set(p["isr"]) or offline):
             found.add("isr_lacks_replica")
     if kind == "redpanda" and not str(answer.cluster_id).startswith("redpanda."):
         found.add("names")

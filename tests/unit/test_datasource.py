@@ -89,6 +89,7 @@ class Broker:
     def __init__(self, answers: list[dict], address: tuple[str, int]) -> None:
         self.address = address
         self.api_versions, self.features = {3: (0, 12)}, {"metadata.version": 27}
+        self.supported_features = {"metadata.version": 29}
         self.sent_at = datetime.now(UTC)
         self._answers = answers
 

@@ -279,7 +279,7 @@ def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
     asker = Answered(
         page(("b", 1), a=[(0, [2], []), (1, [], [])], b=[(0, None, None)]),
         page(None, b=[(1, [], [1])], gone=3),
-        page(None, large=[(0, [1, 2], [3]), (1, [3], [], 1, 2)]),
+        page(None, large=[(0, [1, 2], [3]), (1, [3], [], 1, 2), (2, [3], [], 1, 3)]),
     )
     reduced = [("a", 2), ("b", 2), ("gone", 1), ("large", 5_000)]
     outcome, rows = answered("elr", about("a", "b", "whole", reduced=reduced), asker)
@@ -287,7 +287,11 @@ def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
     assert arrow("elr", rows) == [
         [{"partition": 0, "elr": [2], "last_known_elr": []}],
         [{"partition": 1, "elr": [], "last_known_elr": [1]}],
-        [{"partition": 0, "elr": [1, 2], "last_known_elr": [3]}],
+        # Its ISR is as large as its replicas, and lacks one.
+        [
+            {"partition": 0, "elr": [1, 2], "last_known_elr": [3]},
+            {"partition": 2, "elr": [3], "last_known_elr": []},
+        ],
     ]
     assert [[topic.name for topic in request.topics] for request in asker.asked] == [
         ["a", "b", "gone"],
@@ -428,6 +432,8 @@ def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
     answered = metadata(
         ("whole", 0, [([1, 2], [2, 1])]),
         ("reduced", 0, [([1, 2], [2, 1]), ([1, 2], [1])]),
+        # Members count, not sizes.
+        ("as large", 0, [([1, 2], [1, 3])]),
         ("empty", 0, []),
         ("missing", 3, []),
         (None, 0, []),
@@ -435,8 +441,8 @@ def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
     )
     made = subject({"configs", "elr", "fenced"}, answered)
     assert made.kinds == ("fenced", "elr", "configs")
-    assert made.topics == ["whole", "reduced", "empty", "leaderless"]
-    assert made.reduced == [("reduced", 2), ("leaderless", 1)]
+    assert made.topics == ["whole", "reduced", "as large", "empty", "leaderless"]
+    assert made.reduced == [("reduced", 2), ("as large", 1), ("leaderless", 1)]
     assert subject({"configs"}, answered).reduced == []
     nothing = subject(EVERY, metadata())
     assert nothing == replace(made, kinds=nothing.kinds, topics=[], reduced=[], offsets=nothing.offsets)

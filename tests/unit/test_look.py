@@ -91,6 +91,13 @@ def test_troubles_of_each_partition():
     }
 
 
+def test_members_of_an_isr_decide_and_not_its_size():
+    isrs = [[1, 1], [2, 1], [3, 1], [1, 2, 3], []]
+    answered = metadata(("t", [(0, 1, [1, 2], isr) for isr in isrs]))
+    troubles = partition_troubles(answered, pa.array([None], pa.int32()))
+    assert troubles["under_replicated"].to_pylist() == [True, False, True, False, True]
+
+
 def test_topics_in_trouble_come_worst_first_and_good_ones_not_at_all():
     assert topics_in_trouble(partition_troubles(BAD, MIN_ISR)).to_pylist() == [
         {"topic": "bad", "offline": 1, "under_min_isr": 2, "at_min_isr": 1, "under_replicated": 1, "not_preferred": 1},

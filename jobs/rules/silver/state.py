@@ -110,15 +110,16 @@ class State:
 
     `last` and `before` are the last two accepted polls. `missing` are the topics that `last` did not show though the
     one before did, with the reason that they end for unless the next one shows them. `digest` is the header's at
-    `last`; `topic_digests` are those of the topics that it showed, each with its version, `enriched` the last
-    answers by kind. `ended_ids`: by name, the last ids of topics that another one of that name replaced. The counts and `error_kinds` are of polls since `last` and before the first of `waiting`, the ids
-    of polls that wait. `seen` is the last n that was taken of each stream, `last_poll_at` when the last poll was due.
+    `last`; `topic_digests` are those of the topics that it showed, each with its version, `enriched` the last answers
+    by kind. `ended_ids`: by name, the last ids of topics that another one of that name replaced. The counts and
+    `error_kinds` are of polls since `last` and before the first of `waiting`, the ids of polls that wait. `seen` is the
+    last n that was taken of each stream, `last_poll_at` when the last poll was due.
 
     `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for `last` should that
     broker turn out to have been behind; `witness` the one that shows the state before `last`: `before`, or what stands
-    in for that. `behind` are the brokers that are, `current` when others were last known not to be. `kind`: of the
-    cluster, as of `last`. `suspected`: signs of another kind that `last` showed first, and that one answer does not
-    prove. `highest`: by broker, the highest level of metadata.version that it has.
+    in for that. `behind` are the brokers that are, `current` when others were last known not to be. `highest`: by
+    broker, the highest level of metadata.version that it has. `kind`: of the cluster, as of `last`. `suspected`: signs
+    of another kind that `last` showed first, and that one answer does not prove.
 
     `static_configs`: the configurations of topics that are in the brokers' files, or Kafka's own, as last answered.
 

@@ -382,6 +382,14 @@ def test_answers_of_kafka_contradict_nothing(partition: P, brokers: tuple[int, .
         assert contradictions(kind, Evidence.of(metadata)) == []
 
 
+@pytest.mark.parametrize(
+    ("isr", "signs"), [((1, 2, 3), []), ((1, 2), ["isr_lacks_replica"]), ((1, 2, 4), ["isr_lacks_replica"])]
+)
+def test_an_isr_lacks_a_replica_by_its_members(isr: tuple[int, ...], signs: list[str]) -> None:
+    metadata, _ = answered(named(1, 2, 3), REDPANDA_ID, t=[P(1), P(1, isr=isr)])
+    assert names(contradictions("redpanda", Evidence.of(metadata))) == signs
+
+
 IN_SYNC = answered(named(1, 2, 3), "id", t=[P(1, 4)], u=[P(1, 7), P(2, 1)])
 # Kafka read the topics from the image before broker 3 was fenced, and the brokers from the one after.
 TORN = answered(named(1, 2), "id", t=[P(1, 4)], u=[P(1, 8), P(2, 1)])
