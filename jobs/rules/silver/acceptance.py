@@ -2,12 +2,12 @@
 
 A failed poll says nothing. An answer of another cluster than the alias stands for is refused. An answer with one lower
 leader epoch under the same topic id comes from a lagging broker. The whole of it is stale, since all its topics come
-from one image. So does one with a topic id that another one under the same name has replaced. Without topic ids, a
-topic that was made again has lower epochs too: `is_stale` tells the two apart. An answer is stale, too, if it has news
-that nobody else confirmed of a broker that the cluster does not list: it may be fenced, and its image an old one. A
-stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two brokers at least, and
-`BELIEVED_AFTER` have gone by with no better one between them; or `BY_COUNT` times as many where the clock stands. The
-first better one discards those that waited.
+from one image. An answer is stale, too, if it shows a topic id that another one under the same name has replaced.
+Without topic ids, a topic that was made again has lower epochs too: `is_stale` tells the two apart. An answer is stale,
+too, if it has news that nobody else confirmed of a broker that the cluster does not list: it may be fenced, and its
+image an old one. A stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two brokers at
+least, and `BELIEVED_AFTER` have gone by with no better one between them; or `BY_COUNT` times as many where the clock
+stands. The first better one discards those that waited.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
