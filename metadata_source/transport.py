@@ -263,8 +263,8 @@ class Connection:
         self.sent_at = datetime.now(UTC)
         sent = time.monotonic()
         asked = self._features_request()
-        is_told = with_features and asked.API_VERSION >= _FIRST_WITH_FEATURES
-        features = self._write(asked, deadline) if is_told else None
+        has_features = with_features and asked.API_VERSION >= _FIRST_WITH_FEATURES
+        features = self._write(asked, deadline) if has_features else None
         written = self._write(request, deadline)
         if features is not None:
             self._note_features(await features)

@@ -100,11 +100,11 @@ def _is_led_again(known: Mapping[str, Any], partition: Mapping[str, Any]) -> boo
 
 
 def highest_after(header: Header, before: Mapping[int, int]) -> dict[int, int]:
-    """The highest level of metadata.version that each broker has, of those that a good poll lists, by what the one told
-    that answered it.
+    """The highest level of metadata.version that each broker has, of those that a good poll lists: as `before`, and of
+    the one that answered as its answer says.
     """
-    broker, told = header["broker_id"], header["metadata_version_highest"]
-    highest = {**before} if None in (broker, told) else {**before, broker: told}
+    broker, level = header["broker_id"], header["metadata_version_highest"]
+    highest = {**before} if None in (broker, level) else {**before, broker: level}
     listed = {each["broker_id"] for each in header["brokers"] or ()}
     return {each: highest[each] for each in sorted(listed & highest.keys())}
 
