@@ -113,8 +113,13 @@ def classic_member(
     owned: Mapping[str, list[int]] | None = None,
     bytes_only: bool = False,
 ) -> Row:
-    """A member in a type 2 value; `bytes_only`: of a protocol that is not the consumer's."""
+    """A member in a type 2 value; `bytes_only`: of a protocol that is not the consumer's.
+
+    `owned`: what it joined with; None: its subscription is of version 0, which does not say so.
+    """
     subscription = {"version": 3, "topics": list(topics), "owned_partitions": _named(owned or {}), "generation": -1}
+    if owned is None:
+        subscription |= {"version": 0, "owned_partitions": None, "generation": None}
     return {
         "member_id": member_id,
         "instance_id": instance_id,

@@ -2,19 +2,27 @@
 by event.
 
 They are plainer than Kafka's and say nothing of times. What each account holds is written down as things are done to
-the group, never read back from the records.
+the group, never read back from the records. A rebalance is open (`account`) while a client or the coordinator has
+something to do by Kafka's rules, which ends in one more record of the group: a member that gave something up joins
+again, one that is not at the group's epoch gets there, state of a share group's partitions is made. Topics that are
+deleted, and that members give up, are part of each life.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.group_records import CONSUMER, Log, classic, classic_member
+from tests.group_records import Log, classic, classic_member
 
 Action = tuple[str, int]
 """What to do, and a number that picks whom."""
 
-TOPIC = "t"
+WHAT = ("join", "join", "leave", "restart", "fail", "settle", "settle", "settle", "topic", "subscribe")
+"""What can be done: what is done most is here most often."""
+
+Partition = tuple[str, int]
+TOPIC, OTHER = "t", "u"
+"""Every member wants the first. The other comes and goes, and some want it."""
 
 
 @dataclass
@@ -23,8 +31,10 @@ class Process:
 
     name: str
     static: bool
+    topics: set[str] = field(default_factory=lambda: {TOPIC})
     starts: int = 1
-    owned: set[int] = field(default_factory=set)
+    owned: set[Partition] = field(default_factory=set)
+    joined_with: set[Partition] = field(default_factory=set)
 
     @property
     def member_id(self) -> str:
@@ -35,12 +45,27 @@ class Process:
         return self.name if self.static else None
 
 
+def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def owners_of(processes: Iterable[Process]) -> dict[Partition, set[str]]:
+    found: dict[Partition, set[str]] = {}
+    for process in processes:
+        for partition in process.owned:
+            found.setdefault(partition, set()).add(process.name)
+    return found
+
+
 @dataclass
 class Account:
     """One rebalance as it is lived through: before it, and what was done while it went on."""
 
     prev_generation: int
-    owners: dict[int, str]
+    owners: dict[Partition, set[str]]
     members: set[str]
     ids: dict[str, str]
     came: set[str] = field(default_factory=set)
@@ -50,10 +75,10 @@ class Account:
 
     def told(self, processes: Iterable[Process], end_reason: str) -> dict[str, Any]:
         after = {process.name: process for process in processes}
-        owners = {number: name for name, process in after.items() for number in process.owned}
+        owners = owners_of(after.values())
         joined = self.came - self.members
-        kept = sum(owners.get(number) == name for number, name in self.owners.items())
-        lost = sum(number not in owners for number in self.owners)
+        both = self.owners.keys() & owners.keys()
+        kept = sum(bool(self.owners[partition] & owners[partition]) for partition in both)
         return {
             "generation": self.generation,
             "prev_generation": self.prev_generation,
@@ -66,19 +91,19 @@ class Account:
             "members_left": len((self.members | joined) - after.keys()),
             "members_restarted": sum(after[name].member_id != old for name, old in self.ids.items() if name in after),
             "partitions_kept": kept,
-            "partitions_moved": len(self.owners) - kept - lost,
-            "partitions_added": sum(number not in self.owners for number in owners),
-            "partitions_lost": lost,
+            "partitions_moved": len(both) - kept,
+            "partitions_added": len(owners) - len(both),
+            "partitions_lost": len(self.owners) - len(both),
         }
 
 
 class Group:
-    """What both coordinators share: processes, their account, the clock."""
+    """What all coordinators share: topics, processes, their account, the clock."""
 
     def __init__(self, partitions: int, *, busy: bool = False) -> None:
         self.log = Log()
         self.busy = busy
-        self.partitions = partitions
+        self.topics = {TOPIC: partitions, OTHER: 2}
         self.processes: dict[str, Process] = {}
         self.generation = 0
         self.seconds = 0.0
@@ -88,10 +113,13 @@ class Group:
         self._named = 0
         self._written = 0
 
+    @property
+    def wanted(self) -> set[str]:
+        return {topic for process in self.processes.values() for topic in process.topics}
+
     def opened(self) -> Account:
-        owners = {number: process.name for process in self.processes.values() for number in process.owned}
         ids = {process.name: process.member_id for process in self.processes.values()}
-        return Account(self.generation, owners, set(ids), ids)
+        return Account(self.generation, owners_of(self.processes.values()), set(ids), ids)
 
     def closed(self, end_reason: str = "completed") -> None:
         assert self.account is not None
@@ -100,10 +128,16 @@ class Group:
 
     def newcomer(self, number: int) -> Process:
         self._named += 1
-        return Process(f"p{self._named}", static=number % 3 == 0)
+        topics = {TOPIC, OTHER} if number % 2 else {TOPIC}
+        return Process(f"p{self._named}", static=number % 3 == 0, topics=topics)
 
     def picked(self, number: int) -> Process:
         return list(self.processes.values())[number % len(self.processes)]
+
+    def toggle_topic(self, number: int) -> None:
+        """Delete the other topic, or make it."""
+        if self.topics.pop(OTHER, None) is None:
+            self.topics[OTHER] = 1 + number % 3
 
     def tick(self) -> float:
         """The time of what is written next; where the coordinator is busy, two changes share a time and lie side by
@@ -116,36 +150,52 @@ class Group:
         self._written += 1
         return self.seconds
 
-    def fair(self) -> dict[str, set[int]]:
+    def fair(self) -> dict[str, set[Partition]]:
         """A sticky assignment: who has too much gives up its highest, what is free goes to who has least."""
-        kept: dict[str, set[int]] = {}
-        most = -(-self.partitions // len(self.processes))
-        for name, process in self.processes.items():
-            kept[name] = set(sorted(process.owned)[:most])
-        for number in range(self.partitions):
-            if not any(number in numbers for numbers in kept.values()):
-                min(kept.items(), key=lambda each: (len(each[1]), each[0]))[1].add(number)
+        there = [(topic, n) for topic in sorted(self.wanted & self.topics.keys()) for n in range(self.topics[topic])]
+        most = -(-len(there) // len(self.processes))
+        kept = {
+            name: set([each for each in there if each in process.owned and each[0] in process.topics][:most])
+            for name, process in self.processes.items()
+        }
+        for each in there:
+            if not any(each in partitions for partitions in kept.values()):
+                fit = [name for name, process in self.processes.items() if each[0] in process.topics]
+                kept[min(fit, key=lambda name: (len(kept[name]), name))].add(each)
         return kept
 
 
 class ClassicGroup(Group):
-    """A classic group, eager or cooperative. `old`: of a coordinator of Kafka 3.9 or before, without generation 0."""
+    """A classic group, eager or cooperative.
+
+    `old`: of a coordinator of Kafka 3.9 or before, without generation 0, and of clients that do not say what they join
+    with.
+    """
 
     def __init__(self, partitions: int, *, cooperative: bool, old: bool = False) -> None:
         super().__init__(partitions)
         self.protocol = "cooperative-sticky" if cooperative else "range"
-        self.withheld: set[int] = set()
+        self.old = old
+        self.rejoins: set[str] = set()
         if not old:
             self.log.batch(0, classic(0, protocol_type=""))
 
     def do(self, action: Action) -> None:
         what, number = action
-        if what == "join":
+        if what == "topic":
+            self.toggle_topic(number)
+            # Who leads the group sees it, at once or with the next change.
+            if self.processes and number % 2:
+                self._change()
+        elif what == "join":
             self._change(came=self.newcomer(number))
         elif not self.processes:
             return
         elif what == "leave":
             self._change(went=self.picked(number))
+        elif what == "subscribe":
+            self.picked(number).topics ^= {OTHER}
+            self._change()
         elif what == "restart":
             self._restart(self.picked(number))
         elif what == "fail":
@@ -154,7 +204,7 @@ class ClassicGroup(Group):
             self.settle()
 
     def settle(self) -> None:
-        if self.withheld:
+        while self.rejoins:
             self._change()
 
     def _change(self, came: Process | None = None, went: Process | None = None, failures: int = 0) -> None:
@@ -164,7 +214,6 @@ class ClassicGroup(Group):
             # The phase that would have assigned what was given up never comes.
             self.closed()
             account = self.opened()
-        before = {process.name for process in self.processes.values()}
         if came is not None:
             self.processes[came.name] = came
             account.came.add(came.name)
@@ -174,175 +223,46 @@ class ClassicGroup(Group):
         account.skipped_generations += failures
         self.generation += 1 + failures
         account.generation = self.generation
-        self.account, self.withheld = account, set()
+        self.account, self.rejoins = account, set()
         if not self.processes:
             self._write()
             self.closed("emptied")
             return
-        self._assign(before)
+        self._assign()
         self._write()
-        if not self.withheld:
+        if not self.rejoins:
             self.closed()
 
-    def _assign(self, before: set[str]) -> None:
-        owner = {number: name for name, process in self.processes.items() for number in process.owned}
-        for name, numbers in self.fair().items():
-            moving = {number for number in numbers if owner.get(number, name) != name}
-            if self.protocol == "range":
-                moving = set()
-            self.withheld |= moving
-            self.processes[name].owned = numbers - moving
+    def _assign(self) -> None:
+        """Clients that are cooperative join with what they have and want; what another has is nobody's meanwhile."""
+        is_eager = self.protocol == "range"
+        for process in self.processes.values():
+            process.joined_with = set() if is_eager else {each for each in process.owned if each[0] in process.topics}
+        has = {each: process.name for process in self.processes.values() for each in process.joined_with}
+        for name, partitions in self.fair().items():
+            self.processes[name].owned = {each for each in partitions if has.get(each, name) == name}
+        self.rejoins = {each.name for each in self.processes.values() if each.joined_with - each.owned}
 
     def _restart(self, process: Process) -> None:
         if process.static:
+            self.rejoins.discard(process.name)
+            if self.account is not None and not self.rejoins:
+                self.closed()
             old = process.member_id
             process.starts += 1
+            process.joined_with = set()
             self.restarts.append((old, process.member_id))
             self._write()
 
     def _write(self) -> None:
         members = [
-            classic_member(each.member_id, [TOPIC], {TOPIC: sorted(each.owned)}, instance_id=each.instance_id)
+            classic_member(
+                each.member_id,
+                sorted(each.topics),
+                by_topic(each.owned),
+                instance_id=each.instance_id,
+                owned=None if self.old else by_topic(each.joined_with),
+            )
             for each in self.processes.values()
         ]
         self.log.batch(self.tick(), classic(self.generation, members, protocol=self.protocol))
-
-
-class ConsumerGroup(Group):
-    """A KIP-848 group: members heartbeat one by one, give up what is not theirs any more, and take over
-    what is free.
-    """
-
-    def __init__(self, partitions: int, *, busy: bool = False) -> None:
-        super().__init__(partitions, busy=busy)
-        self.target: dict[str, set[int]] = {}
-        self.target_epoch = 0
-        self.epochs: dict[str, int] = {}
-        self.stable: dict[str, bool] = {}
-        self.pending: dict[str, set[int]] = {}
-
-    def do(self, action: Action) -> None:
-        what, number = action
-        if what == "join":
-            self._join(self.newcomer(number), assign=number % 2 == 0)
-        elif not self.processes:
-            return
-        elif what == "leave":
-            self._leave(self.picked(number))
-        elif what == "restart":
-            self._restart(self.picked(number))
-        elif what == "fail":
-            self._epoch([])
-        else:
-            self._heartbeat(self.picked(number))
-
-    def settle(self) -> None:
-        while self.account is not None:
-            for process in list(self.processes.values()):
-                self._heartbeat(process)
-
-    def _bump(self, records: list[Any]) -> None:
-        assert self.account is not None
-        self.account.skipped_generations += self.account.generation > 0  # the one before is overtaken
-        self.generation += 1
-        self.account.generation = self.generation
-        records.append(CONSUMER.epoch(self.generation))
-
-    def _epoch(self, records: list[Any]) -> None:
-        self.account = self.account or self.opened()
-        self._bump(records)
-        self.log.batch(self.tick(), *records)
-
-    def _join(self, process: Process, *, assign: bool) -> None:
-        self.account = self.account or self.opened()
-        self.account.came.add(process.name)
-        self.processes[process.name] = process
-        self.epochs[process.name], self.stable[process.name] = 0, False
-        self.pending[process.name] = set()
-        records: list[Any] = [CONSUMER.member(process.member_id, [TOPIC], instance_id=process.instance_id)]
-        self._bump(records)
-        if assign:
-            self._retarget(records)
-            self._reconcile(process, records)
-        self.log.batch(self.tick(), *records)
-        self._close_if_stable()
-
-    def _leave(self, process: Process) -> None:
-        self.account = self.account or self.opened()
-        for kept in (self.processes, self.target, self.epochs, self.stable, self.pending):
-            kept.pop(process.name, None)
-        records: list[Any] = CONSUMER.gone(process.member_id)
-        self._bump(records)
-        self.log.batch(self.tick(), *records)
-        if not self.processes:
-            self.closed("emptied")
-
-    def _restart(self, process: Process) -> None:
-        if not process.static:
-            return
-        old = process.member_id
-        has = {TOPIC: sorted(process.owned)}
-        self.log.batch(self.tick(), CONSUMER.current(old, -2, has))
-        process.starts += 1
-        self.restarts.append((old, process.member_id))
-        new = process.member_id
-        records: list[Any] = [
-            *CONSUMER.gone(old),
-            CONSUMER.member(new, [TOPIC], instance_id=process.instance_id),
-            CONSUMER.target(new, {TOPIC: sorted(self.target.get(process.name, ()))}),
-            self._current(process),
-        ]
-        self.log.batch(self.tick(), *records)
-        # An epoch in the same millisecond, side by side, could not be told from one with which it restarted.
-        self._written += self._written % 2
-        self._close_if_stable()
-
-    def _heartbeat(self, process: Process) -> None:
-        records: list[Any] = []
-        if self.target_epoch != self.generation:
-            self._retarget(records)
-        self._reconcile(process, records)
-        if records:
-            self.log.batch(self.tick(), *records)
-        self._close_if_stable()
-
-    def _retarget(self, records: list[Any]) -> None:
-        owned = {name: set(process.owned) for name, process in self.processes.items()}
-        fair = self.fair()
-        for name, process in self.processes.items():
-            process.owned = owned[name]
-            if self.target.get(name) != fair[name]:
-                records.append(CONSUMER.target(process.member_id, {TOPIC: sorted(fair[name])}))
-        self.target, self.target_epoch = fair, self.generation
-        records.append(CONSUMER.target_epoch(self.target_epoch))
-
-    def _reconcile(self, process: Process, records: list[Any]) -> None:
-        name, target = process.name, self.target[process.name]
-        was = (self.epochs[name], self.stable[name], set(process.owned), set(self.pending[name]))
-        extra = process.owned - target
-        if self.pending[name]:
-            process.owned -= self.pending[name]
-            self.pending[name] = set()
-        elif extra:
-            self.pending[name], self.stable[name] = extra, False
-        if not self.pending[name] and not process.owned - target:
-            elsewhere = {number for each in self.processes.values() if each is not process for number in each.owned}
-            process.owned |= target - elsewhere
-            self.epochs[name], self.stable[name] = self.target_epoch, process.owned == target
-        if was != (self.epochs[name], self.stable[name], process.owned, self.pending[name]):
-            records.append(self._current(process))
-
-    def _current(self, process: Process) -> Any:
-        pending = self.pending[process.name]
-        return CONSUMER.current(
-            process.member_id,
-            self.epochs[process.name],
-            {TOPIC: sorted(process.owned - pending)},
-            pending={TOPIC: sorted(pending)} if pending else None,
-            waits=not self.stable[process.name],
-        )
-
-    def _close_if_stable(self) -> None:
-        at_epoch = all(epoch == self.generation for epoch in self.epochs.values())
-        if self.account is not None and at_epoch and self.target_epoch == self.generation and all(self.stable.values()):
-            self.closed()

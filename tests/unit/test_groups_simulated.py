@@ -4,17 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.rules.groups.fold import fold
+from jobs.rules.groups.state import State
+from tests.epoch_group_simulator import ConsumerGroup, ShareGroup
 from tests.group_records import history
-from tests.group_simulator import ClassicGroup, ConsumerGroup
+from tests.group_simulator import WHAT, ClassicGroup
 from tests.support.examples import examples
 
-ACTIONS = st.lists(
-    st.tuples(
-        st.sampled_from(("join", "join", "leave", "restart", "fail", "settle", "settle", "settle")), st.integers(0, 30)
-    ),
-    min_size=1,
-    max_size=25,
-)
+ACTIONS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 30)), min_size=1, max_size=25)
 CUTS = st.lists(st.integers(0, 200), max_size=5)
 MAKERS = {
     "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
@@ -22,6 +19,7 @@ MAKERS = {
     "cooperative, old": lambda partitions: ClassicGroup(partitions, cooperative=True, old=True),
     "consumer": ConsumerGroup,
     "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
+    "share": ShareGroup,
 }
 
 
@@ -52,3 +50,29 @@ def test_the_fold_tells_what_the_coordinator_lived_through(maker, partitions, ac
         assert row["prev_members"] + row["members_joined"] - row["members_left"] == row["members"]
     assert history(group.log, [cut % (len(group.log.rows) + 1) for cut in cuts]) == told
     assert history(group.log, range(len(group.log.rows))) == told
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@settings(max_examples=examples(30))
+@given(partitions=st.integers(1, 4), actions=ACTIONS)
+def test_a_rebalance_is_open_while_a_record_that_may_end_it_is_to_come(maker, partitions, actions):
+    group, state, read = MAKERS[maker](partitions), State(), 0
+    for action in actions:
+        group.do(action)
+        state, _ = fold(state, group.log.rows[read:])
+        read = len(group.log.rows)
+        assert (state.open_rebalance is not None) == (group.account is not None)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@settings(max_examples=examples(15))
+@given(partitions=st.integers(1, 4), actions=ACTIONS, begin=st.integers(0, 200))
+def test_of_a_group_that_is_met_in_mid_life_nothing_is_open_once_it_is_at_rest(maker, partitions, actions, begin):
+    group = MAKERS[maker](partitions)
+    for action in actions:
+        group.do(action)
+    group.settle()
+    rows = group.log.rows[begin % (len(group.log.rows) + 1) :]
+    state, told = fold(State(), rows)
+    assert state.open_rebalance is None
+    assert all(row["ended_before"] is not None for row in told.rows.values() if "event" not in row)

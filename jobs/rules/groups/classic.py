@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jobs.rules.groups.compare import by_identity, changes, identity, owners
+from jobs.rules.groups.compare import by_identity, changes, identity
 from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, overtaken, skipped
-from jobs.rules.groups.state import CLASSIC, Member, Moment, Partitions, Row, Standing, State, gathered, numbered
+from jobs.rules.groups.state import CLASSIC, Member, Moment, Partitions, Row, Standing, State, gathered
 
 CONSUMER_PROTOCOL = "consumer"
 EAGER, COOPERATIVE = "eager", "cooperative"
@@ -37,7 +37,7 @@ def classic_group(state: State, row: Row, told: Told) -> State:
         return _generation(state, row, replace(before, members=state.leavers | before.members), after, told)
     stayed = by_identity(after.members)
     leavers = {each: member for each, member in before.members.items() if identity(each, member) not in stayed}
-    return replace(state, now=after, leavers=leavers or state.leavers)
+    return replace(_restarted(state, after, told), now=after, leavers=leavers or state.leavers)
 
 
 def _is_first(state: State, after: Standing) -> bool:
@@ -64,10 +64,9 @@ def _joined(state: State, row: Row) -> Moment:
 
 
 def _generation(state: State, row: Row, before: Standing | None, after: Standing, told: Told) -> State:
-    at, rebalance, waiting = Moment.of(row), state.rebalance, set[tuple[str, int]]()
-    has = (owners(after.members) or {}).keys()
-    if before and rebalance and numbered(rebalance.withheld) & has:
-        waiting = numbered(rebalance.withheld) - has
+    at, rebalance = Moment.of(row), state.rebalance
+    if before and rebalance and after.members:
+        # Whoever gave something up has joined again, or is gone.
         passed = {each: was for each, was in before.members.items() if each not in after.members}
         rebalance = overtaken(rebalance, skipped(before, after))
         rebalance = replace(rebalance, phases=rebalance.phases + 1, passed=rebalance.passed | passed)
@@ -77,9 +76,9 @@ def _generation(state: State, row: Row, before: Standing | None, after: Standing
         rebalance = begun(state, before, after, began if before else replace(began, after=None))
     may_repeat = before is None or (not state.known and _has_static(after))
     state = _known(state, after)
-    withheld = _withheld(before, after, waiting)
-    if withheld:
-        return replace(state, rebalance=replace(rebalance, withheld=withheld, reached=at.by))
+    given_up = {} if before is None else _given_up(row, before, after)
+    if given_up:
+        return replace(state, rebalance=replace(rebalance, given_up=given_up, reached=at.by))
     if may_repeat:
         # A static member's restart writes the generation again, with when the group became stable, after its end.
         since = at.after if row["classic"]["state_timestamp"] is None else rebalance.began.by
@@ -100,18 +99,47 @@ def _phase_closed(state: State, told: Told) -> State:
     return ended(state, rebalance, COMPLETED, reached, told)
 
 
-def _withheld(before: Standing | None, after: Standing, waiting: set[tuple[str, int]]) -> Partitions:
-    """The partitions that members which stay gave up, for the next cooperative generation to assign (KIP-429).
+def _restarted(state: State, after: Standing, told: Told) -> State:
+    """The group after a static member's restart, by which it lets go of all that it had: it does not join again."""
+    if state.rebalance is None:
+        return state
+    given_up = {each: had for each, had in state.rebalance.given_up.items() if each in after.members}
+    if not given_up:
+        return _phase_closed(state, told)
+    return replace(state, rebalance=replace(state.rebalance, given_up=given_up))
 
-    `waiting`: those given up before and not assigned yet. A member that joins again with what it should have given up
-    is asked a second time.
+
+def _given_up(row: Row, before: Standing, after: Standing) -> dict[str, Partitions]:
+    """The partitions that members of a cooperative group joined with and have no more, by member id.
+
+    Each of these members gives them up and joins again, whoever is to have them (ConsumerCoordinator.onJoinComplete of
+    Kafka's client, KIP-429): one more generation follows, and none if nobody gave up anything.
     """
-    has = owners(after.members)
-    if before is None or has is None or after.mode != COOPERATIVE:
+    if after.mode != COOPERATIVE:
         return {}
-    stayed = [each.before for each in changes(before.members, after.members) if each.before and each.after]
-    given_up = waiting | {each for member in stayed for each in numbered(member.has)} - has.keys()
-    return gathered({"topic": topic, "partitions": [n]} for topic, n in sorted(given_up) if topic in after.topics)
+    told = {each["member_id"]: (each["subscription"] or {}).get("owned_partitions") for each in _members(row)}
+    found = {}
+    for each in changes(before.members, after.members):
+        if each.member_id is not None and each.after is not None and each.after.has is not None:
+            owned = told[each.member_id]
+            had = _kept(each.before, each.after) if owned is None else gathered(owned)
+            left = {topic: sorted({*numbers} - {*each.after.has.get(topic, ())}) for topic, numbers in had.items()}
+            found[each.member_id] = {topic: numbers for topic, numbers in left.items() if numbers}
+    return {member_id: left for member_id, left in found.items() if left}
+
+
+def _kept(before: Member | None, after: Member) -> Partitions:
+    """What a member joins with where its subscription (version 0) does not say so: what it had of topics that it wants.
+
+    It gives up the others before it joins (ConsumerCoordinator.onJoinPrepare).
+    """
+    had = before.has if before is not None and before.has is not None else {}
+    return {topic: numbers for topic, numbers in had.items() if topic in (after.topics or ())}
+
+
+def _members(row: Row) -> Sequence[Row]:
+    members: Sequence[Row] = row["classic"]["members"] or ()
+    return members
 
 
 def _standing(group: Row, before: Standing) -> Standing:

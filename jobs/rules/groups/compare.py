@@ -87,7 +87,7 @@ def reasons(rebalance: Rebalance, before: Standing, after: Standing, went: list[
         # Only what members have tells of its partitions.
         had, has = owners(before.members), owners(after.members)
         if had is not None and has is not None and len(stayed) == len(went) and not resubscribed:
-            grew = had.keys() != has.keys() | numbered(rebalance.withheld)
+            grew = had.keys() != has.keys() | rebalance.withheld
     else:
         patterns = {was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern}
         matched_others = any(before.patterns.get(each) != after.patterns.get(each) for each in patterns)

@@ -10,7 +10,19 @@ from hashlib import sha256
 from typing import Any
 
 from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, interrupted, overtaken
-from jobs.rules.groups.state import CLASSIC, CLIENT, SHARE, STREAMS, Member, Moment, Row, Standing, State, gathered
+from jobs.rules.groups.state import (
+    CLASSIC,
+    CLIENT,
+    SHARE,
+    STREAMS,
+    Member,
+    Moment,
+    Row,
+    Standing,
+    State,
+    gathered,
+    numbered,
+)
 
 
 def epoch_record(state: State, row: Row, told: Told) -> State:
@@ -43,7 +55,6 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
         # Every member of a share group may have reached the epoch before, which only waited for state of partitions.
         is_completed = began.converged and began.generation == now.generation
         rebalance = overtaken(rebalance, epoch - (now.generation or 0) - (1 if is_completed else 0))
-    rebalance = replace(rebalance, awaits_epoch=after.initializing)
     state = replace(state, now=after, known=before is not None or state.known, rebalance=rebalance)
     return state if after.members else _end(state, row, EMPTIED, told)
 
@@ -80,17 +91,14 @@ def target_record(state: State, row: Row, _: Told) -> State:
 
 def current_record(state: State, row: Row, told: Told) -> State:
     """The partitions that a member has (types 8, 14, 22): with the last of them a rebalance ends."""
-    current, began, rebalance = row["current"], state.began, state.rebalance
+    current, began = row["current"], state.began
     names = ("assigned", "pending_revocation", "active_tasks", "active_tasks_pending_revocation")
     has, was = gathered(*(current[name] for name in names)), began.members.get(row["member_id"])
     if state.converted_from == CLASSIC and was is not None and current["epoch"] == began.generation:
         # In a conversion the group as it was is said again, with topics by id: comparable with what follows.
         restated = began.members | {row["member_id"]: replace(was, has=has, by_id=True)}
         state = replace(state, began=replace(began, members=restated))
-    state = _with_member(state, row, has=has, epoch=current["epoch"], state=current["state"])
-    if rebalance is None or rebalance.awaits_epoch or not state.now.converged or (rebalance.ended and state.known):
-        return state
-    return _end(state, row, COMPLETED, told)
+    return _end_if_reached(_with_member(state, row, has=has, epoch=current["epoch"], state=current["state"]), row, told)
 
 
 def pattern_record(state: State, row: Row, _: Told) -> State:
@@ -111,12 +119,22 @@ def partition_metadata_record(state: State, row: Row, _: Told) -> State:
     return _with_now(state, partition_metadata=_digest(map(repr, row["partition_metadata"])))
 
 
-def share_state_record(state: State, row: Row, _: Told) -> State:
-    """The partitions that a share group has state of (type 15): an epoch follows that assigns those in the making."""
-    initializing, rebalance = not row["is_tombstone"] and bool(row["share_state"]["initializing"]), state.rebalance
-    if rebalance is not None and initializing:
-        rebalance = replace(rebalance, awaits_epoch=True, ended=False)
-    return replace(_with_now(state, initializing=initializing), rebalance=rebalance)
+def share_state_record(state: State, row: Row, told: Told) -> State:
+    """The partitions that a share group has state of, or will have (type 15): an epoch follows that assigns the latter.
+
+    None follows for those that are not in the making any more and have no state: their topic was deleted
+    (GroupMetadataManager.maybeCleanupShareGroupState), or the state could not be made. If the latter is tried again,
+    its epoch is a rebalance of its own.
+    """
+    value = {} if row["is_tombstone"] else row["share_state"]
+    being_made, made = (value.get(name) or () for name in ("initializing", "initialized"))
+    still = numbered(gathered(being_made)) | (numbered(state.now.making) & numbered(gathered(made)))
+    making = gathered({"topic": topic_id, "partitions": [number]} for topic_id, number in sorted(still))
+    names = {each["topic_id"]: each["topic"] for each in (*being_made, *made) if each["topic_id"] in making}
+    state = _with_now(state, making=making, names=names)
+    if state.rebalance is not None and state.now.awaits_epoch:
+        return replace(state, rebalance=replace(state.rebalance, ended=False))
+    return _end_if_reached(state, row, told)
 
 
 def topology_record(state: State, row: Row, _: Told) -> State:
@@ -147,6 +165,14 @@ def _with_member(state: State, row: Row, /, **changed: Any) -> State:
     now, member_id = state.now, row["member_id"]
     known = now.members.get(member_id) or Member(by_id=now.group_type != STREAMS)
     return replace(state, now=now.with_members(now.members | {member_id: replace(known, **changed)}))
+
+
+def _end_if_reached(state: State, row: Row, told: Told) -> State:
+    """The state where a rebalance ended, if every member is where it is to be and nothing more is to come."""
+    rebalance, now = state.rebalance, state.now
+    if rebalance is None or not now.converged or now.awaits_epoch or (rebalance.ended and state.known):
+        return state
+    return _end(state, row, COMPLETED, told)
 
 
 def _end(state: State, row: Row, end_reason: str, told: Told) -> State:

@@ -16,7 +16,7 @@ from typing import Any
 
 from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
-from jobs.rules.groups.rows import MEMBER_ROWS, UNKNOWN, Row, Told, end_columns
+from jobs.rules.groups.rows import MEMBER_ROWS, UNKNOWN, Row, Told, end_columns, key_of
 from jobs.rules.groups.state import Moment, from_micros, to_micros, written_by
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
@@ -191,6 +191,8 @@ class _Source:
         recent = set() if is_whole else {self._id(*key) for key in told.recent}
         # Whether these rows all belong to the batch that the ones before ended with.
         places = ((row["record"], row.get("timestamp"), row["offset"] - n) for n, row in enumerate(records, 1))
+        if now.rebalance is not None and not now.known:
+            recent.add(self._id(*key_of(now.rebalance)))  # A member that is not known yet may prolong it.
         if not is_whole and all(place == ("record", before.at, before.last_offset) for place in places):
             recent |= self._live.keys()
         settled, unsettled = self._split(told, recent)

@@ -35,9 +35,7 @@ class Told:
         self, rebalance: Rebalance, after: Standing, end_reason: str | None = None, end: Moment | None = None
     ) -> Row:
         """Tell a rebalance and its members; returns its row. `after`: the group now, or at its `end`."""
-        began, before = rebalance.began, rebalance.before
-        # Offsets go back where the log was truncated, so an offset alone is no key.
-        key = (began.poll,) if began.poll else (began.log_partition, began.offset, to_micros(began.by))
+        began, before, key = rebalance.began, rebalance.before, key_of(rebalance)
         # Nobody passed that was there before, or is there under another id; who restarted passed once.
         there = by_identity(before.members if before else {}) | by_identity(after.members)
         passed = dict(each for who, each in by_identity(rebalance.passed).items() if who not in there)
@@ -69,6 +67,12 @@ class Told:
                 self.event("static_restart", at, now, **ids, **_columns(each.after, *CLIENT))
 
 
+def key_of(rebalance: Rebalance) -> Key:
+    """The key of its row. Offsets go back where the log was truncated, so an offset alone is none."""
+    began = rebalance.began
+    return (began.poll,) if began.poll else (began.log_partition, began.offset, to_micros(began.by))
+
+
 def skipped(before: Standing | None, after: Standing) -> int | None:
     """Generations between the two; None where they are not known."""
     if before is None or before.generation is None or after.generation is None:
@@ -90,7 +94,7 @@ def overtaken(rebalance: Rebalance, more: int | None) -> Rebalance:
 
 def ended(state: State, rebalance: Rebalance, end_reason: str, end: Moment, told: Told) -> State:
     """The state after a rebalance that ended."""
-    told.rebalance(replace(rebalance, withheld={}), state.now, end_reason, end)
+    told.rebalance(replace(rebalance, given_up={}), state.now, end_reason, end)
     return replace(state, rebalance=None, last_end=max(end.by, rebalance.began.by))
 
 

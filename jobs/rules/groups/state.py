@@ -113,6 +113,8 @@ class Standing:
     """A group at one moment. `generation` is the group epoch of groups that are not classic.
 
     What the coordinator knew of the topics: `metadata_hash` from Kafka 4.1 on, before a digest of `partition_metadata`.
+    `making`: partitions that a share group was to have state of when that was last told, with `names` of their topics;
+    they stay once they have it.
     """
 
     group_type: str | None = None
@@ -126,7 +128,8 @@ class Standing:
     partition_metadata: str | None = None
     topology_epoch: int | None = None
     patterns: dict[str, str] = field(default_factory=dict)
-    initializing: bool = False
+    making: Partitions = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
 
     @property
@@ -150,6 +153,16 @@ class Standing:
         return is_target and all((member.state, member.epoch) == reached for member in self.members.values())
 
     @property
+    def awaits_epoch(self) -> bool:
+        """A share group is to have one more epoch, which assigns partitions that have state, or will have, by then.
+
+        Of topics that are subscribed to alone (GroupMetadataManager.initializedAssignmentPending).
+        """
+        wanted, targets = self.topics, (numbered(member.to_have) for member in self.members.values())
+        parts = {each for each in numbered(self.making) if self.names[each[0]] in wanted}
+        return not parts <= set[tuple[str, int]]().union(*targets)
+
+    @property
     def at_target(self) -> "Standing":
         """The group where every member has what it is to have, as far as that is known."""
         has = ((each, m.has if m.to_have is None else m.to_have) for each, m in self.members.items())
@@ -167,9 +180,9 @@ class Standing:
 class Rebalance:
     """A rebalance that is open, or that the rest of its last batch may yet reopen (`ended`).
 
-    `before`: None where it is not known. `passed`: members that came and went meanwhile. `withheld`: partitions of a
-    classic group that were given up and that nobody has yet; `reached`: when its last generation completed.
-    `awaits_epoch`: a share group is about to have an epoch of its own. `topics`: names of topic ids, from polls.
+    `before`: None where it is not known. `passed`: members that came and went meanwhile. `given_up`: of a classic group,
+    what its last generation, `reached` then, took from members, by member id: these are to join again.
+    `topics`: names of topic ids, from polls.
     """
 
     began: Moment
@@ -179,11 +192,15 @@ class Rebalance:
     skipped_generations: int | None = None
     phases: int = 1
     passed: dict[str, Member] = field(default_factory=dict)
-    withheld: Partitions = field(default_factory=dict)
+    given_up: dict[str, Partitions] = field(default_factory=dict)
     reached: datetime | None = None
-    awaits_epoch: bool = False
     ended: bool = False
     topics: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def withheld(self) -> set[tuple[str, int]]:
+        """The partitions that were given up."""
+        return {each for left in self.given_up.values() for each in numbered(left)}
 
 
 @dataclass(frozen=True)

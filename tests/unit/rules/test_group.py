@@ -10,20 +10,15 @@ from hypothesis import strategies as st
 from jobs.common.config import Thresholds
 from jobs.rules.groups.group import is_over, settled
 from schemas import groups
+from tests.epoch_group_simulator import ConsumerGroup, ShareGroup
 from tests.group_records import Log, at, classic, classic_member
-from tests.group_simulator import ClassicGroup, ConsumerGroup
+from tests.group_simulator import WHAT, ClassicGroup
 from tests.group_states import classic as described
 from tests.group_states import member, states
 from tests.support.examples import examples
 from tests.support.group_rounds import Rounds
 
-ACTIONS = st.lists(
-    st.tuples(
-        st.sampled_from(("join", "join", "leave", "restart", "fail", "settle", "settle", "settle")), st.integers(0, 30)
-    ),
-    min_size=1,
-    max_size=25,
-)
+ACTIONS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 30)), min_size=1, max_size=25)
 LIMITS = Thresholds(storm=3, crash_loop=2)
 NO_TIMES = {"timestamp": None}
 MAKERS = {
@@ -33,20 +28,29 @@ MAKERS = {
     "eager, no times": lambda partitions: ClassicGroup(partitions, cooperative=False, old=True),
     "consumer": ConsumerGroup,
     "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
+    "share": ShareGroup,
 }
 
 
 @pytest.mark.parametrize("maker", MAKERS)
 @settings(max_examples=examples(20))
-@given(partitions=st.integers(1, 7), actions=ACTIONS, cuts=st.lists(st.integers(0, 200), max_size=5))
-def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, cuts):
+@given(
+    partitions=st.integers(1, 7),
+    actions=ACTIONS,
+    cuts=st.lists(st.integers(0, 200), max_size=5),
+    begin=st.just(0) | st.integers(0, 50),
+)
+def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, cuts, begin):
+    """`begin`: of a group that is met in mid-life."""
     group = MAKERS[maker](partitions)
     for action in actions:
         group.do(action)
     group.settle()
     rows = [row | NO_TIMES for row in group.log.rows] if "no times" in maker else group.log.rows
+    rows = rows[begin:]
     whole, cut, by_one = Rounds(LIMITS), Rounds(LIMITS), Rounds(LIMITS)
-    whole.take(rows)
+    if rows:
+        whole.take(rows)
     begin = 0
     for end in [*sorted(each % (len(rows) + 1) for each in cuts), len(rows)]:
         if rows[begin:end]:
