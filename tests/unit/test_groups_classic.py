@@ -269,10 +269,12 @@ def test_phases_follow_each_other_as_long_as_something_was_given_up():
     assert {each for each, member in told.members[1].items() if member["change"] == "left"} == {"b", "c"}
 
 
-def test_what_was_given_up_is_waited_for_until_all_of_it_is_assigned():
-    """A member that joins again before it has given up all that it should still has the rest for another generation."""
+def test_a_member_that_joins_again_with_what_it_should_have_given_up_is_asked_a_second_time():
     log = two_phases().batch(
-        6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2]}))
+        6,
+        cooperative(
+            3, classic_member("a", has={"t": [0, 1]}, owned={"t": [0, 1, 3]}), classic_member("b", has={"t": [2]})
+        ),
     )
     assert history(log).rebalances[1]["end_reason"] is None
     log.batch(7, cooperative(4, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
@@ -288,9 +290,67 @@ def test_what_was_given_up_of_a_topic_that_nobody_wants_any_more_is_not_waited_f
         6, cooperative(3, classic_member("a", has={"t": [0, 1, 2]}), classic_member("b", has={"u": [0]}, topics=["u"]))
     )
     (_, row) = history(log).rebalances
-    assert row["end_reason"] is None
+    # Nobody gave up anything in it, so nobody joins again.
+    assert (row["end_reason"], row["phases"]) == ("completed", 2)
     log.batch(7, cooperative(4, classic_member("a", has={"u": [0, 1]}, topics=["u"])))
     assert [row["phases"] for row in history(log).rebalances[1:]] == [2, 1]
+
+
+# --- cooperative, and topics that are deleted: the next generation ends a rebalance, unless it takes from somebody ---
+
+BOTH = {"t": [0, 1], "u": [0, 1]}
+
+
+def of_both(member_id, has, owned=None):
+    return classic_member(member_id, ["t", "u"], has, owned=owned)
+
+
+def test_a_topic_is_deleted_while_another_joins():
+    """A week later `b` leaves: that is a rebalance of its own."""
+    log = Log().batch(0, classic(0)).batch(1, cooperative(1, of_both("a", BOTH, {})))
+    log.batch(100, cooperative(2, of_both("a", {"t": [0]}, BOTH), of_both("b", {}, {})))
+    log.batch(101, cooperative(3, of_both("a", {"t": [0]}, {"t": [0]}), of_both("b", {"t": [1]}, {})))
+    for _ in range(2):
+        row = history(log).rebalances[1]
+        assert (row["generation"], row["phases"], row["end_reason"], row["ended_before"]) == (3, 2, "completed", at(101))
+        assert (row["reasons"], counts(row)) == (["member_joined"], (1, 1, 0, 2))
+        log.batch(7 * 86_400, cooperative(4, of_both("a", {"t": [0, 1]}, {"t": [0]})))
+    assert len(history(log).rebalances) == 3
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_topic_is_deleted_and_its_partitions_are_given_up(is_told):
+    """The second generation, in which nobody gets anything, belongs to the first one's rebalance.
+
+    `is_told`: whether clients say what they join with.
+    """
+    log = Log().batch(0, classic(0)).batch(1, cooperative(1, of_both("a", BOTH, {} if is_told else None)))
+    log.batch(100, cooperative(2, of_both("a", {"t": [0, 1]}, BOTH if is_told else None)))
+    row = history(log).rebalances[1]
+    assert (row["ended_before"], row["reasons"]) == (None, ["same_members"])
+    log.batch(101, cooperative(3, of_both("a", {"t": [0, 1]}, {"t": [0, 1]} if is_told else None)))
+    (_, row) = history(log).rebalances
+    assert (row["generation"], row["phases"], row["ended_before"]) == (3, 2, at(101))
+    assert (row["reasons"], counts(row)) == (["partitions_changed"], (2, 0, 0, 2))
+
+
+def test_a_client_that_lost_all_it_had_gives_up_nothing_when_it_joins_again():
+    log = Log().batch(0, classic(0)).batch(1, cooperative(1, classic_member("a", has=ALONE, owned={})))
+    log.batch(5, cooperative(2, classic_member("a", has={"t": [0, 1]}, owned={}), classic_member("b", has={})))
+    assert history(log).rebalances[1]["end_reason"] == "completed"
+
+
+def test_a_static_member_that_restarts_does_not_join_again_for_what_it_gave_up():
+    """It lets go of everything, and the generation stays: nobody joins until something else happens."""
+    log = Log().batch(0, classic(0)).batch(1, cooperative(1, classic_member("x-1", has=ALONE, instance_id="x")))
+    halved = classic_member("x-1", has={"t": [0, 1]}, owned=ALONE, instance_id="x")
+    log.batch(5, cooperative(2, halved, classic_member("b", has={})))
+    assert history(log).rebalances[1]["end_reason"] is None
+    restarted = classic_member("x-2", has={"t": [0, 1]}, owned={}, instance_id="x")
+    told = history(log.batch(6, cooperative(2, restarted, classic_member("b", has={}))))
+    row = told.rebalances[1]
+    assert (row["end_reason"], row["ended_before"], row["phases"], counts(row)) == ("completed", at(5), 1, (2, 0, 0, 2))
+    assert told.names == ["created", "static_restart"]
 
 
 def test_what_a_member_that_left_had_is_not_waited_for():
@@ -300,13 +360,8 @@ def test_what_a_member_that_left_had_is_not_waited_for():
     assert (row["end_reason"], counts(row)) == ("completed", (1, 0, 0, 1))
 
 
-@pytest.mark.parametrize(
-    "members",
-    [(classic_member("a", has={"t": [0, 1]}), classic_member("b", has={})), ()],
-    ids=["not assigned", "emptied"],
-)
-def test_a_first_phase_without_a_second_completed_as_it_was(members):
-    told = history(two_phases().batch(9, cooperative(3, *members)))
+def test_a_first_phase_without_a_second_completed_as_it_was():
+    told = history(two_phases().batch(9, cooperative(3)))
     assert [row["generation"] for row in told.rebalances] == [1, 2, 3]
     assert (told.rebalances[1]["end_reason"], told.rebalances[1]["ended_before"]) == ("completed", at(5))
     assert (told.rebalances[1]["phases"], counts(told.rebalances[1])) == (1, (2, 0, 0, 2))
@@ -331,7 +386,7 @@ def test_a_foreign_assignor_is_cooperative_where_members_kept_what_they_had():
     assert history(log).rebalances[0]["mode"] is None
     kept = history(log.batch(5, classic(2, [classic_member("a", has=ALONE, owned=ALONE)], protocol="mine")))
     assert kept.rebalances[1]["mode"] == "cooperative"
-    gave_up = history(log.batch(6, classic(3, [classic_member("a", has=ALONE)], protocol="mine")))
+    gave_up = history(log.batch(6, classic(3, [classic_member("a", has=ALONE, owned={})], protocol="mine")))
     assert gave_up.rebalances[2]["mode"] == "eager"
 
 
@@ -648,7 +703,7 @@ def test_the_state_goes_through_json_whole(began):
     member = Member("x", "c", "/h", ["t"], has=None, to_have={"T": [1]}, by_id=True, epoch=0, state=0)
     now = Standing("classic", 5, members={"m": member})
     moment = Moment(at(3), None, 7, 1, 2)
-    rebalance = Rebalance(moment, began, passed={"n": member}, withheld={"t": [0]}, skipped_generations=0)
+    rebalance = Rebalance(moment, began, passed={"n": member}, given_up={"n": {"t": [0]}}, skipped_generations=0)
     gone = Gone(moment, began, True, rebalance)
     state = State(7, 9, at(4), True, at(1.5), now=now, began=began, rebalance=rebalance, gone=gone)
     for each in (state, replace(state, began=now), State()):

@@ -324,6 +324,55 @@ def test_the_assignor_that_members_ask_for():
     assert rows[1]["reasons"] == ["assignor_changed"]
 
 
+def share_state(made=(), **making):
+    """State of one partition of each topic, by id: name."""
+    parts = [
+        [{"topic_id": topic_id, "topic": name, "partitions": [0]} for topic_id, name in dict(of).items()]
+        for of in (making, made)
+    ]
+    return (15, None, dict(zip(("initializing", "initialized"), parts, strict=True)))
+
+
+def wanting_another_topic():
+    """A share group whose member wants a second topic, of which state is being made."""
+    s, has = SHARE, {"T": [0]}
+    log = Log().batch(0, s.member("a"), s.epoch(1), s.target("a", has), s.target_epoch(1), s.current("a", 1, has))
+    return log.batch(
+        10, s.member("a", ("t", "u")), s.epoch(2, 2), s.target_epoch(2), s.current("a", 2, has), share_state(U="u")
+    )
+
+
+def test_a_topic_that_nobody_wants_any_more_is_worth_no_epoch_of_a_share_group():
+    s, log = SHARE, wanting_another_topic()
+    assert history(log).rebalances[1]["ended_before"] is None
+    log.batch(10.5, s.member("a"), s.epoch(3), s.target_epoch(3), s.current("a", 3, {"T": [0]}))
+    log.batch(11, share_state(made={"U": "u"}))
+    for _ in range(2):
+        row = history(log).rebalances[1]
+        assert (row["generation"], row["skipped_generations"], row["ended_before"]) == (3, 0, at(10.5))
+        log.batch(86_400, s.member("b"), s.epoch(4), s.target("b", {"T": [0]}), s.target_epoch(4))
+    assert len(history(log).rebalances) == 3
+
+
+@pytest.mark.parametrize("epoch_first", [True, False])
+def test_a_topic_that_is_deleted_is_worth_no_epoch_of_a_share_group(epoch_first):
+    s, log = SHARE, wanting_another_topic()
+    if epoch_first:
+        log.batch(11, s.epoch(3, 3), s.target_epoch(3), s.current("a", 3, {"T": [0]}))
+    row = history(log.batch(12, share_state())).rebalances[1]
+    assert (row["generation"], row["ended_before"]) == (3 if epoch_first else 2, at(12))
+
+
+def test_state_that_is_made_before_there_is_a_target_is_worth_no_epoch_of_its_own():
+    """The target may wait for assignment.interval.ms, and then has what was made meanwhile."""
+    s, has = SHARE, {"T": [0], "U": [0]}
+    log = Log().batch(0, s.member("a"), s.epoch(1), s.target("a", {"T": [0]}), s.target_epoch(1))
+    log.batch(1, s.current("a", 1, {"T": [0]})).batch(10, s.member("a", ("t", "u")), s.epoch(2, 2), share_state(U="u"))
+    log.batch(11, share_state(made={"U": "u"}))
+    log.batch(12, s.target("a", has), s.target_epoch(2), s.current("a", 2, has))
+    assert history(log).rebalances[1]["ended_before"] == at(12)
+
+
 def test_the_extra_epoch_for_state_of_a_share_group_is_part_of_the_join():
     s = SHARE
     log = Log().batch(
@@ -333,10 +382,11 @@ def test_the_extra_epoch_for_state_of_a_share_group_is_part_of_the_join():
         s.target("a", {}),
         s.target_epoch(1),
         s.current("a", 1, {}),
-        (15, None, {"initializing": [{"topic_id": "T"}], "initialized": []}),
+        share_state(T="t"),
     )
     assert history(log).rebalances[0]["ended_before"] is None
-    log.batch(1, (15, None, {"initializing": [], "initialized": [{"topic_id": "T"}]}))
+    log.batch(1, share_state(made={"T": "t"}))
+    assert history(log).rebalances[0]["ended_before"] is None
     log.batch(3, s.epoch(2), s.target("a", ALL), s.target_epoch(2), s.current("a", 2, ALL))
     told = history(log)
     (row,) = told.rebalances

@@ -191,10 +191,11 @@ class _Source:
         recent = set() if is_whole else {self._id(*key) for key in told.recent}
         # Whether these rows all belong to the batch that the ones before ended with.
         places = ((row["record"], row.get("timestamp"), row["offset"] - n) for n, row in enumerate(records, 1))
-        if now.rebalance is not None and not now.known:
-            recent.add(self._id(*key_of(now.rebalance)))  # A member that is not known yet may prolong it.
         if not is_whole and all(place == ("record", before.at, before.last_offset) for place in places):
-            recent |= self._live.keys()
+            recent |= {*self.memory["recent"]}
+        of_batch = sorted(recent)
+        if now.rebalance is not None and not now.known:
+            recent.add(self._id(*key_of(now.rebalance)))  # A member that was not read of yet may prolong it.
         settled, unsettled = self._split(told, recent)
         first = Life(since or written_by(records[0])) if not self.memory else from_json(Life, self.memory["life"])
         ended, life = _lived(first, settled)
@@ -208,7 +209,7 @@ class _Source:
             own = [row for row in records if row["record"] == "record"]
             made = next((row for row in own if row["offset"] > gone), own[0])
             there = Life(written_by(made), group_type=group_type)
-        self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life)}
+        self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life), "recent": of_batch}
         of_lives = {"log_partition": last["log_partition"], "known_since": now.known_since}
         self._tell(settled, unsettled, ended, [*over, there], **of_lives)
 
