@@ -32,9 +32,10 @@ UNKNOWN = REASON["unknown"]
 REBALANCE = {
     "member_joined": "#a6d608",
     "member_left": "#006d6f",
-    "static_member_timed_out": "#00b3b3",
+    "static_member_left": "#00b3b3",
     "subscription_changed": "#7a7a1f",
     "partitions_changed": "#e3ee9a",
+    "metadata_changed": "#c3b091",
     "assignor_changed": "#4b5320",
     "group_emptied": "#9ce6e6",
     "converted": "#5fe0a8",

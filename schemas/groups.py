@@ -15,9 +15,10 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 REASONS = (
     "member_joined",
     "member_left",
-    "static_member_timed_out",
+    "static_member_left",
     "subscription_changed",
     "partitions_changed",
+    "metadata_changed",
     "assignor_changed",
     "group_emptied",
     "converted",
@@ -136,7 +137,12 @@ REBALANCES_TOLD = Table(
             "null where nothing was assigned before.",
         ),
         Column(
-            "reasons", "array<string>", f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before."
+            "reasons",
+            "array<string>",
+            f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before. static_member_left: it left "
+            "or timed out, which look the same. partitions_changed: some were added or lost. metadata_changed: the "
+            "coordinator of a group with epochs knew other metadata of its topics, such as racks of replicas, and no "
+            "partition was added or lost. same_members: nothing shows why.",
         ),
         Column(
             "silent_ms_max",
@@ -411,8 +417,8 @@ REBALANCES = _view(
     (
         "partitions_unassigned",
         (
-            "Partitions of subscribed topics that no member had afterwards; null where a topic's name or its number "
-            "of partitions is not known."
+            "Partitions of subscribed topics that no member had afterwards; null where a subscription, a topic's name "
+            "or its number of partitions is not known."
         ),
     ),
     ("coordinator", "Broker that coordinated the group when the rebalance began; null where that is not known."),

@@ -65,9 +65,10 @@ REASONS: Final = {
 REBALANCES: Final = {
     "member_joined": Look("#a6d608", "triangle"),
     "member_left": Look("#006d6f", "inverted_triangle"),
-    "static_member_timed_out": Look("#00b3b3", "square"),
+    "static_member_left": Look("#00b3b3", "square"),
     "subscription_changed": Look("#7a7a1f", "diamond"),
     "partitions_changed": Look("#e3ee9a", "circle"),
+    "metadata_changed": Look("#c3b091", "circle_dot"),
     "assignor_changed": Look("#4b5320", "hex"),
     "group_emptied": Look("#9ce6e6", "square_pin"),
     "converted": Look("#5fe0a8", "star"),

@@ -256,7 +256,7 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
     groups, reasons, lanes, happened = range(4)
     assert len(page.pictures) == 4
     found = {reason for reason, colour in colours.REBALANCE.items() if page.has(reasons, colour)} - {"unknown"}
-    assert found == {"member_joined", "member_left", "static_member_timed_out", "partitions_changed"}
+    assert found == {"member_joined", "member_left", "static_member_left", "partitions_changed"}
     assert page.has(groups, colours.REBALANCE["member_left"], at=20 / 95)
     assert page.has(groups, colours.REBALANCE["partitions_changed"], at=92 / 95)
     assert all(page.has(groups, colour) for colour in colours.STORM.values())

@@ -195,7 +195,7 @@ def history() -> History:
     # Nobody polled its state: its begin has no bound.
     made.rebalance(
         "audit", (7, 8), began=(None, 95), ended=95.02, before={"a2": {"orders": [0]}, "a9": {"orders": [1]}},
-        after={"a2": {"orders": [0, 1]}}, reasons=["static_member_timed_out"], mode="eager",
+        after={"a2": {"orders": [0, 1]}}, reasons=["static_member_left"], mode="eager",
     )  # fmt: skip
     return made
 

@@ -302,7 +302,7 @@ class Groups:
         )
         assert columns([first, audit], *figures) == [
             (6_900, 17_000, ["member_left"], 0, 1, 1, 1, 0.5),
-            (20, None, ["static_member_timed_out"], 0, 1, 1, 1, 0.5),
+            (20, None, ["static_member_left"], 0, 1, 1, 1, 0.5),
         ]
         assert columns(ask("rebalances", broker=1), "began_before", "followed_coordinator_move") == [
             (20.1, True),

@@ -50,7 +50,10 @@ def parts(topic_id: str, *numbers: int) -> list[Row]:
     return [{"topic": NAMES[topic_id], "topic_id": topic_id, "partitions": list(numbers)}]
 
 
-A, B = (member(id_, {ORDERS: own}, epoch=5, target={ORDERS: own}) for id_, own in (("a", [0, 1]), ("b", [2, 3])))
+A, B = (
+    member(id_, {ORDERS: own}, epoch=5, target={ORDERS: own}, topics=["orders"])
+    for id_, own in (("a", [0, 1]), ("b", [2, 3]))
+)
 
 
 def test_epochs_between_two_polls_are_counted() -> None:
@@ -177,8 +180,8 @@ def test_a_share_group_is_stable_before_its_members_are() -> None:
 
 def test_a_topic_that_grows() -> None:
     grown = [
-        member("a", {ORDERS: [0, 1, 4]}, epoch=6, target={ORDERS: [0, 1, 4]}),
-        member("b", {ORDERS: [2, 3]}, epoch=6, target={ORDERS: [2, 3]}),
+        member("a", {ORDERS: [0, 1, 4]}, epoch=6, target={ORDERS: [0, 1, 4]}, topics=["orders"]),
+        member("b", {ORDERS: [2, 3]}, epoch=6, target={ORDERS: [2, 3]}, topics=["orders"]),
     ]
     told = polled(states((0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 6, 6, *grown))))
     shows(

@@ -136,7 +136,7 @@ def test_a_static_restart_is_an_event_and_its_time_out_a_rebalance():
     assert (event["client_id"], event["generation"]) == ("client-x-2", 1)
     log.batch(60, classic(2, [classic_member("a", has={"t": [0, 1]})]))
     row = history(log).rebalances[1]
-    assert (row["reasons"], row["members_left"], row["members_restarted"]) == (["static_member_timed_out"], 1, 0)
+    assert (row["reasons"], row["members_left"], row["members_restarted"]) == (["static_member_left"], 1, 0)
     assert counts(row) == (1, 1, 0, 0)
 
 

@@ -115,14 +115,27 @@ def test_nothing_is_said_of_moves_before_there_is_a_target():
     assert counts(told.rebalances[1]) == (None, None, None, None)
 
 
-@pytest.mark.parametrize("epoch", [1, 2])
-def test_the_first_epoch_is_no_gap(epoch):
-    log = Log().batch(
-        0, C.member("a"), C.epoch(epoch), C.target("a", ALL), C.target_epoch(epoch), C.current("a", epoch, ALL)
-    )
-    (row,) = history(log).rebalances
+def of_one_batch(kind, epoch):
+    records = kind.epoch(epoch), kind.target("a", ALL), kind.target_epoch(epoch), kind.current("a", epoch, ALL)
+    return history(Log().batch(0, kind.member("a"), *records))
+
+
+@pytest.mark.parametrize(("kind", "epoch"), [(CONSUMER, 1), (SHARE, 1), (STREAMS, 1), (STREAMS, 2)])
+def test_the_first_epoch_is_no_gap(kind, epoch):
+    """That of a streams group of Kafka 4.2 is 2."""
+    told = of_one_batch(kind, epoch)
+    assert told.names == ["created"]
+    (row,) = told.rebalances
     assert (row["skipped_generations"], row["prev_members"], row["members_joined"]) == (0, 0, 1)
     assert counts(row) == (0, 0, 4, 0)
+
+
+@pytest.mark.parametrize("kind", [CONSUMER, SHARE])
+def test_a_second_epoch_that_compaction_left_alone_is_not_the_first(kind):
+    told = of_one_batch(kind, 2)
+    assert told.names == []
+    (row,) = told.rebalances
+    assert (row["prev_generation"], row["prev_members"], row["members_joined"], row["reasons"]) == (None,) * 4
 
 
 def test_an_older_group_is_not_taken_for_a_new_one():
@@ -144,6 +157,16 @@ def test_a_member_that_shows_up_late_in_a_group_that_is_not_known_prolongs_what_
     )
     (row,) = history(log).rebalances
     assert (row["members"], row["ended_before"]) == (2, at(7))
+
+
+def test_a_static_member_whose_own_record_was_read_late_is_one_member():
+    """What it has was read before what it asked for: it is no other member once its instance id is known."""
+    log = Log().batch(5, C.epoch(9), C.target("a", ALL), C.target_epoch(9), C.current("a", 9, ALL))
+    log.batch(7, C.member("a", ["t", "u"], instance_id="x"), C.epoch(10), C.target_epoch(10), C.current("a", 10, ALL))
+    told = history(log)
+    row = told.rebalances[1]
+    assert (row["members_joined"], row["members_left"], row["prev_members"]) == (0, 0, 1)
+    assert [member["change"] for member in told.members[1].values()] == ["stayed"]
 
 
 def test_overtaken_epochs_belong_to_the_rebalance_that_converged():
@@ -202,11 +225,18 @@ def test_a_static_leave_and_return_is_an_event_only():
     assert (event["prev_member_id"], event["member_id"], event["generation"], event["offset"]) == ("a", "a2", 1, 111)
 
 
+def test_a_member_whose_record_comes_again_in_a_batch_is_no_restart():
+    """A static member may be back under the id that it had: its tombstones come first."""
+    log = started(instance_id="x").batch(9, C.current("a", -2, ALL))
+    again = C.member("a", instance_id="x"), C.target("a", ALL), C.current("a", 1, ALL)
+    assert history(log.batch(12, *C.gone("a"), *again)).names == ["created"]
+
+
 def test_a_static_member_that_does_not_return_timed_out():
     log = joined(instance_id="x").batch(9, C.current("b", -2, HIGH)).batch(60, *C.gone("b"), C.epoch(3))
     told = history(log)
     assert told.names == ["created"]
-    assert told.rebalances[2]["reasons"] == ["static_member_timed_out"]
+    assert told.rebalances[2]["reasons"] == ["static_member_left"]
 
 
 def test_a_static_member_back_with_another_subscription_restarts_in_a_rebalance():
@@ -232,34 +262,56 @@ def test_a_static_member_back_with_another_subscription_restarts_in_a_rebalance(
     assert counts(row) == (4, 0, 1, 0)
 
 
-@pytest.mark.parametrize(("metadata_hash", "reason"), [(2, "partitions_changed"), (1, "same_members")])
-def test_a_metadata_hash_that_changed_under_the_same_subscription(metadata_hash, reason):
-    log = started().batch(9, C.epoch(2, metadata_hash), C.target_epoch(2), C.current("a", 2, ALL))
+GROWN = {"T": [0, 1, 2, 3, 4, 5]}
+
+
+@pytest.mark.parametrize(
+    ("metadata_hash", "has", "reason"),
+    [
+        (2, GROWN, "partitions_changed"),
+        (2, LOW, "partitions_changed"),
+        (2, ALL, "metadata_changed"),
+        (1, ALL, "same_members"),
+    ],
+    ids=["grew", "made again with less", "another rack", "as before"],
+)
+def test_a_metadata_hash_that_changed_under_the_same_subscription(metadata_hash, has, reason):
+    log = started().batch(9, C.epoch(2, metadata_hash), C.target("a", has), C.target_epoch(2), C.current("a", 2, has))
     assert history(log).rebalances[1]["reasons"] == [reason]
+
+
+def test_whether_partitions_changed_is_not_known_before_there_is_a_target():
+    log = started().batch(9, C.epoch(2, 2))
+    assert history(log).rebalances[1]["reasons"] == ["metadata_changed"]
+    log.batch(10, C.target("a", GROWN), C.target_epoch(2), C.current("a", 2, GROWN))
+    assert history(log).rebalances[1]["reasons"] == ["partitions_changed"]
 
 
 # --- Kafka 3.7 to 4.0, which keep what is known of topics in records of their own, and no hash ---
 
 
-def grown(*records, **member):
-    """`a` has everything of t, in 4 partitions, at epoch 1; epoch 2 with `records` before it."""
+def grown(*records, has=ALL, **member):
+    """`a` has everything of t, in 4 partitions, at epoch 1; at epoch 2, with `records` before it, what it `has`."""
     log = Log().batch(0, C.member("a", **member), C.partition_metadata({"t": 4}), C.epoch(1, 0))
     log.batch(1, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
-    return log.batch(9, *records, C.epoch(2, 0)).batch(10, C.target_epoch(2), C.current("a", 2, ALL))
+    return log.batch(9, *records, C.epoch(2, 0)).batch(
+        10, C.target("a", has), C.target_epoch(2), C.current("a", 2, has)
+    )
 
 
 @pytest.mark.parametrize(
-    ("records", "reason"),
+    ("records", "has", "reason"),
     [
-        ([C.partition_metadata({"t": 6})], "partitions_changed"),
-        ([], "same_members"),
-        ([C.partition_metadata({"t": 4})], "same_members"),
-        ([C.member("a", ["t", "u"]), C.partition_metadata({"t": 4, "u": 2})], "subscription_changed"),
+        ([C.partition_metadata({"t": 6})], GROWN, "partitions_changed"),
+        ([C.partition_metadata({"t": 6})], ALL, "metadata_changed"),
+        ([], ALL, "same_members"),
+        ([C.partition_metadata({"t": 4})], ALL, "same_members"),
+        ([C.member("a", ["t", "u"]), C.partition_metadata({"t": 4, "u": 2})], ALL, "subscription_changed"),
     ],
-    ids=["grew", "no record", "as before", "another subscription"],
+    ids=["grew", "nothing was added", "no record", "as before", "another subscription"],
 )
-def test_partition_metadata_that_changed_under_the_same_subscription(records, reason):
-    told = history(grown(*records))
+def test_partition_metadata_that_changed_under_the_same_subscription(records, has, reason):
+    told = history(grown(*records, has=has))
     assert told.names == ["created"]
     assert told.rebalances[1]["reasons"] == [reason]
 
@@ -268,7 +320,7 @@ def test_a_topic_that_grew_while_a_rebalance_went_on():
     log = Log().batch(0, C.member("a"), C.partition_metadata({"t": 4}), C.epoch(1, 0))
     log.batch(1, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
     log.batch(5, C.member("b"), C.epoch(2, 0)).batch(6, C.partition_metadata({"t": 6}), C.epoch(3, 0))
-    log.batch(7, C.target_epoch(3), C.current("a", 3, LOW), C.current("b", 3, HIGH))
+    log.batch(7, C.target_epoch(3), C.current("a", 3, LOW), C.current("b", 3, {"T": [2, 3, 4, 5]}))
     row = history(log).rebalances[1]
     assert (row["generation"], row["reasons"]) == (3, ["member_joined", "partitions_changed"])
 
@@ -293,9 +345,8 @@ def test_a_pattern_that_matched_anew():
     def resolved(*topics):
         return (16, None, {"regex": "t.*", "topics": list(topics)})
 
-    log = started(topics=[], regex="t.*").batch(
-        1, resolved("t"), C.epoch(2, 2), C.target_epoch(2), C.current("a", 2, ALL)
-    )
+    log = Log().batch(0, C.member("a", [], regex="t.*"), C.epoch(1), C.target_epoch(1), C.current("a", 1, {}))
+    log.batch(1, resolved("t"), C.epoch(2, 2), C.target_epoch(2), C.current("a", 2, ALL))
     log.batch(9, resolved("t", "t2"), C.epoch(3, 3), C.target_epoch(3), C.current("a", 3, ALL | {"T2": [0]}))
     log.batch(20, C.member("b", [], regex="t.*"), C.epoch(4, 3), C.target_epoch(4), C.current("a", 4, ALL)).batch(
         21, C.current("b", 4, {"T2": [0]})
@@ -516,6 +567,33 @@ def test_a_conversion_back_whose_only_record_is_the_next_generation():
         1,
     )
     assert counts(row) == (None, None, None, None)  # topics by id before, by name after
+
+
+def test_a_conversion_tells_no_change_of_partitions():
+    """Each protocol has its own way to name them, and to keep what is known of topics."""
+    log = classic_group(classic_member("a", has={"t": [0, 1, 2, 3]})).batch(
+        9,
+        (2, None, None),
+        C.member("a", protocols=[{"name": "range"}]),
+        C.partition_metadata({"t": 4}),
+        C.epoch(5, 0),
+        C.target("a", ALL),
+        C.target_epoch(5),
+        C.current("a", 5, ALL),
+        C.epoch(6, 0),
+        C.target("a", GROWN),
+        C.target_epoch(6),
+        C.current("a", 6, GROWN),
+    )
+    there = history(log).rebalances[2]
+    assert (there["partitions_added"], there["reasons"]) == (2, ["converted"])
+    log = joined().batch(20, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(2, members := old_members()))
+    back = history(log.batch(21, classic(3, members))).rebalances[2]
+    assert (back["members_left"], back["reasons"]) == (0, ["converted"])
+
+
+def old_members():
+    return [classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})]
 
 
 def test_a_conversion_before_a_rebalance_completed_ends_it():

@@ -133,7 +133,7 @@ REBALANCES = [
     rebalance(0, 1, 2, ("member_joined",), person(None, A_ALONE)),
     rebalance(1, 3, 12, ("member_joined",), person(A_ALONE, A_HALF), person(None, B_FIRST), phases=2),
     rebalance(3, 4, 42, ("member_left",), person(A_HALF, None), person(B_AGAIN, B_ALONE)),
-    rebalance(4, 5, 62, ("static_member_timed_out", "group_emptied"), person(B_ALONE, None), end_reason="emptied"),
+    rebalance(4, 5, 62, ("static_member_left", "group_emptied"), person(B_ALONE, None), end_reason="emptied"),
 ]
 REBALANCES[1] = replace(REBALANCES[1], began_before=at(11.2))  # The record of its first generation.
 REBALANCES[1:] = [
@@ -190,7 +190,7 @@ def test_what_happened_agrees_with_its_history():
         (with_row(3, end_reason="completed"), "ended as completed and not emptied"),
         (with_row(1, reasons=("member_joined", "member_left")), "member_left is no reason"),
         (with_row(2, reasons=("same_members",)), "no member_left among the reasons"),
-        (with_row(3, reasons=("static_member_timed_out",)), "no group_emptied among"),
+        (with_row(3, reasons=("static_member_left",)), "no group_emptied among"),
         (with_row(3, reasons=()), "no reasons at all"),
         (with_row(1, group_type="consumer"), "type consumer"),
         (with_row(1, mode="eager"), "mode eager"),

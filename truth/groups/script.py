@@ -67,7 +67,7 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "leave": ("member_left",),
     "crash": ("member_left",),
     "restart": (),
-    "expire": ("static_member_timed_out",),
+    "expire": ("static_member_left",),
     "pause": ("member_left",),
     "resume": ("member_joined",),
     "widen": ("subscription_changed",),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.rules.groups.state import CLASSIC, Member, Rebalance, Standing, numbered
+from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Rebalance, Standing, numbered
 from schemas.groups import REASONS
 
 Members = Mapping[str, Member]
@@ -73,8 +73,10 @@ def moves(before: Members, after: Members) -> dict[str, Any]:
     return dict(zip(MOVED, (*counts, kept / len(had) if had else None), strict=True))
 
 
-def reasons(rebalance: Rebalance, before: Standing, after: Standing, went: list[Change]) -> list[str]:
-    """The reasons that hold, inferred: Kafka's own one (KIP-800) is only in coordinators' logs."""
+def reasons(
+    rebalance: Rebalance, before: Standing, after: Standing, went: list[Change], moved: Mapping[str, Any]
+) -> list[str]:
+    """The reasons that hold, inferred: Kafka's own one (KIP-800) is only in coordinators' logs. `moved`: see moves."""
     stayed = [(each.before, each.after) for each in went if each.before is not None and each.after is not None]
     left = [each.before for each in went if each.before is not None and each.after is None]
     is_static = {member.instance_id is not None for member in (*left, *rebalance.passed.values())}
@@ -82,29 +84,40 @@ def reasons(rebalance: Rebalance, before: Standing, after: Standing, went: list[
         _differ(was.topics, now.topics) or was.pattern != now.pattern or _differ(was.topology_epoch, now.topology_epoch)
         for was, now in stayed
     )
-    grew = False
+    grew = refreshed = False
     if after.group_type == CLASSIC:
         # Only what members have tells of its partitions.
         had, has = owners(before.members), owners(after.members)
-        if had is not None and has is not None and len(stayed) == len(went) and not resubscribed:
+        is_known = had is not None and has is not None and tells_subscriptions(before) and tells_subscriptions(after)
+        if is_known and len(stayed) == len(went) and not resubscribed:
             grew = had.keys() != has.keys() | rebalance.withheld
     else:
         patterns = {was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern}
         matched_others = any(before.patterns.get(each) != after.patterns.get(each) for each in patterns)
-        has_grown = _differ(before.metadata_hash, after.metadata_hash) or _is_rewritten(before, after)
-        grew = matched_others or (has_grown and _subscribed(before) == _subscribed(after))
+        is_other = _differ(before.metadata_hash, after.metadata_hash) or _is_rewritten(before, after)
+        refreshed = matched_others or (is_other and _subscribed(before) == _subscribed(after))
+        grew = refreshed and bool(moved["partitions_added"] or moved["partitions_lost"])
+    is_same_type = before.group_type == after.group_type
     holds = {
         "member_joined": bool(rebalance.passed) or any(each.before is None for each in went),
         "member_left": False in is_static,
-        # They do not leave when they close: they time out, or an administrator removes them, which looks the same.
-        "static_member_timed_out": True in is_static,
+        # Most do not leave when they close (KIP-345), and time out; records do not tell it from a leave (KIP-1092).
+        "static_member_left": True in is_static,
         "subscription_changed": resubscribed,
-        "partitions_changed": grew and before.group_type == after.group_type,
+        "partitions_changed": grew and is_same_type,
+        # Racks of replicas are part of it, too (Utils.computeTopicHash of Kafka's coordinator).
+        "metadata_changed": refreshed and not grew and is_same_type,
         "assignor_changed": _differ(before.assignor, after.assignor),
         "group_emptied": not after.members,
         "converted": rebalance.prev_group_type is not None,
     }
     return [reason for reason in REASONS if holds.get(reason)] or ["same_members"]
+
+
+def tells_subscriptions(group: Standing) -> bool:
+    """Whether it is known what each member subscribes to; streams groups have a topology instead."""
+    members = group.members.values()
+    return group.group_type == STREAMS or all(each.topics is not None or each.pattern is not None for each in members)
 
 
 def _differ(was: Any, now: Any) -> bool:

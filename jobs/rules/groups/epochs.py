@@ -30,8 +30,10 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
     epoch, now, before = row["group_epoch"]["epoch"], state.now, None
     after = replace(now, generation=epoch, metadata_hash=row["group_epoch"]["metadata_hash"] or None)
     if now.generation is None:
-        # The first that is written is 1, or 2 where the one before was overtaken in memory.
-        is_first = epoch == 0 or (epoch <= 2 and bool(now.members))
+        # The first that is written is 1; of streams groups of Kafka 4.2 it is 2 (GroupMetadataManager of that version).
+        # Of any other group 2 may be all that compaction has left.
+        first = 2 if now.group_type == STREAMS else 1
+        is_first = epoch == 0 or (epoch <= first and bool(now.members))
         if state.known or (state.fresh and not state.gap and is_first):
             told.event("created", Moment.of(row), after)
             state = replace(state, known=True, last_end=None)
@@ -72,7 +74,10 @@ def member_record(state: State, row: Row, told: Told) -> State:
     asked = {name: value[name] for name in (*CLIENT, "topology_epoch", "assignor")}
     topics = None if value["topics"] is None else sorted(value["topics"])
     state = _with_member(state, row, **asked, topics=topics, pattern=value["regex"] or None)
-    if id_ not in before:
+    if id_ in before and before[id_].instance_id != value["instance_id"]:
+        # It never changes: the record that says so had not been read.
+        state = _with_instance(state, id_, value["instance_id"])
+    elif id_ not in before:
         # A static member that is back under another id: the tombstones of the other are in the same batch.
         began = {each: member for each, member in state.began.members.items() if each != id_}
         told.restarts(Moment.of(row), began | others, replace(state.now, members={id_: state.now.members[id_]}))
@@ -165,6 +170,21 @@ def _with_member(state: State, row: Row, /, **changed: Any) -> State:
     now, member_id = state.now, row["member_id"]
     known = now.members.get(member_id) or Member(by_id=now.group_type != STREAMS)
     return replace(state, now=now.with_members(now.members | {member_id: replace(known, **changed)}))
+
+
+def _with_instance(state: State, member_id: str, instance_id: str | None) -> State:
+    """The state whose past has the member under its instance id, too: both tell who a member is."""
+
+    def named(group: Standing) -> Standing:
+        members = group.members
+        if member_id not in members:
+            return group
+        return replace(group, members=members | {member_id: replace(members[member_id], instance_id=instance_id)})
+
+    rebalance = state.rebalance
+    if rebalance is not None and rebalance.before is not None:
+        rebalance = replace(rebalance, before=named(rebalance.before))
+    return replace(state, began=named(state.began), rebalance=rebalance)
 
 
 def _end_if_reached(state: State, row: Row, told: Told) -> State:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.rules.groups import classic
-from jobs.rules.groups.compare import by_identity
+from jobs.rules.groups.compare import by_identity, tells_subscriptions
 from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, Told, skipped
 from jobs.rules.groups.state import CLASSIC, MODES, STREAMS, Member, Moment, Rebalance, Row, Standing, gathered
 
@@ -130,8 +130,10 @@ def _is_settled(group: Standing, state: str | None) -> bool:
     there = [member for member in group.members.values() if member.epoch != AWAY]
     if {group.target_epoch, *(member.epoch for member in there)} != {group.generation}:
         return False
-    is_one_away = len(there) < len(group.members)
-    return state == "Stable" or (is_one_away and all(member.has == member.to_have for member in there))
+    # Kafka's state says more than that where a member is away, and of a streams group whose topics are not there
+    # (StreamsGroup.maybeUpdateGroupState): nothing is assigned then, and nobody waits for anything.
+    is_other = len(there) < len(group.members) or state == "NotReady"
+    return state == "Stable" or (is_other and all(member.has == member.to_have for member in there))
 
 
 def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:
@@ -149,9 +151,9 @@ def _tell(open_: Open, told: Told, end_reason: str | None = None, end: Moment | 
     between = skipped(open_.rebalance.before, open_.now)
     # Epochs that fell were not counted on.
     rebalance = replace(open_.rebalance, skipped_generations=None if (between or 0) < 0 else between)
-    row = told.rebalance(rebalance, open_.now, end_reason, end)
-    grew = row["partitions_added"] or row["partitions_lost"]
-    if row["reasons"] == ["same_members"] and row["group_type"] != CLASSIC and grew:
+    row, before, now = told.rebalance(rebalance, open_.now, end_reason, end), rebalance.before, open_.now
+    grew = (row["partitions_added"] or row["partitions_lost"]) and before is not None
+    if row["reasons"] == ["same_members"] and now.group_type != CLASSIC and grew and all(map(tells_subscriptions, (before, now))):
         row["reasons"] = ["partitions_changed"]
 
 

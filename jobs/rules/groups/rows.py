@@ -44,8 +44,8 @@ class Told:
         is_open = not is_reached and (after.group_type == CLASSIC or after.target_epoch != after.generation)
         rebalance, after = replace(rebalance, passed=passed), after if is_reached else after.at_target
         went = changes(before.members, after.members) if before else []
-        row = _rebalance_row(rebalance, after, went) | end_columns(began.after, began.by, end_reason, end)
-        row |= moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
+        moved = moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
+        row = _rebalance_row(rebalance, after, went, moved) | end_columns(began.after, began.by, end_reason, end)
         row |= {"last_offset": end and end.offset, MEMBER_ROWS: _member_rows(rebalance, after, went)}
         self.rows[key] = row
         self.recent.add(key)
@@ -125,7 +125,7 @@ def _shown_by(at: Moment) -> Row:
     return {"log_partition": at.log_partition, "poll": at.poll, "began_after": at.after, "began_before": at.by}
 
 
-def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change]) -> Row:
+def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], moved: Row) -> Row:
     began, before, passed = rebalance.began, rebalance.before, len(rebalance.passed)
     count = Counter(each.name for each in went)
     return {
@@ -141,10 +141,11 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change]) ->
         "members_joined": before and count["joined"] + passed,
         "members_left": before and count["left"] + passed,
         "members_restarted": before and count["restarted"],
-        "reasons": before and reasons(rebalance, before, after, went),
+        "reasons": before and reasons(rebalance, before, after, went, moved),
         "silent_ms_max": _silent_ms_max(went),
         "subscribed": after.subscribed,
         "assigned": _assigned(rebalance, after),
+        **moved,
     }
 
 
