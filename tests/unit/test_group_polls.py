@@ -4,6 +4,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -541,3 +542,49 @@ def test_begins_are_stretches_of_states_and_changes_between_two_polls() -> None:
         (at(70), at(81), at(81)),
         (at(80), at(91), None),
     ]
+
+
+# --- rebalances that go on, and reasons that are not known ---
+
+
+def test_a_rebalance_that_was_begun_before_what_is_known_has_no_bound() -> None:
+    """The state before was one of a rebalance, which had begun who knows when."""
+    rows = states((0, classic("PreparingRebalance")), (2, classic("CompletingRebalance")), (3, classic("Stable")))
+    (row,) = polls.begins(rows[1:], None)
+    assert row == {"began_after": None, "began_before": at(21), "ended_before": at(31)}
+
+
+def streams(state: str, has: list[int], target: list[int], epoch: int = 1) -> Row:
+    tasks = {
+        name: [{"subtopology_id": "0", "partitions": parts}] if parts else []
+        for name, parts in (("active_tasks", has), ("target_active_tasks", target))
+    }
+    return consumer(state, 1, 1, member("a", epoch=epoch, **tasks), type_="streams") | {"topology_epoch": 0}
+
+
+@pytest.mark.parametrize(
+    ("made", "end_reason"),
+    [
+        (streams("NotReady", [], []), "completed"),
+        (streams("NotReady", [0], []), None),
+        (streams("NotReady", [], [], epoch=0), None),
+        (streams("Reconciling", [], []), None),
+        (streams("Stable", [0], [0]), "completed"),
+    ],
+    ids=["nothing to assign", "a task to give up", "behind", "reconciling", "stable"],
+)
+def test_a_streams_group_whose_topics_are_not_there_waits_for_nothing(made: Row, end_reason: str | None) -> None:
+    """As its log says: every member is at the epoch."""
+    shows(only(polled(states((0, GONE), (1, made), first=-1)).rebalances), end_reason=end_reason)
+
+
+@pytest.mark.parametrize(("topics", "reason"), [(["orders"], "partitions_changed"), (None, "same_members")])
+@pytest.mark.parametrize("type_", ["classic", "consumer"])
+def test_partitions_tell_no_growth_where_a_subscription_is_not_known(
+    type_: str, topics: list[str] | None, reason: str
+) -> None:
+    def seen(epoch: int, *numbers: int) -> Row:
+        a = member("a", {ORDERS: numbers}, epoch=epoch, target={ORDERS: numbers}, topics=topics)
+        return classic("Stable", a) if type_ == "classic" else consumer("Stable", epoch, epoch, a)
+
+    shows(only(polled(states((0, seen(1, 0, 1)), (2, seen(2, 0, 1, 2)))).rebalances), reasons=[reason])

@@ -167,6 +167,18 @@ def test_a_topic_that_grew_shows_where_nothing_else_changed(partitions, reason):
     assert told.rebalances[1]["reasons"] == [reason]
 
 
+@pytest.mark.parametrize("unknown", [(1,), (2,), (1, 2)])
+def test_partitions_tell_no_growth_where_a_subscription_is_not_known(unknown):
+    """Its bytes could not be read: it may have changed."""
+    log = Log().batch(0, classic(0))
+    for generation, has in ((1, ALONE), (2, {"t": [0, 1, 2, 3, 4]})):
+        a = classic_member("a", has=has)
+        log.batch(generation, classic(generation, [a | {"subscription": None} if generation in unknown else a]))
+    row = history(log).rebalances[1]
+    assert (row["reasons"], counts(row)) == (["same_members"], (4, 0, 1, 0))
+    assert row["subscribed"] == (None if 2 in unknown else ["t"])
+
+
 # --- cooperative ---
 
 

@@ -14,6 +14,7 @@ from tests.epoch_group_simulator import ConsumerGroup, ShareGroup
 from tests.group_records import Log, at, classic, classic_member
 from tests.group_simulator import WHAT, ClassicGroup
 from tests.group_states import classic as described
+from tests.group_states import at as described_at
 from tests.group_states import member, states
 from tests.support.examples import examples
 from tests.support.group_rounds import Rounds
@@ -65,6 +66,35 @@ def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, 
         assert {row["rebalance_id"] for row in whole.of(groups.REBALANCE_MEMBERS_TOLD)} <= {r["id"] for r in rebalances}
         assert [life["valid_to"] for life in whole.of(groups.GROUP_LIVES)] == [None]
         assert sum(row["ended_before"] is None for row in rebalances) <= 1
+
+
+# --- polls tell of a group until its log does ---
+
+
+def after_polls(*seen, state_seconds):
+    """Since when the log has a group that polls showed, and until when polls had it; seconds after its record's time.
+
+    `seen`: as of states(); the record is written 100 s after the first poll.
+    """
+    rounds = Rounds()
+    rounds.take(states=states(*seen))
+    record = (described_at(0) - at(0)).total_seconds() + 100
+    log = Log().batch(record, classic(7, [classic_member("a")], state_seconds=record + state_seconds))
+    rounds.take(log.rows)
+    lives = {row["source"]: row for row in rounds.of(groups.GROUP_LIVES)}
+    times = lives["log"]["valid_from"], lives["polls"]["valid_to"]
+    return tuple((each - at(record)).total_seconds() for each in times)
+
+
+def test_the_log_has_a_group_from_when_the_join_phase_of_its_first_rebalance_ended():
+    seen = (0, described("Stable", member("a", {"t": [0]})))
+    assert after_polls(seen, state_seconds=-3) == (-3, -3)
+
+
+def test_the_log_has_a_group_from_when_a_rebalance_had_begun_that_polls_saw():
+    stable, rebalances = described("Stable", member("a", {"t": [0]})), described("PreparingRebalance", member("a"))
+    # By a second after the beat.
+    assert after_polls((0, stable), (9, rebalances), state_seconds=-3) == (-9, -9)
 
 
 # --- __consumer_offsets gets more partitions: the group hashes to another one, whose coordinator never knew it ---

@@ -1,12 +1,17 @@
 """Chains of begins against a dumb second writing, and where a group is kept against what Java says."""
 
 import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.common.config import Thresholds
 from jobs.rules.groups.partition import log_partition
-from jobs.rules.groups.storms import Chain, Chains, chained
+from jobs.rules.groups.rows import MEMBER_ROWS
+from jobs.rules.groups.storms import Chain, Chains, chained, stormed
 from jobs.rules.memory import from_json, to_json
 
 
@@ -44,6 +49,29 @@ def test_chains_are_all_that_hangs_together_and_nothing_else(
         begin = max(begin, end)
     found += [chains.chain] if chains.chain else []
     assert found == sorted(plain(times, least, window), key=lambda chain: chain.began)
+
+
+@pytest.mark.parametrize(("apart", "counts"), [(9, [2]), (10, [])])
+def test_begins_that_are_a_whole_window_apart_do_not_hang_together(apart: int, counts: list[int]) -> None:
+    first, _ = chained(Chains(), (0, "r0"), 2, 10)
+    both, _ = chained(first, (apart, "r1"), 2, 10)
+    assert ([both.chain.count] if both.chain else []) == counts
+
+
+def rebalance(number: int, *joined: str, ended: bool = True) -> dict[str, Any]:
+    begin = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
+    members = [{"client_id": each, "client_host": "/h", "change": "joined"} for each in joined]
+    end = begin if ended else None
+    row = {"id": f"r{number}", "began_before": begin, "first_offset": number, "ended_before": end}
+    return row | {MEMBER_ROWS: members}
+
+
+def test_who_joined_a_rebalance_that_is_open_is_in_no_crash_loop_yet() -> None:
+    """It may be no member in the end."""
+    limits = Thresholds(storm=2, crash_loop=2)
+    for ended, kinds in ((False, ["storm"]), (True, ["storm", "crash_loop"])):
+        _, over, longer = stormed([], [rebalance(0, "app"), rebalance(1, "app", ended=ended)], limits)
+        assert (over, [who[0] for who, _ in longer]) == ([], kinds)
 
 
 def test_a_group_is_in_the_partition_that_java_says() -> None:
