@@ -90,7 +90,8 @@ REBALANCES_TOLD = Table(
             "end_reason",
             "string",
             "completed | emptied | deleted | converted (before it completed) | unknown (records were lost "
-            "meanwhile); null while it lasts.",
+            "meanwhile); null while it lasts. A classic group's generation is completed once its record is written: if "
+            "a member joined before that was acknowledged, nobody got the assignment, which records do not tell.",
         ),
         Column(
             "assignor", "string", "Assignor that the group agreed on, or the server's; null where no source names one."
@@ -101,9 +102,8 @@ REBALANCES_TOLD = Table(
         Column(
             "phases",
             "int",
-            "2: partitions were given up in one generation and taken over in the next (more where members changed "
-            "meanwhile). "
-            "Else 1; null of polls.",
+            "2: members gave partitions up in one generation and joined again for the next (more where members gave up "
+            "some in that one, too). Else 1; null of polls.",
         ),
         Column("group_leader", "string", "Member that led a classic group, and assigned; null of the others."),
         Column("members", "int", "Members after it.", nullable=False),
@@ -241,8 +241,9 @@ GROUP_EVENTS_TOLD = Table(
         Column(
             "event",
             "string",
-            "created | deleted | converted | static_restart | records_lost (some records of the group's partition "
-            "were gone before they could be read) | undecoded (a record of it could not be decoded).",
+            "created | deleted (an empty group that another protocol takes over is deleted and created: its committed "
+            "offsets stay) | converted | static_restart | records_lost (some records of the group's partition were "
+            "gone before they could be read) | undecoded (a record of it could not be decoded).",
             nullable=False,
         ),
         Column(

@@ -324,7 +324,12 @@ def test_a_topic_is_deleted_while_another_joins():
     log.batch(101, cooperative(3, of_both("a", {"t": [0]}, {"t": [0]}), of_both("b", {"t": [1]}, {})))
     for _ in range(2):
         row = history(log).rebalances[1]
-        assert (row["generation"], row["phases"], row["end_reason"], row["ended_before"]) == (3, 2, "completed", at(101))
+        assert (row["generation"], row["phases"], row["end_reason"], row["ended_before"]) == (
+            3,
+            2,
+            "completed",
+            at(101),
+        )
         assert (row["reasons"], counts(row)) == (["member_joined"], (1, 1, 0, 2))
         log.batch(7 * 86_400, cooperative(4, of_both("a", {"t": [0, 1]}, {"t": [0]})))
     assert len(history(log).rebalances) == 3

@@ -88,8 +88,8 @@ def reasons(
     if after.group_type == CLASSIC:
         # Only what members have tells of its partitions.
         had, has = owners(before.members), owners(after.members)
-        is_known = had is not None and has is not None and tells_subscriptions(before) and tells_subscriptions(after)
-        if is_known and len(stayed) == len(went) and not resubscribed:
+        is_known = tells_subscriptions(before) and tells_subscriptions(after)
+        if had is not None and has is not None and is_known and len(stayed) == len(went) and not resubscribed:
             grew = had.keys() != has.keys() | rebalance.withheld
     else:
         patterns = {was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern}

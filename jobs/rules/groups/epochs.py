@@ -79,7 +79,9 @@ def member_record(state: State, row: Row, told: Told) -> State:
         state = _with_instance(state, id_, value["instance_id"])
     elif id_ not in before:
         # A static member that is back under another id: the tombstones of the other are in the same batch.
-        told.restarts(Moment.of(row), state.began.members | others, replace(state.now, members={id_: state.now.members[id_]}))
+        told.restarts(
+            Moment.of(row), state.began.members | others, replace(state.now, members={id_: state.now.members[id_]})
+        )
     return state
 
 

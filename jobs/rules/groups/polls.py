@@ -151,9 +151,11 @@ def _tell(open_: Open, told: Told, end_reason: str | None = None, end: Moment | 
     between = skipped(open_.rebalance.before, open_.now)
     # Epochs that fell were not counted on.
     rebalance = replace(open_.rebalance, skipped_generations=None if (between or 0) < 0 else between)
-    row, before, now = told.rebalance(rebalance, open_.now, end_reason, end), rebalance.before, open_.now
-    grew = (row["partitions_added"] or row["partitions_lost"]) and before is not None
-    if row["reasons"] == ["same_members"] and now.group_type != CLASSIC and grew and all(map(tells_subscriptions, (before, now))):
+    row, before = told.rebalance(rebalance, open_.now, end_reason, end), rebalance.before
+    if row["reasons"] != ["same_members"] or before is None or open_.now.group_type == CLASSIC:
+        return
+    grew = row["partitions_added"] or row["partitions_lost"]
+    if grew and tells_subscriptions(before) and tells_subscriptions(open_.now):
         row["reasons"] = ["partitions_changed"]
 
 

@@ -180,9 +180,9 @@ class Standing:
 class Rebalance:
     """A rebalance that is open, or that the rest of its last batch may yet reopen (`ended`).
 
-    `before`: None where it is not known. `passed`: members that came and went meanwhile. `given_up`: of a classic group,
-    what its last generation, `reached` then, took from members, by member id: these are to join again.
-    `topics`: names of topic ids, from polls.
+    `before`: None where it is not known. `passed`: members that came and went meanwhile. `given_up`: by member id, what
+    the last generation of a classic group, `reached` then, took from members that are to join again. `topics`: names of
+    topic ids, from polls.
     """
 
     began: Moment

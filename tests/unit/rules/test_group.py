@@ -13,8 +13,8 @@ from schemas import groups
 from tests.epoch_group_simulator import ConsumerGroup, ShareGroup
 from tests.group_records import Log, at, classic, classic_member
 from tests.group_simulator import WHAT, ClassicGroup
-from tests.group_states import classic as described
 from tests.group_states import at as described_at
+from tests.group_states import classic as described
 from tests.group_states import member, states
 from tests.support.examples import examples
 from tests.support.group_rounds import Rounds
