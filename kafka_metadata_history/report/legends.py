@@ -16,6 +16,7 @@ _SHAPES: Final = {
     "square": '<rect x="4" y="4" width="10" height="10"/>',
     "square_pin": '<path d="M3 3Q9 6 15 3Q12 9 15 15Q9 12 3 15Q6 9 3 3Z"/>',
     "triangle": '<path d="M9 3L15 14H3Z"/>',
+    "triangle_pin": '<path d="M9 2Q11 9 16 15Q9 12 2 15Q7 9 9 2Z"/>',
     "inverted_triangle": '<path d="M9 15L15 4H3Z"/>',
     "diamond": '<path d="M9 2L14 9L9 16L4 9Z"/>',
     "hex": '<path d="M5 3H13L16 9L13 15H5L2 9Z"/>',

@@ -68,7 +68,7 @@ REBALANCES: Final = {
     "static_member_left": Look("#00b3b3", "square"),
     "subscription_changed": Look("#7a7a1f", "diamond"),
     "partitions_changed": Look("#e3ee9a", "circle"),
-    "metadata_changed": Look("#c3b091", "circle_dot"),
+    "metadata_changed": Look("#c3b091", "triangle_pin"),
     "assignor_changed": Look("#4b5320", "hex"),
     "group_emptied": Look("#9ce6e6", "square_pin"),
     "converted": Look("#5fe0a8", "star"),
