@@ -441,6 +441,12 @@ REBALANCES = _view(
     ("is_open", "ended_before IS NULL."),
 )
 REBALANCE_MEMBERS = _view("rebalance_members", "Who had what before and after each rebalance.")
+REBALANCE_TOPICS = _view(
+    "rebalance_topics",
+    "The topics that each rebalance was about: its members subscribed to them, or had partitions of them.",
+    ("rebalance_id", "The rebalance, gold.rebalances.id."),
+    ("topic", "A topic that members subscribe to, or had partitions of before it or afterwards."),
+)
 REBALANCE_STORMS = _view(
     "rebalance_storms", "Stretches in which a group rebalanced, or members joined it, again and again."
 )
@@ -462,4 +468,7 @@ REMOVED_COMMITS = _view(
         ),
     ),
 )
-VIEWS = (GROUP_COORDINATORS, GROUP_EVENTS, REBALANCES, REBALANCE_MEMBERS, REBALANCE_STORMS, REMOVED_COMMITS)
+VIEWS = (
+    *(GROUP_COORDINATORS, GROUP_EVENTS, REBALANCES, REBALANCE_MEMBERS, REBALANCE_TOPICS, REBALANCE_STORMS),
+    REMOVED_COMMITS,
+)

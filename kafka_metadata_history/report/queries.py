@@ -176,7 +176,9 @@ GROUPS: Final = Section(
     AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
     AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
-    AND (CAST(:topic AS STRING) IS NULL OR array_contains(subscribed, CAST(:topic AS STRING)))
+    AND (CAST(:topic AS STRING) IS NULL OR id IN (
+      SELECT rebalance_id FROM gold.rebalance_topics
+      WHERE topic = :topic AND cluster = :cluster AND began_before <= CAST(:until AS TIMESTAMP)))
   UNION ALL
   SELECT id, group_id, kind, 0, 0, 0, began_before, began_before, last_before, last_before, group_id,
     concat_ws(', ', concat(rebalances, ' rebalances'), concat('client ', client_id), concat('host ', client_host)),
@@ -438,7 +440,9 @@ WITH counted AS (
     AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
     AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
-    AND (CAST(:topic AS STRING) IS NULL OR array_contains(subscribed, CAST(:topic AS STRING)))
+    AND (CAST(:topic AS STRING) IS NULL OR id IN (
+      SELECT rebalance_id FROM gold.rebalance_topics
+      WHERE topic = :topic AND cluster = :cluster AND began_before <= CAST(:until AS TIMESTAMP)))
   GROUP BY group_id
 )
 

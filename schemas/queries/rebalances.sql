@@ -13,11 +13,9 @@ WHERE began_before <= CAST(:until AS TIMESTAMP) AND (ended_before IS NULL OR end
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
   AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
-  -- Some member had partitions of the topic before it or afterwards.
   AND (CAST(:topic AS STRING) IS NULL OR id IN (
-    SELECT rebalance_id FROM gold.rebalance_members
-    WHERE began_before <= CAST(:until AS TIMESTAMP)
+    SELECT rebalance_id FROM gold.rebalance_topics
+    WHERE topic = :topic AND began_before <= CAST(:until AS TIMESTAMP)
       AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
-      AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
-      AND exists(concat(coalesce(before, array()), coalesce(after, array())), assigned -> assigned.topic = :topic)))
+      AND (CAST(:group AS STRING) IS NULL OR group_id = :group)))
 ORDER BY began_before, cluster, group_id

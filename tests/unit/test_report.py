@@ -18,6 +18,8 @@ import pyarrow as pa
 import pytest
 from bs4 import BeautifulSoup
 
+from jobs.common import questions
+from jobs.common.markers import with_values
 from jobs.common.questions import QueryError
 from kafka_metadata_history.report import looks, queries
 from kafka_metadata_history.report.figures import LABEL, labels
@@ -269,6 +271,52 @@ def test_it_is_narrowed(lake: Lake) -> None:
     assert set(marks_of(page, "groups")["lane"]) == {"billing"}
     with pytest.raises(QueryError, match="--group biling: history knows no such group; did you mean billing"):
         page_of(lake, group="biling")
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "before", "after", "is_about_it"),
+    [
+        # Its subscription could not be read: what members had, or have, tells.
+        (None, None, [("orders", [0])], True),
+        (None, [("orders", [0])], [], True),
+        (None, [("orders", [])], [("clicks", [1])], True),
+        (None, None, None, False),
+        # Nobody has a partition of what they subscribe to.
+        (["orders"], None, None, True),
+        (["orders"], [], [("clicks", [1])], True),
+        (["clicks"], [("orders", [0])], [], True),
+        (["clicks"], [("clicks", [0])], [("clicks", [0, 1])], False),
+        (None, [(None, [0])], None, False),
+    ],
+)
+def test_rebalances_of_a_topic_are_the_same_in_the_report_and_in_the_query(
+    subscribed: list[str] | None,
+    before: list[tuple[str | None, list[int]]] | None,
+    after: list[tuple[str | None, list[int]]] | None,
+    is_about_it: bool,
+) -> None:
+    def had(parts: list[tuple[str | None, list[int]]] | None) -> list[dict[str, Any]] | None:
+        topics = [{"topic": topic, "topic_id": None, "partitions": numbers} for topic, numbers in parts or ()]
+        return None if parts is None else topics
+
+    known = known_rows()
+    (rebalance,) = (row for row in known[groups.REBALANCES_TOLD] if row["id"] == "search-5")
+    member = next(row for row in known[groups.REBALANCE_MEMBERS_TOLD] if row["rebalance_id"] == "search-5")
+    told = {
+        groups.REBALANCES_TOLD: [rebalance | {"subscribed": subscribed}],
+        groups.REBALANCE_MEMBERS_TOLD: [member | {"before": had(before), "after": had(after)}],
+        groups.REBALANCE_STORMS_TOLD: [],
+    }
+    parameters = {"since": WINDOW[0], "until": WINDOW[1], "cluster": "prod", "topic": "orders", "broker": None}
+    expected = ["search"] if is_about_it else []
+    with duckdb_lake(known | told, VIEWS) as made_of:
+        asked = [
+            asking(made_of)(with_values(queries.limited(sql), parameters | {"group": None})).to_pylist()
+            for sql in (questions.text_of("rebalances"), queries.drawn(queries.GROUPS), queries.LARGEST_OF_GROUPS)
+        ]
+    rebalances, drawn, largest = asked
+    assert [row["group_id"] for row in rebalances] == [row["lane"] for row in drawn] == expected
+    assert [row["thing"] for row in largest] == [f"group {group}: 1 rebalance" for group in expected]
 
 
 def test_rows_that_the_page_lacks_are_asked_for_by_a_command(lake: Lake) -> None:
