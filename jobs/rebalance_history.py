@@ -37,7 +37,7 @@ from jobs.rules.gold.news import as_of
 from jobs.rules.groups import group as rules
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.partition import log_partition
-from jobs.rules.groups.state import written_by
+from jobs.rules.groups.state import from_micros, written_by
 from jobs.rules.round import SILVER
 from jobs.rules.takes import NOTED_AFTER
 from schemas import groups
@@ -56,6 +56,7 @@ _PART_OF_GROUP = f"CAST(crc32(group_id) % {PARTS} AS INT)"
 _LOG = ""
 """In place of an alias: the row of internal.states that says how far bronze.group_log was taken."""
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _PLACE = itemgetter(*PLACE)
 Row = dict[str, Any]
 
@@ -84,13 +85,15 @@ class Take:
 class News:
     """All that is new: by alias, what of a cluster, and the parts whose groups it is about.
 
-    `versions`: first and last of bronze.group_log that are not noted. `ends`: by alias, up to where the log was read.
-    `waits`: whether there are rows of a cluster whose id nobody knows yet. `rows`: packed, beside `_KEY`.
+    `versions`: first and last of bronze.group_log that are not noted. `ends`: by alias, up to where the log was read;
+    `read_at`: when its newest rows were. `waits`: whether there are rows of a cluster whose id nobody knows yet.
+    `rows`: packed, beside `_KEY`.
     """
 
     takes: dict[str, Take] = field(default_factory=dict)
     versions: list[int] | None = None
     ends: dict[str, Places] = field(default_factory=lambda: defaultdict(dict))
+    read_at: dict[str, datetime] = field(default_factory=dict)
     waits: bool = False
     parts: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     rows: list[DataFrame] = field(default_factory=list)
@@ -185,12 +188,14 @@ class RebalanceHistory(Maker):
         rows = rows.withColumn("_parts", of_group.when(is_gap, F.array(*map(F.lit, range(PARTS))))).localCheckpoint()
         end = F.max(F.struct("era", "goes_on_at")).alias("end")
         parts = F.flatten(F.collect_set("_parts")).alias("parts")
-        for row in rows.groupBy("cluster", "cluster_id", "log_partition").agg(end, parts).collect():
+        read_at = F.unix_micros(F.max("read_at")).alias("read_at")
+        for row in rows.groupBy("cluster", "cluster_id", "log_partition").agg(end, parts, read_at).collect():
             if row.cluster_id is None:
                 news.waits = True
                 continue
             news.takes.setdefault(row.cluster, Take(row.cluster_id))
             news.ends[row.cluster][row.log_partition] = row.end.era, row.end.goes_on_at
+            news.read_at[row.cluster] = max(from_micros(row.read_at), news.read_at.get(row.cluster, _NEVER))
             news.parts[row.cluster].update(row.parts)
         said = rows.where("cluster_id IS NOT NULL").withColumn(PART, F.explode("_parts"))
         columns = F.array(F.struct(*COLUMNS, *PLACE)).alias(column_of(GROUP_LOG))
@@ -266,6 +271,7 @@ class RebalanceHistory(Maker):
                 "round": number,
                 "done_poll": until or before.get("done_poll"),
                 "done_at": datetime.fromisoformat(each.until_at) if until and each.until_at else before.get("done_at"),
+                "last_seen_at": news.read_at.get(cluster, before.get("last_seen_at")),
                 "memory": json.dumps({"places": places}, separators=(",", ":")),
             }
         # Rows of a cluster whose id is not known yet are read again.
@@ -298,9 +304,8 @@ def forgets_before(news: Iterable[datetime], remembered: timedelta, kept_since: 
     the thousand, as console consumers do, would make each round slower. `kept_since`: from when on retention has left
     gold whole; None where it has dropped nothing.
     """
-    never = datetime.min.replace(tzinfo=UTC)
     newest = max(news, default=None)
-    return max(newest - remembered if newest is not None else never, kept_since or never)
+    return max(newest - remembered if newest is not None else _NEVER, kept_since or _NEVER)
 
 
 run = job_of(RebalanceHistory)

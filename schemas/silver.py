@@ -2,6 +2,8 @@
 did not.
 """
 
+from pathlib import Path
+
 from schemas.bronze import GROUP_MEMBER_STRUCT
 from schemas.table import PART, Column, Table, View, part_column
 
@@ -512,8 +514,43 @@ REACH = View(
     ),
 )
 
+OBSERVED = View(
+    schema="silver",
+    name="observed",
+    comment="Up to when each history of each cluster was observed, and when it was not. docs/queries.md says how "
+    "queries count with it.",
+    parts=((Path(__file__).parent / "views" / "observed.sql").read_text(encoding="utf-8"),),
+    meanings=(
+        (
+            "history",
+            (
+                "isr_shrink | leader_churn (ISRs, leaders: by polls, or by the controllers' log while it tells of "
+                "topics) | polls (what polls alone tell: brokers that answer or are listed, states of groups) | "
+                "rebalance_history (rebalances that polls tell) | group_log (rebalances, commits: the coordinators' "
+                "log) | group_lag | cluster_log (what the controllers' log alone tells)."
+            ),
+        ),
+        (
+            "until",
+            (
+                "The last observation that the history has taken. Of the coordinators' log: when its newest rows were "
+                "read. Null where that is not known."
+            ),
+        ),
+        (
+            "gaps",
+            (
+                "When nobody looked; none overlap. The one before the first poll has no gap_start, the one after "
+                "`until` no gap_end. The others are gaps between polls (silver.poll_gaps); of ISRs and leaders only "
+                "those in which the controllers' log did not tell. Null where none is known."
+            ),
+        ),
+    ),
+)
+
 VIEWS = (
     REACH,
+    OBSERVED,
     _now(BROKER_SNAPSHOTS, "Brokers"),
     _now(TOPIC_SNAPSHOTS, "Topics", _AS_TOLD),
     _now(PARTITION_SNAPSHOTS, "Partitions", _AS_TOLD),

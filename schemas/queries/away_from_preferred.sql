@@ -1,5 +1,6 @@
 -- How long did others lead what a broker should lead?
--- Stretches in which others led a partition that prefers the broker.
+-- Stretches in which others led a partition that prefers the broker. not_observed_s is for how many seconds of it,
+-- up to the window's end, nobody observed that.
 WITH turns AS (
   SELECT *, led_elsewhere > 0 AND NOT coalesce(lag(led_elsewhere > 0) OVER by_broker, false) AS begins
   FROM gold.leader_balance
@@ -11,15 +12,25 @@ WITH turns AS (
 stretches AS (
   SELECT *, count_if(begins) OVER (PARTITION BY cluster_id, broker_id ORDER BY poll) AS stretch
   FROM turns
+),
+
+spans AS (
+  SELECT cluster_id, cluster, broker_id,
+    min(valid_from) AS since,
+    CASE WHEN count_if(valid_to IS NULL) = 0 THEN max(valid_to) END AS until,
+    max(led_elsewhere) AS led_elsewhere_most,
+    max(imbalance) AS imbalance_worst
+  FROM stretches
+  WHERE led_elsewhere > 0
+  GROUP BY cluster_id, cluster, broker_id, stretch
 )
 
-SELECT cluster, broker_id,
-  min(valid_from) AS since,
-  CASE WHEN count_if(valid_to IS NULL) = 0 THEN max(valid_to) END AS until,
-  max(led_elsewhere) AS led_elsewhere_most,
-  max(imbalance) AS imbalance_worst
-FROM stretches
-WHERE led_elsewhere > 0
-GROUP BY cluster, cluster_id, broker_id, stretch
-HAVING since <= CAST(:until AS TIMESTAMP) AND (until IS NULL OR until >= CAST(:since AS TIMESTAMP))
-ORDER BY since, cluster, broker_id
+SELECT s.cluster, s.broker_id, s.since, s.until, s.led_elsewhere_most, s.imbalance_worst,
+  coalesce(aggregate(o.gaps, CAST(0 AS BIGINT), (sum, gap) -> sum + greatest(0,
+    unix_micros(least(gap.gap_end, coalesce(s.until, CAST(:until AS TIMESTAMP))))
+      - unix_micros(greatest(gap.gap_start, s.since)))), 0) / 1e6 AS not_observed_s
+FROM spans s
+LEFT JOIN silver.observed o
+  ON o.cluster_id = s.cluster_id AND o.cluster = s.cluster AND o.history = 'leader_churn'
+WHERE s.since <= CAST(:until AS TIMESTAMP) AND (s.until IS NULL OR s.until >= CAST(:since AS TIMESTAMP))
+ORDER BY s.since, s.cluster, s.broker_id

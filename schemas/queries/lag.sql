@@ -1,6 +1,7 @@
 -- Which groups are behind, and since when?
 -- At the window's end, the largest lag first. By what polls asked of offsets (enrich: offsets). --at-least leaves out
--- those that were behind for less.
+-- those that were behind for less. not_observed_s is for how many of the most seconds nobody asked: none of them is in
+-- the least.
 WITH told AS (
   SELECT *,
     coalesce(valid_to <= CAST(:until AS TIMESTAMP) AND end_reason IS NOT NULL, false) AS is_over,
@@ -38,14 +39,37 @@ behind AS (
   )
   WHERE last_poll IS NULL OR first_poll > last_poll
   GROUP BY cluster_id, cluster, group_id
+),
+
+spans AS (
+  SELECT *, began_before AS surely_from, CAST(:until AS TIMESTAMP) AS surely_until,
+    coalesce(began_after, began_before) AS maybe_from, CAST(:until AS TIMESTAMP) AS maybe_until
+  FROM behind
+),
+
+observed AS (
+  SELECT s.*,
+    coalesce(aggregate(o.gaps, CAST(0 AS BIGINT), (sum, gap) -> sum + greatest(0,
+      unix_micros(least(gap.gap_end, surely_until)) - unix_micros(greatest(gap.gap_start, surely_from)))), 0)
+      AS surely_unobserved,
+    coalesce(aggregate(o.gaps, CAST(0 AS BIGINT), (sum, gap) -> sum + greatest(0,
+      unix_micros(least(gap.gap_end, maybe_until)) - unix_micros(greatest(gap.gap_start, maybe_from)))), 0)
+      AS maybe_unobserved
+  FROM spans s
+  LEFT JOIN silver.observed o
+    ON o.cluster_id = s.cluster_id AND o.cluster = s.cluster AND o.history = 'group_lag'
+),
+
+timed AS (
+  SELECT *, (unix_micros(surely_until) - unix_micros(surely_from) - surely_unobserved) / 1e6 AS seconds_min,
+    CASE WHEN began_after IS NOT NULL THEN (unix_micros(maybe_until) - unix_micros(maybe_from)) / 1e6 END AS seconds_max
+  FROM observed
 )
 
-SELECT cluster, group_id, burrow_status, lag_min, lag_max, began_after, began_before,
-  (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(began_before)) / 1e6 AS seconds_min,
-  (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(began_after)) / 1e6 AS seconds_max,
+SELECT cluster, group_id, burrow_status, lag_min, lag_max, began_after, began_before, seconds_min, seconds_max,
+  maybe_unobserved / 1e6 AS not_observed_s,
   largest_lag_max, partitions, partitions_behind, partitions_without_progress, partitions_unknown,
   oldest_commit_after, oldest_commit_before, is_simple, told_at
-FROM behind
-WHERE CAST(:at_least AS BIGINT) IS NULL
-  OR unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(began_before) >= :at_least * 1000000
+FROM timed
+WHERE CAST(:at_least AS BIGINT) IS NULL OR seconds_min >= :at_least
 ORDER BY lag_max DESC, lag_min DESC, cluster, group_id

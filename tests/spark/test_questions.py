@@ -83,6 +83,23 @@ def test_spark_answers_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
     assert as_text(found) == as_text([in_seconds(row) for row in other])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in {"group_stability", "time_at_level"} else pytest.mark.soak)
+        for name in names()
+        if "not_observed_s" in text_of(name)
+    ],
+)
+def test_spark_leaves_out_what_nobody_observed_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
+    """Ten minutes after the last poll. That DuckDB is right is in tests/unit/test_sums_of_time.py."""
+    later = {"until": "2026-11-01T12:12:00Z"}
+    found = ask(name, **later)
+    other = without_spark(lake)(with_values(text_of(name), {**PARAMETERS, **later})).to_pylist(maps_as_pydicts="strict")
+    assert found
+    assert as_text(found) == as_text([in_seconds(row) for row in other])
+
+
 @pytest.mark.soak
 def test_spark_gives_the_report_what_duckdb_does(spark: SparkSession, lake: Lake) -> None:
     window = (PARAMETERS["since"], PARAMETERS["until"], {}, datetime.now(UTC))

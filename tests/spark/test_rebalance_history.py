@@ -510,8 +510,11 @@ def test_a_round_without_news_commits_nothing(
     read_to = version(lake, bronze.GROUP_LOG)
     stored.append(lake, bronze.GROUP_LOG, [row | {"cluster_id": None} for row in of_cluster("stranger", quiet)])
     history.catch_up(whole=True)
-    noted = {row["cluster"]: json.loads(row["memory"]) for row in newest_states(lake) if row["history"] == JOB}
+    of_groups = [row for row in newest_states(lake) if row["history"] == JOB]
+    noted = {row["cluster"]: json.loads(row["memory"]) for row in of_groups}
     assert noted["alpha"]["places"]["1"] == [0, 510]
+    (read_at,) = (row["last_seen_at"] for row in of_groups if row["cluster"] == "alpha")
+    assert read_at == quiet.rows[0]["read_at"], "up to then somebody observed its groups"
     assert noted[""] == {"version": read_to}
     assert {row["round"] for row in stored.rows_of(lake, internal.STATE) if row["history"] == JOB} == {
         row["round"] for row in newest_states(lake) if row["history"] == JOB
