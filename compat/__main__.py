@@ -1,4 +1,5 @@
-"""``python -m compat``: the same script on real versions of Kafka, and whether history is what must come of it.
+"""``python -m compat``: the same script on real versions of Kafka, and whether history is what must come of it; and
+whether the tables of messages and records are the definitions of the newest of them.
 
 Exit status 1 when it is not.
 """
@@ -12,9 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from compat.definitions import APIS, RECORDS, differences
 from compat.run import run
 from compat.versions import VERSIONS
 from local_cluster import LocalClusterError
+from local_cluster.cluster import KAFKA_VERSION
 from metadata_source.text import text_table
 from truth.administration import AdministrationError
 from truth.log import TruthError
@@ -30,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
     wanted = [version for version in VERSIONS if arguments.versions is None or version.name in arguments.versions]
     started = time.monotonic()
-    rows: list[tuple[object, ...]] = []
-    faults: list[str] = []
+    faults = [f"{KAFKA_VERSION}: definitions: {each}" for each in differences(KAFKA_VERSION)]
+    rows: list[tuple[object, ...]] = [(KAFKA_VERSION, "definitions", len(APIS) + len(RECORDS), "exact", len(faults))]
     # Outside of all else: Spark may be gone already when it is to be stopped.
     with tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True) as folder:
         spark = local_session(_SLOTS)

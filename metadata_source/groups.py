@@ -333,7 +333,8 @@ def _describe(
     answered: dict[str, Values] = {}
     problem = PollError("timeout", "no time was left to describe it")
     if not given.is_over:
-        question = _question(kind.api, **{kind.ids: ids, "include_authorized_operations": False})
+        fields = {"include_authorized_operations": False, "include_topology_description": False}
+        question = _question(kind.api, **{kind.ids: ids}, **fields)
         try:
             answer = visits.ask(broker.address, question, given.until)
             answered = {group["group_id"]: group for group in answer["groups"]}

@@ -36,7 +36,12 @@ def _by_topic(name: str, *of_partition: Field) -> Field:
     return Field(name, structs(*_TOPIC, Field("partitions", structs(*of_partition))))
 
 
-_CLUSTER_ID = Field("cluster_id", _STRING, nullable=0, tag=0)
+
+
+def _cluster_id(since: int) -> Field:
+    return Field("cluster_id", _STRING, since=since, nullable=since, tag=0)
+
+
 _EPOCH, _END_OFFSET = Field("epoch", _INT32), Field("end_offset", _INT64)
 _LEADER = (Field("leader_id", _INT32), Field("leader_epoch", _INT32))
 
@@ -49,7 +54,7 @@ FETCH = api(
     last_version=17,
     flexible_since=12,
     request=(
-        _CLUSTER_ID,
+        _cluster_id(12),
         Field("replica_id", _INT32, until=14),
         Field(
             "replica_state",
@@ -122,7 +127,7 @@ FETCH_SNAPSHOT = api(
     last_version=1,
     flexible_since=0,
     request=(
-        _CLUSTER_ID,
+        _cluster_id(0),
         Field("replica_id", _INT32),
         Field("max_bytes", _INT32),
         _by_partition(

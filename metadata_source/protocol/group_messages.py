@@ -210,7 +210,7 @@ STREAMS_GROUP_DESCRIBE = api(
     89,
     last_version=1,
     flexible_since=0,
-    request=_DESCRIBE,
+    request=(*_DESCRIBE, Field("include_topology_description", _BOOL, since=1)),
     response=(
         _THROTTLE,
         Field(

@@ -198,6 +198,21 @@ def test_a_classic_group_has_what_its_members_told_each_other_while_it_is_stable
     }
 
 
+def test_a_streams_group_is_described_without_its_topology() -> None:
+    """KIP-1331: from version 1 on (Kafka 4.4) a broker wants to know."""
+    asked: list[Any] = []
+
+    class Visits:
+        def ask(self, _address: Any, question: Any, _deadline: float) -> Any:
+            asked.append(question)
+            return {"groups": []}
+
+    list(groups_module._describe(Visits(), Broker(0, ("host", 0)), "streams", ["g"], groups_module.Time(60.0, 1e12)))
+    (question,) = asked
+    bodies = [write_message(question.request, version, question.fields).hex(" ") for version in (0, 1)]
+    assert bodies == ["02 02 67 00 00", "02 02 67 00 00 00"]
+
+
 def test_groups_are_described_by_the_request_of_their_type():
     topic_id = bytes(range(16))
     partitions = {"topic_partitions": [{"topic_id": topic_id, "topic_name": "t", "partitions": [1, 0]}]}

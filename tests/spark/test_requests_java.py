@@ -1,0 +1,53 @@
+"""Kafka's own Java classes read every request that the product sends, whole, and find in it what was to be asked."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.requests import ASKED, CLIENT, CORRELATION, Asked
+
+REQUESTS = [
+    pytest.param(asked, id=f"{function}-{asked.versions[0]}-{place}")
+    for function, each in ASKED.items()
+    for place, asked in enumerate(each)
+]
+
+
+def of_kafka(jvm: Any, api_key: int) -> Any:
+    return getattr(jvm, "org.apache.kafka.common.message.ApiMessageType").fromApiKey(api_key)
+
+
+def read(jvm: Any, frame: bytes) -> tuple[int, dict[str, Any]]:
+    """How many bytes a broker leaves over, and the fields that it reads (``RequestContext.parseRequest``)."""
+    buffer = jvm.java.nio.ByteBuffer.wrap(frame)
+    header = getattr(jvm, "org.apache.kafka.common.requests.RequestHeader").parse(buffer)
+    assert (header.correlationId(), header.clientId()) == (CORRELATION, CLIENT)
+    readable = jvm.org.apache.kafka.common.protocol.ByteBufferAccessor(buffer)
+    name, version = of_kafka(jvm, int.from_bytes(frame[:2])).newRequest().getClass().getName(), header.apiVersion()
+    data = getattr(jvm, name)(readable, version)
+    assert data.unknownTaggedFields().size() == 0
+    return readable.remaining(), json.loads(getattr(jvm, f"{name}JsonConverter").write(data, version).toString())
+
+
+def wanted(fields: Any, there: Any) -> Any:
+    """Of the fields that are wanted those that this version has."""
+    if isinstance(there, dict) and isinstance(fields, dict):
+        return {name: wanted(fields.get(name, "not asked"), each) for name, each in there.items()}
+    if isinstance(there, list) and isinstance(fields, list) and len(there) == len(fields):
+        return [wanted(field, each) for field, each in zip(fields, there, strict=True)]
+    return fields
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_kafka_reads_what_is_sent(jvm: Any, asked: Asked) -> None:
+    api_key, first, last = asked.versions
+    api = of_kafka(jvm, api_key)
+    lowest, highest = api.lowestSupportedVersion(), api.highestSupportedVersion(True)
+    versions = range(max(first, lowest), min(last, highest) + 1)
+    # What only older brokers have is not asked of this one.
+    assert versions or last < lowest
+    for version in versions:
+        left, fields = read(jvm, asked.frame(version))
+        assert left == 0
+        assert fields == wanted(asked.fields, fields)
