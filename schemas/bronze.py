@@ -571,7 +571,7 @@ CLUSTER_LOG_DECODED = (
         "controller",
         "struct<controller_id: int, incarnation_id: string, zk_migration_ready: boolean, "
         f"end_points: {_END_POINTS}, features: {_FEATURES}>",
-        "Type 27: a controller registers.",
+        "Type 27: a controller registers. Type 29, from Kafka 4.4 on: it is unregistered; then only its id is there.",
     ),
     Column(
         "config",

@@ -32,7 +32,7 @@ COLUMNS_OF_TYPES = {
     "producer_ids": (15,),
     "zk_migration_state": (21,),
     "transaction": (23, 25),
-    "controller": (27,),
+    "controller": (27, 29),
 }
 COLUMN_OF = {number: column for column, numbers in COLUMNS_OF_TYPES.items() for number in numbers}
 CONTROL_COLUMN_OF = {2: "leader_change", 3: "last_contained_log_timestamp_ms", 5: "kraft_version", 6: "voters"}

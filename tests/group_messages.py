@@ -201,7 +201,10 @@ def expected(number: int, version: int, key: dict[str, Any], value: dict[str, An
     told = _renamed(value, consumers=value.get("protocol_type") != "connect" and value.get("protocol_type") != "")
     if number == 16:
         told["regex"] = key["regular_expression"]
-    return row | {"version": version, COLUMN_OF[number]: told["topics"] if number == 4 else told}
+    row["version"] = version
+    if number not in COLUMN_OF:
+        return row
+    return row | {COLUMN_OF[number]: told["topics"] if number == 4 else told}
 
 
 def _renamed(value: Any, *, consumers: bool) -> Any:

@@ -351,6 +351,7 @@ _OF_CONTROLLERS: Final = _Kind(
         25: ("transaction", _as_they_are),
         27: ("controller", _as_they_are),
         28: ("topic", _without_elr),
+        29: ("controller", _as_they_are),
     },
 )
 _OF_QUORUM: Final = _Kind(

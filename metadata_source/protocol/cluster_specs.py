@@ -136,6 +136,7 @@ RECORD_TYPES = _by_type(
         Field("features", _FEATURES),
     ),
     _record("ClearElrRecord", 28, Field("topic_name", _STRING)),
+    _record("UnregisterControllerRecord", 29, Field("controller_id", _INT32)),
 )
 
 

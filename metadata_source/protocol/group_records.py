@@ -198,7 +198,7 @@ class _Decoding:
         no_key = self._keys.is_null().to_numpy(zero_copy_only=False)
         self._rows.fail(rows[no_key], "no key")
         for number, of_type in self._by_number("type", self._keys, rows[~no_key]):
-            if number in _DECODERS or number in COMMIT_TYPES:
+            if number in RECORD_TYPES or number in COMMIT_TYPES:
                 self._decode_type(number, of_type)
             else:
                 self._rows.fail(of_type, f"unknown record type {number}")
@@ -231,8 +231,10 @@ class _Decoding:
             if record_type is OFFSET_COMMIT:
                 self._refuse_negative_offsets(whole, found.field("offset"))
                 continue
-            column, decode = _DECODERS[number]
             whole, found = self._without_impossible_times(whole, found)
+            if number not in _DECODERS:
+                continue
+            column, decode = _DECODERS[number]
             whole_names = named.take(pa.array(np.searchsorted(rows, whole)))
             self._rows.put(column, whole, decode(fields_of(whole_names) | fields_of(found)))
 
@@ -465,6 +467,7 @@ def _as_they_are(values: Fields) -> Fields:
 
 
 #: By record type: the column of `RECORDS` that its values go to, and what makes its fields of those of key and value.
+#: Of type 24 nothing is kept: the ids of the topics that a target was made for.
 _DECODERS: dict[int, tuple[str, Callable[[Fields], Fields | pa.Array]]] = {
     _GROUP_METADATA: ("classic", _classic),
     3: ("group_epoch", _as_they_are),

@@ -171,6 +171,7 @@ _SUBTOPOLOGY = Struct(
         Field("copartition_groups", Array(_COPARTITION_GROUP)),
     )
 )
+_RESOLVED_TOPICS = Struct((Field("subtopology_id", _STRING), Field("topic_ids", Array(_UUID))))
 
 _OF_GROUP = ("group_id",)
 
@@ -276,6 +277,13 @@ RECORD_TYPES: dict[int, RecordType] = {
             23,
             "StreamsGroupTopology",
             (Field("epoch", _INT32), Field("subtopologies", Array(_SUBTOPOLOGY))),
+            key=_OF_GROUP,
+        ),
+        # After Kafka 4.4, as in the trunk of November 2026.
+        _record_type(
+            24,
+            "StreamsGroupTargetAssignmentResolvedTopicIds",
+            (Field("assignment_epoch", _INT32), Field("resolved_topic_ids_by_subtopology", Array(_RESOLVED_TOPICS))),
             key=_OF_GROUP,
         ),
     )
