@@ -159,10 +159,18 @@ PARTITION_SNAPSHOTS = _interval_table(
         Column(
             "leader_epoch", "int", "Leader epoch; null before Metadata v9, where it cannot be trusted (KAFKA-9212)."
         ),
-        Column("replicas", "array<int>", "Assigned brokers, in order: the first is the preferred leader."),
-        Column("isr", "array<int>", "In-sync replicas, a sorted set."),
         Column(
-            "offline_replicas", "array<int>", "Replicas that are not available, a sorted set; null before Metadata v5."
+            "replicas",
+            "array<int>",
+            "Assigned brokers, in order: the first is the preferred leader. Null, as the columns that follow, where the "
+            "answer has a broker twice among them.",
+        ),
+        Column("isr", "array<int>", "In-sync replicas, a sorted set; null where the answer has a broker twice in it."),
+        Column(
+            "offline_replicas",
+            "array<int>",
+            "Replicas that are not available, a sorted set; null before Metadata v5, and where the answer has a broker "
+            "twice among them.",
         ),
     ),
     partition_number="partition >= 0",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
@@ -14,14 +15,16 @@ if TYPE_CHECKING:
     from metadata_source.protocol.metadata import ClusterMetadata
 
 _SHORT = 8
-_NODES = {"replicas": "among its replicas", "isr": "in its ISR", "offline_replicas": "among its offline replicas"}
+LISTS: Final = ("replicas", "isr", "offline_replicas")
+"""A partition's lists of brokers."""
 
 
 def oddity(metadata: ClusterMetadata) -> str | None:
     """Return what is odd first, in words that follow the broker's address; None for a usual answer.
 
-    Odd are: a broker, a topic or a partition that is listed twice, a broker that is twice in a partition's list, a
-    topic without a name, a negative broker id or partition number.
+    Odd are: a broker, a topic or a partition that is listed twice, a topic without a name, a negative broker id or
+    partition number. A broker that is twice in a list of one partition makes that list odd, and nothing else
+    (`have_repeats`): brokers have answered so in production (cruise-control#1905).
     """
     return next(_oddities(metadata), None)
 
@@ -48,14 +51,14 @@ def _oddities(metadata: ClusterMetadata) -> Iterator[str]:
     if (at := _repeated(numbers, counts)) is not None:
         yield f"it lists topic {topics[_owner(at, counts)]}, partition {numbers[at]} twice"
 
-    for column, where in _NODES.items():
-        lists = metadata.partitions[column].combine_chunks()
-        lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
-        nodes = lists.flatten().to_numpy()
-        if (at := _repeated(nodes, lengths)) is not None:
-            partition = _owner(at, lengths)
-            topic = topics[_owner(partition, counts)]
-            yield f"topic {topic}, partition {numbers[partition]} has broker {nodes[at]} twice {where}"
+
+def have_repeats(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
+    """Whether each list has a number twice; one that is null has none."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    found: npt.NDArray[np.bool_] = np.zeros(len(lengths), dtype=np.bool_)
+    found[owners[_repeats(lists.flatten().to_numpy(), lengths)]] = True
+    return found
 
 
 def _first(flags: npt.NDArray[np.bool_]) -> int | None:
@@ -68,17 +71,21 @@ def _owner(at: int, lengths: npt.NDArray[np.int32]) -> int:
 
 
 def _repeated(numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> int | None:
-    """Return where a number is that its list has twice; the lists have these lengths, one after the other."""
+    """Return where a number is first that its list has again; the lists have these lengths, one after the other."""
+    return _first(_repeats(numbers, lengths))
+
+
+def _repeats(numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Return whether each number's list has it again, further on."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
+    found: npt.NDArray[np.bool_] = np.zeros(len(numbers), dtype=np.bool_)
     longest = int(lengths.max(initial=0))
     if longest <= _SHORT:
         # Several times as fast as sorting, and lists of replicas are short.
         for step in range(1, longest):
-            same = (numbers[step:] == numbers[:-step]) & (owners[step:] == owners[:-step])
-            if (at := _first(same)) is not None:
-                return at
-        return None
+            found[:-step] |= (numbers[step:] == numbers[:-step]) & (owners[step:] == owners[:-step])
+        return found
     keys = owners << 32 | numbers.astype(np.int64) & 0xFFFFFFFF
-    ascending = np.sort(keys)
-    at = _first(ascending[1:] == ascending[:-1])
-    return None if at is None else _first(keys == ascending[at])
+    order = np.argsort(keys, kind="stable")
+    found[order[:-1]] = keys[order[1:]] == keys[order[:-1]]
+    return found

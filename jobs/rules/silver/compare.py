@@ -24,6 +24,7 @@ from metadata_source.facts import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from metadata_source.kinds import KAFKA, KINDS
+from metadata_source.protocol.oddities import LISTS, have_repeats
 from schemas.bronze import METADATA_POLLS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
@@ -140,7 +141,7 @@ def first_rows(
         at = told.column_names.index(name)
         untold = pa.scalar(None, told[name].type)
         told = told.set_column(at, name, pc.if_else(is_guess.fill_null(False), untold, told[name]))
-    told = told.append_column("topic", rows["topic"].take(pa.array(row)))
+    told = _without_odd_lists(told).append_column("topic", rows["topic"].take(pa.array(row)))
     values = {**constants, **place.began}
     columns = [
         _column(told, field.name).cast(field.type)
@@ -149,6 +150,16 @@ def first_rows(
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _without_odd_lists(told: pa.Table) -> pa.Table:
+    """Partitions with null in the place of each list of `odd_lists`."""
+    odd = {name: have_repeats(_column(told, name)) for name in LISTS}
+    for name in LISTS:
+        unknown = pa.array(odd[name] | odd["replicas"])
+        lists = pc.if_else(unknown, pa.scalar(None, told[name].type), told[name])
+        told = told.set_column(told.column_names.index(name), name, lists)
+    return told
 
 
 def first_signs(said: pa.RecordBatch, brokers: Collection[int], kind: str) -> list[str]:

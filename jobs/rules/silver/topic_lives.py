@@ -25,6 +25,7 @@ from metadata_source.facts import (
 )
 from metadata_source.kinds import KINDS, LEADER_EPOCH, WARPSTREAM
 from metadata_source.options import whole_name
+from metadata_source.protocol.oddities import LISTS
 
 _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
 """The columns of a partition's state."""
@@ -120,6 +121,15 @@ def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
 def is_guess(told: Mapping[str, Any]) -> bool:
     """Whether the leader of a partition is a guess: one of Redpanda's, named with error 5 (no leader)."""
     return bool(told["error_code"] == LEADER_NOT_AVAILABLE and told["leader"] >= 0)
+
+
+def odd_lists(told: Mapping[str, Any]) -> frozenset[str]:
+    """The lists of a partition that cannot be meant, as a broker is in them twice: they are unknown.
+
+    If the replicas are, nothing can be said of which of them are in sync, or offline.
+    """
+    odd = {name for name in LISTS if len(told[name] or ()) > len({*(told[name] or ())})}
+    return frozenset(LISTS if "replicas" in odd else odd)
 
 
 def moves_in_epoch(told: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
@@ -237,7 +247,7 @@ class TopicLives:
 
     def _meant(self, key: Key, told: Row) -> tuple[Row, frozenset[str]]:
         """A partition as history keeps it, of one that an answer tells, and the columns that mean nothing."""
-        known, nothing = self.partitions.open.get(key), self.nothing
+        known, nothing = self.partitions.open.get(key), self.nothing | odd_lists(told)
         if is_guess(told):
             told = told | {"leader": None, "leader_epoch": None}
         elif self.has_flat_epochs and known and (known["leader"] is None or moves_in_epoch(told, known)):
