@@ -207,7 +207,7 @@ _CLUSTER_OPTIONS: Final = (
     Option(
         "kind",
         "The maker of the cluster, one of " + ", ".join(f"`{kind}`" for kind in KINDS) + ": it decides which facts "
-        "mean something (docs/versions.md, Other makers).",
+        "mean something, and how records of groups are read (docs/versions.md, Other makers).",
         default=KAFKA,
         per_cluster=True,
     ),

@@ -162,8 +162,8 @@ PARTITION_SNAPSHOTS = _interval_table(
         Column(
             "replicas",
             "array<int>",
-            "Assigned brokers, in order: the first is the preferred leader. Null, as the columns that follow, where the "
-            "answer has a broker twice among them.",
+            "Assigned brokers, in order: the first is the preferred leader. Null, as the columns that follow, where "
+            "the answer has a broker twice among them.",
         ),
         Column("isr", "array<int>", "In-sync replicas, a sorted set; null where the answer has a broker twice in it."),
         Column(

@@ -21,8 +21,10 @@ from metadata_source.group_log.batches import read_answers
 from metadata_source.group_log.commits import ROWS, Commits, Records
 from metadata_source.group_log.places import is_remade
 from metadata_source.group_log.watcher import LogWatcher
+from metadata_source.kinds import KAFKA, REDPANDA
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.protocol.group_records import RECORDS, decode_records
+from metadata_source.protocol.group_specs import REDPANDA_GROUP
 from metadata_source.protocol.offset_commits import are_commits
 from metadata_source.protocol.vectors import times_of
 from metadata_source.threads import side_by_side
@@ -90,7 +92,7 @@ def read_spans(
         reading = _Reading(watcher, spans, topic, groups_pattern)
         for records, commits, ended in reading.steps(timeout_ms / 1000):
             if records:
-                yield record_rows(spans[0], read_at, pa.Table.from_batches(records), pseudonyms)
+                yield record_rows(spans[0], read_at, pa.Table.from_batches(records), pseudonyms, cluster.kind)
             yield from _rows(spans[0], read_at, commits).to_batches()
             if ended:
                 yield span_rows(ended, read_at)
@@ -124,12 +126,15 @@ def span_rows(went: Sequence[Went], read_at: datetime) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-def record_rows(span: Span, read_at: datetime, records: pa.Table, pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
+def record_rows(
+    span: Span, read_at: datetime, records: pa.Table, pseudonyms: Pseudonyms | None, kind: str = KAFKA
+) -> pa.RecordBatch:
     """Return the rows of some records of one cluster, decoded; `span` is any of it. `records`: as `record_batches` has
-    them, and `log_partition`.
+    them, and `log_partition`. `kind`: of the cluster, as declared.
     """
     records = records.combine_chunks()
-    decoded = decode_records(*(records[name].combine_chunks() for name in ("key", "value")))
+    keys, values = (records[name].combine_chunks() for name in ("key", "value"))
+    decoded = decode_records(keys, values, classic=REDPANDA_GROUP) if kind == REDPANDA else decode_records(keys, values)
     if pseudonyms is not None:
         decoded = pseudonyms.of_records(decoded)
     epochs = records["leader_epoch"]

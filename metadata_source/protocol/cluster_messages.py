@@ -36,8 +36,6 @@ def _by_topic(name: str, *of_partition: Field) -> Field:
     return Field(name, structs(*_TOPIC, Field("partitions", structs(*of_partition))))
 
 
-
-
 def _cluster_id(since: int) -> Field:
     return Field("cluster_id", _STRING, since=since, nullable=since, tag=0)
 

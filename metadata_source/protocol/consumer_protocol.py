@@ -2,6 +2,9 @@
 
 Kafka's rule (``ConsumerProtocol.deserializeVersion`` and what calls it): two bytes are the version; one that is higher
 than the highest known is read as that; what stands after the known fields is left alone.
+
+Some clients claim version 1 and write the fields of version 0 (kafka-go#1156, sarama#2111; franz-go#493 reads them as
+is done here): what cannot be read as the version that it claims is read as version 0, with which each version begins.
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ ASSIGNMENTS = pa.struct([("version", pa.int32()), ("partitions", _PARTITIONS), (
 def read_subscriptions(data: pa.BinaryArray) -> pa.StructArray:
     """Return subscriptions, one a row, null for bytes that are none; type: `SUBSCRIPTIONS`.
 
-    `owned_partitions` is null before version 1, `generation` and `rack` are null before 2 and 3 and where the consumer
-    has none.
+    `version` is the one that is claimed. `owned_partitions` is null before version 1, `generation` and `rack` are null
+    before 2 and 3 and where the consumer has none; all are null where only version 0 could be read.
     """
     versions, found = _read(SUBSCRIPTION, data)
     fields = fields_of(found)
@@ -77,10 +80,12 @@ def read_one(message: Message, data: bytes) -> dict[str, Any] | None:
     version = int.from_bytes(data[:2], signed=True)
     if len(data) < 2 or version < 0:
         return None
-    try:
-        return read_values(data, message, min(version, message.last_version), start=2, may_go_on=True)
-    except ProtocolError:
-        return None
+    for as_version in dict.fromkeys((min(version, message.last_version), 0)):
+        try:
+            return read_values(data, message, as_version, start=2, may_go_on=True)
+        except ProtocolError:
+            continue
+    return None
 
 
 def _read(message: Message, data: pa.BinaryArray) -> tuple[pa.Array, pa.StructArray]:
@@ -88,9 +93,12 @@ def _read(message: Message, data: pa.BinaryArray) -> tuple[pa.Array, pa.StructAr
     versions, _ = leading_int16s(data)
     read_as = np.minimum(versions, message.last_version)
     pieces = []
-    for version in range(message.last_version + 1):
+    for version in range(message.last_version, -1, -1):
         rows = np.flatnonzero(read_as == version)
         if len(rows):
-            found, _ = read_batch(data.take(pa.array(rows)), message, version, start=2, may_go_on=True)
+            found, errors = read_batch(data.take(pa.array(rows)), message, version, start=2, may_go_on=True)
+            if version and errors:
+                read_as[rows[[*errors]]] = 0
+                rows, found = np.delete(rows, [*errors]), found.drop_null()
             pieces.append((rows, found))
     return pa.array(versions), scattered(len(data), arrow_type(message.body), pieces)

@@ -168,24 +168,27 @@ BYTES_SHOWN = r" \(read [^)]*\)"
 
 
 def decode_records(
-    keys: Sequence[bytes | None] | pa.BinaryArray, values: Sequence[bytes | None] | pa.BinaryArray
+    keys: Sequence[bytes | None] | pa.BinaryArray,
+    values: Sequence[bytes | None] | pa.BinaryArray,
+    *,
+    classic: Message = RECORD_TYPES[_GROUP_METADATA].value,
 ) -> pa.RecordBatch:
     """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
 
     A record of an unknown type or version, and one whose bytes are not what they should be, has `error`, its raw `key`
     and `value`, and what its key told. Offset commits are many, and read by `offset_commits`: a row says what is wrong
     with one, without a byte of its value, which may hold anything. A tombstone has what its key tells, a pattern too.
-    `is_tombstone` is never null.
+    `is_tombstone` is never null. `classic`: how the cluster's maker writes classic groups.
     """
-    return _Decoding(
-        *(each if isinstance(each, pa.Array) else pa.array(each, _BYTES) for each in (keys, values))
-    ).records()
+    arrays = (each if isinstance(each, pa.Array) else pa.array(each, _BYTES) for each in (keys, values))
+    return _Decoding(*arrays, classic).records()
 
 
 class _Decoding:
     """Decodes some records, those of one type and version together."""
 
-    def __init__(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+    def __init__(self, keys: pa.BinaryArray, values: pa.BinaryArray, classic: Message) -> None:
+        self._classic = classic
         self._keys = keys
         self._values = values
         self._live = values.is_valid().to_numpy(zero_copy_only=False)
@@ -222,12 +225,13 @@ class _Decoding:
         if number == _REGULAR_EXPRESSION:
             gone = names["regular_expression"].filter(pa.array(~live))
             self._rows.put("regular_expression", rows[~live], {"regex": gone})
-        last = record_type.value.last_version
+        message = self._classic if number == _GROUP_METADATA else record_type.value
+        last = message.last_version
         for version, of_version in self._by_number("version", self._values, rows[live]):
             if not 0 <= version <= last:
                 self._rows.fail(of_version, f"unknown version {version} of record type {number}, known are 0 to {last}")
                 continue
-            whole, found = self._read(record_type.value, version, self._values, of_version)
+            whole, found = self._read(message, version, self._values, of_version)
             if record_type is OFFSET_COMMIT:
                 self._refuse_negative_offsets(whole, found.field("offset"))
                 continue

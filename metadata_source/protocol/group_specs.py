@@ -63,14 +63,18 @@ _MEMBER = Struct(
         Field("assignment", _BYTES),
     )
 )
-_GROUP = (
-    Field("protocol_type", _STRING),
-    Field("generation", _INT32),
-    Field("protocol", _STRING, nullable=0),
-    Field("leader", _STRING, nullable=0),
-    Field("current_state_timestamp", _INT64, since=2),
-    Field("members", Array(_MEMBER)),
-)
+
+
+def _group(member: Struct) -> tuple[Field, ...]:
+    return (
+        Field("protocol_type", _STRING),
+        Field("generation", _INT32),
+        Field("protocol", _STRING, nullable=0),
+        Field("leader", _STRING, nullable=0),
+        Field("current_state_timestamp", _INT64, since=2),
+        Field("members", Array(member)),
+    )
+
 
 _PARTITIONS = Struct((Field("topic_id", _UUID), Field("partitions", _INT32S)))
 _TASKS = Struct((Field("subtopology_id", _STRING), Field("partitions", _INT32S)))
@@ -202,11 +206,21 @@ OFFSET_COMMIT = RecordType(
         ),
     ),
 )
+#: A classic group as Redpanda writes it, in version 3: before each member is the version of its fields, which is the
+#: group's (``member_state::encode`` of src/v/kafka/server/group_metadata.cc).
+REDPANDA_GROUP = Message(
+    name="GroupMetadataValue",
+    api_key=2,
+    last_version=3,
+    flexible_since=None,
+    body=Struct(_group(Struct((Field("version", _INT16), *_MEMBER.fields)))),
+)
+
 # By the number of the type, those of offset commits left out. Missing are 9 and 18, which Kafka 4.3 no longer has.
 RECORD_TYPES: dict[int, RecordType] = {
     each.key.api_key: each
     for each in (
-        _record_type(2, "GroupMetadata", _GROUP, key=("group",), last_version=4, flexible_since=4),
+        _record_type(2, "GroupMetadata", _group(_MEMBER), key=("group",), last_version=4, flexible_since=4),
         _record_type(
             3,
             "ConsumerGroupMetadata",

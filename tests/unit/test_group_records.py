@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
 from metadata_source.protocol.group_records import RECORDS, decode_records
-from metadata_source.protocol.group_specs import ASSIGNMENT, COMMIT_TYPES, RECORD_TYPES, SUBSCRIPTION
+from metadata_source.protocol.group_specs import ASSIGNMENT, COMMIT_TYPES, RECORD_TYPES, REDPANDA_GROUP, SUBSCRIPTION
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
@@ -205,7 +205,9 @@ def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) ->
     for version in range(4):
         body = write_message(message, version, values)
         data = version.to_bytes(2) + body
-        parts = [data[:size] for size in range(len(data))]
+        # What is cut off after the fields of version 0 is read as those.
+        first = 2 + len(write_message(message, 0, values))
+        parts = [data[:size] for size in range(min(first, len(data)))]
         whole, longer, negative, *rest = read(
             pa.array([data, data + b"later fields", b"\xff\xff" + body, *parts])
         ).to_pylist()
@@ -218,6 +220,62 @@ def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) ->
             (later,) = read(pa.array([b"\x7f\xff" + body])).to_pylist()
             assert later == {**whole, "version": 0x7FFF}
             assert read_one(message, b"\x7f\xff" + body) == read_one(message, data)
+
+
+@pytest.mark.parametrize("count", [1, FEWEST])
+@pytest.mark.parametrize("version", [1, 2, 3, 9])
+def test_a_subscription_without_the_fields_of_the_version_that_it_claims_is_one_of_version_0(
+    version: int, count: int
+) -> None:
+    """As kafka-go writes it (kafka-go#1156)."""
+    values = {"topics": ["orders", "a.b.c"], "user_data": None}
+    data = version.to_bytes(2) + write_message(SUBSCRIPTION, 0, values)
+    usual = b"\0\1" + write_message(SUBSCRIPTION, 1, values | {"owned_partitions": []})
+    unknown = {"owned_partitions": None, "generation": None, "rack": None}
+    told = {"version": version, "topics": ["orders", "a.b.c"], "user_data": None} | unknown
+    # One that claims a part of what is after them, too.
+    broken = data + b"\0\0\0\1\0"
+    read = read_subscriptions(pa.array([data, usual, broken] * count)).to_pylist()
+    assert read == [told, told | {"version": 1, "owned_partitions": []}, told] * count
+    for each in (data, broken):
+        one = read_one(SUBSCRIPTION, each)
+        assert one is not None
+        assert (one["topics"], one["owned_partitions"], one["rack_id"]) == (["orders", "a.b.c"], None, None)
+
+
+def redpanda_member(member_id: str, subscription: bytes) -> bytes:
+    """A member as Redpanda writes it (``member_state::encode``), field by field."""
+
+    def text(value: str) -> bytes:
+        return len(value).to_bytes(2) + value.encode()
+
+    named = text(member_id) + b"\xff\xff" + text("c-1") + text("/10.0.0.9")
+    return b"\0\3" + named + (60_000).to_bytes(4) + (10_000).to_bytes(4) + len(subscription).to_bytes(4) + subscription
+
+
+@pytest.mark.parametrize("count", [1, FEWEST])
+def test_groups_of_redpanda_have_a_version_before_each_member(count: int) -> None:
+    subscription = b"\0\1" + write_message(
+        SUBSCRIPTION, 1, {"topics": ["orders"], "user_data": b"", "owned_partitions": []}
+    )
+    group = b"\0\3" + b"\0\x08consumer" + (9).to_bytes(4) + b"\0\5range" + b"\0\2m1" + (1_700_000_000_000).to_bytes(8)
+    members = [redpanda_member(each, subscription) + bytes(4) for each in ("m1", "m2")]
+    value = group + len(members).to_bytes(4) + b"".join(members)
+    empty = group + bytes(4)
+    key = key_bytes(2, {"group": "g"})
+    rows = decode_records([key, key] * count, [value, empty] * count, classic=REDPANDA_GROUP).to_pylist()
+    assert [row["error"] for row in rows] == [None] * 2 * count
+    for whole, none in zip(rows[::2], rows[1::2], strict=True):
+        assert (whole["classic"]["generation"], none["classic"]["members"]) == (9, [])
+        told = [
+            (each["member_id"], each["client_id"], each["subscription"]["topics"])
+            for each in whole["classic"]["members"]
+        ]
+        assert told == [("m1", "c-1", ["orders"]), ("m2", "c-1", ["orders"])]
+        assert {each["rebalance_timeout_ms"] for each in whole["classic"]["members"]} == {60_000}
+    # Kafka's are not read so, nor these as Kafka's.
+    (row,) = decode_records([key], [value]).to_pylist()
+    assert "members[0]" in row["error"]
 
 
 @pytest.mark.parametrize("number", [2, 5, 8, 23])
