@@ -174,6 +174,16 @@ def value_bytes(number: int, version: int, value: dict[str, Any]) -> bytes:
     return version.to_bytes(2) + write_message(RECORD_TYPES[number].value, version, value)
 
 
+def redpanda_member(member_id: str, subscription: bytes) -> bytes:
+    """A member as Redpanda writes it (``member_state::encode``), field by field."""
+
+    def text(value: str) -> bytes:
+        return len(value).to_bytes(2) + value.encode()
+
+    named = text(member_id) + b"\xff\xff" + text("c-1") + text("/10.0.0.9")
+    return b"\0\3" + named + (60_000).to_bytes(4) + (10_000).to_bytes(4) + len(subscription).to_bytes(4) + subscription
+
+
 def decoded(keys: list[bytes | None], values: list[bytes | None]) -> list[dict[str, Any]]:
     """What is decoded, row by row, without nulls."""
     batch = decode_records(keys, values)

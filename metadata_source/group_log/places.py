@@ -137,7 +137,7 @@ def advance(place: Place, log: Log, limit: int | None = None) -> Place:
     left = {partition: log.ends[partition] - begins[partition] for partition in agreed.keys() - following.keys()}
     share = 1.0 if limit is None else min(1.0, limit / max(1, sum(left.values())))
     following |= {
-        partition: min(log.ends[partition], begins[partition] + max(1, math.ceil(todo * share)))
+        partition: min(log.ends[partition], begins[partition] + math.ceil(todo * share))
         for partition, todo in left.items()
     }
     following = {**begins, **following}

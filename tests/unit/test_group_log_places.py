@@ -178,6 +178,28 @@ def test_where_two_logs_parted(ours: Lineage, theirs: Lineage, became: int):
     assert advance(place, log_of(theirs, 120)).next == {0: became}
 
 
+def two(begins: tuple[int, int], ends: tuple[int, int]) -> Log:
+    return Log("c", "t", frozenset({0, 1}), dict(enumerate(begins)), dict(enumerate(ends)))
+
+
+def test_what_a_bounded_batch_goes_through_are_offsets_that_the_log_has():
+    """What is gone before it could be read, and what was cut off, takes nobody's share."""
+    place = Place("c", "t", {0: 0, 1: 0})
+    assert advance(place, two((1_000, 0), (1_010, 90)), 10).next == {0: 1_001, 1: 9}
+    place = Place("c", "t", {0: 100, 1: 0})
+    assert advance(place, two((0, 0), (50, 100)), 10).next == {0: 50, 1: 10}
+
+
+def test_a_topic_that_was_made_again_is_recorded_of_every_partition():
+    """Also of one whose new offset is the number of the old one: what was read before is no longer the log's."""
+    before, after = Place("c", "a", {0: 5, 1: 5}), Place("c", "b", {0: 0, 1: 5})
+    assert list(spans({"c": before}, {"c": after})) == [
+        Span("c", "c", "b", 0, 5, 0, remade=True),
+        Span("c", "c", "b", 1, 5, 5, remade=True),
+    ]
+    assert all(span.truncated for span in spans({"c": before}, {"c": after}))
+
+
 def test_what_is_gone_with_the_beginning_of_the_log_is_not_truncated():
     place = Place("c", "t", {0: 100}, {0: ((5, 100),)})
     assert advance(place, log_of(((-1, 200), (7, OPEN)), 300, begin=200)).next == {0: 300}

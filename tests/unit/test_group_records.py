@@ -17,7 +17,7 @@ from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
 from tests import group_messages
-from tests.group_messages import decoded, expected, key_bytes, records, value_bytes
+from tests.group_messages import decoded, expected, key_bytes, records, redpanda_member, value_bytes
 from tests.support.examples import examples
 from tests.support.mutations import mutated, mutations
 
@@ -241,16 +241,6 @@ def test_a_subscription_without_the_fields_of_the_version_that_it_claims_is_one_
         one = read_one(SUBSCRIPTION, each)
         assert one is not None
         assert (one["topics"], one["owned_partitions"], one["rack_id"]) == (["orders", "a.b.c"], None, None)
-
-
-def redpanda_member(member_id: str, subscription: bytes) -> bytes:
-    """A member as Redpanda writes it (``member_state::encode``), field by field."""
-
-    def text(value: str) -> bytes:
-        return len(value).to_bytes(2) + value.encode()
-
-    named = text(member_id) + b"\xff\xff" + text("c-1") + text("/10.0.0.9")
-    return b"\0\3" + named + (60_000).to_bytes(4) + (10_000).to_bytes(4) + len(subscription).to_bytes(4) + subscription
 
 
 @pytest.mark.parametrize("count", [1, FEWEST])

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from metadata_source.group_log import commits as commits_module
 from metadata_source.group_log import reader
-from metadata_source.group_log.places import Span
+from metadata_source.group_log.places import Log, Span
 from metadata_source.group_log.watcher import Led
+from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import OFFSET_COMMIT
 from metadata_source.protocol.offset_commits import read_values
 from metadata_source.protocol.wire import write_message
-from tests.group_messages import key_bytes, value_bytes
+from tests.group_messages import key_bytes, redpanda_member, value_bytes
 from tests.record_batches import CODECS, Batch, Record, batch_bytes
 from tests.support.examples import examples
 from tests.support.mutations import mutated, mutations
@@ -496,3 +497,73 @@ def test_the_same_group_in_two_partitions_is_two() -> None:
     reading = reader._Reading(Two(one, 1, 9), between, "topic", None)  # type: ignore[arg-type]
     rows = [row for _, commits, _ in reading.steps(5.0) for row in commits.to_pylist()]
     assert sorted((row["log_partition"], row["offset_commits"][0]["commits"]) for row in rows) == [(0, 1), (1, 1)]
+
+
+def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
+    """What was committed between them nobody knows: no gap and no fall may span it."""
+    log = placed([Written(Commit("a", 0, 50)), Written(Commit("a", 0, 60), 9), Written(Commit("a", 0, 20), -1, 99, 3)])
+
+    class Loses(Leader):
+        def fetch(self, address: object, offsets: dict[Led, int], deadline: float) -> list[Row]:
+            if 2 <= min(offsets.values()) < 5:
+                return [{"partition_index": 0, "error_code": 1, "high_watermark": 6, "records": None}]
+            return super().fetch(address, offsets, deadline)
+
+        def look(self) -> Log:
+            return Log("id", None, frozenset({0}), {0: 5}, {0: 6})
+
+    leader = Loses(batches(log, together=1), 6, 1)
+    reading = reader._Reading(leader, [Span("c", "id", None, 0, 0, 6)], "topic", None)  # type: ignore[arg-type]
+    steps = list(reading.steps(5.0))
+    went = [(each.record, each.offset, each.next_offset) for _, _, ended in steps for each in ended]
+    assert went == [("read", 0, 2), ("lost", 2, 5), ("read", 5, 6)]
+    rows = sorted((row for _, commits, _ in steps for row in commits.to_pylist()), key=lambda row: row["offset"])
+    told = [(row["offset"], row["next_offset"], row["producer_id"]) for row in rows]
+    assert told == [(0, 1, None), (1, 2, 9), (5, 6, None)]
+    assert [row["offset_commits"][0]["falls"] for row in rows] == [0, 0, 0]
+
+
+def test_of_two_gaps_of_one_length_the_first_counts_wherever_answers_end() -> None:
+    others = [Written(Commit("b", 0, 1)), Written(Commit("b", 0, 2))]
+    log = placed([*others, Written(Commit("a", 0, 5)), *(Written(Commit("a", 0, 6 + n), -1, 10) for n in range(2))])
+    for an_answer in (1, 100):
+        (row,) = of_group(rows_of(log, 0, 5, an_answer=an_answer))
+        (entry,) = row["offset_commits"]
+        assert (entry["gap_from"], entry["gap_to"]) == (utc(START_MS), utc(START_MS + 10))
+
+
+def test_the_first_marker_alone_of_a_producer_in_a_span_is_a_row() -> None:
+    transactions = [Written(Commit("a", 0, 5), 9), Written(Marker(is_commit=True), 9)] * 3
+    log = placed([*transactions, Written(Marker(is_commit=False), 8)])
+    for an_answer in (1, 100):
+        rows = rows_of(log, 0, 7, an_answer=an_answer)
+        markers = [(row["offset"], row["producer_id"]) for row in rows if row["record"] == "marker"]
+        assert markers == [(1, 9), (6, 8)]
+
+
+@pytest.mark.parametrize("kind", ["redpanda", "kafka"])
+def test_groups_of_a_cluster_of_redpanda_are_read_as_it_writes_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = redpanda_member("m1", b"") + bytes(4)
+    group = b"\0\3\0\x08consumer" + bytes(4) + b"\xff\xff\xff\xff" + bytes(8) + (1).to_bytes(4) + member
+    record = Record(0, 0, key_bytes(2, {"group": "g"}), group)
+
+    class Watcher(Leader):
+        def __init__(self, *_: object) -> None:
+            super().__init__([(0, batch_bytes(Batch(0, [record])))], 1, 9)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(reader, "LogWatcher", Watcher)
+    (cluster,) = parse_group_log({"kafka.bootstrap.servers": "one:9092", "kind": kind}).clusters
+    found = reader.read_spans(
+        cluster,
+        [Span("c", "id", None, 0, 0, 1)],
+        read_at=READ_AT,
+        timeout_ms=5_000,
+        pseudonyms=None,
+        topic="__consumer_offsets",
+    )
+    (row,) = (row for batch in found for row in batch.to_pylist() if row["record"] == "record")
+    assert (row["error"] is None) == (kind == "redpanda")
+    assert row["classic"] is None or [each["member_id"] for each in row["classic"]["members"]] == ["m1"]
