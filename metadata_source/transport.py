@@ -60,6 +60,18 @@ pretends to be a broker. The most is the library's: a second or so of work.
 """
 _ELSEWHERE: Final = frozenset({"unreachable", "timeout"})
 """Kinds of error after which another of a host's addresses may do better."""
+_NEWER_ERRORS: Final = {
+    128: "InvalidRegularExpressionError",
+    129: "RebootstrapRequiredError",
+    130: "StreamsInvalidTopologyError",
+    131: "StreamsInvalidTopologyEpochError",
+    132: "StreamsTopologyFencedError",
+    133: "ShareSessionLimitReachedError",
+    134: "GroupDeletionFailedError",
+    135: "StreamsTopologyDescriptionUpdateFailedError",
+    136: "ControllerIdNotRegisteredError",
+}
+"""Codes of Kafka 4.0 to 4.4 that the library does not know."""
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
 _WRONG_HOST: Final = frozenset({62, 64})
 
@@ -313,7 +325,7 @@ class Connection:
             ):
                 return "authentication", self._explain_refusal(cause, text)
             case kafka.errors.BrokerResponseError():
-                return "broker_error", f"error {cause.errno} ({type(cause).__name__})"
+                return "broker_error", f"error {cause.errno} ({error_name(cause.errno)})"
             case kafka.errors.KafkaProtocolError():
                 return "protocol", text
             case OSError():
@@ -373,7 +385,7 @@ def _look_up(host: str, deadline: float) -> list[str]:
 
 def error_name(code: int) -> str:
     """Return the name of a Kafka error code as kafka-python spells it, such as `ClusterAuthorizationFailedError`."""
-    return str(kafka.errors.for_code(code).__name__)
+    return _NEWER_ERRORS.get(code) or str(kafka.errors.for_code(code).__name__)
 
 
 def _explain_tls(error: ssl.SSLError, certificate: str | None) -> str:

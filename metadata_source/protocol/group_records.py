@@ -180,8 +180,8 @@ def decode_records(
     with one, without a byte of its value, which may hold anything. A tombstone has what its key tells, a pattern too.
     `is_tombstone` is never null. `classic`: how the cluster's maker writes classic groups.
     """
-    arrays = (each if isinstance(each, pa.Array) else pa.array(each, _BYTES) for each in (keys, values))
-    return _Decoding(*arrays, classic).records()
+    raw_keys, raw_values = (each if isinstance(each, pa.Array) else pa.array(each, _BYTES) for each in (keys, values))
+    return _Decoding(raw_keys, raw_values, classic).records()
 
 
 class _Decoding:

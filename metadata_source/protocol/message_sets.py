@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from metadata_source.errors import ProtocolError
-from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
+from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress, with_lz4_checksum
 from metadata_source.protocol.record_batches import MOST_DECOMPRESSED, RECORDS
 
 if TYPE_CHECKING:
@@ -95,7 +95,10 @@ def _inner(at: int, wrapper: _Message, codec: int) -> Iterator[_Message]:
     if codec >= len(NAMES):
         raise _error(at, "an unknown codec")
     try:
-        content = decompress(wrapper.value or b"", NAMES[codec], MOST_DECOMPRESSED)
+        value = wrapper.value or b""
+        if wrapper.magic == 0 and NAMES[codec] == "lz4":
+            value = with_lz4_checksum(value)
+        content = decompress(value, NAMES[codec], MOST_DECOMPRESSED)
     except TooLargeError:
         raise _error(at, f"more than {MOST_DECOMPRESSED} bytes when decompressed") from None
     except ValueError as error:

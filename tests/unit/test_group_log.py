@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,6 +20,7 @@ from metadata_source.group_log.places import Log, Place, Span, advance, spans
 from metadata_source.group_log.reader import SCHEMA, Went, record_rows, span_rows
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
+from metadata_source.protocol.codecs import decompress, with_lz4_checksum
 from metadata_source.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from schemas.bronze import GROUP_LOG
 from tests.record_batches import Batch, Record, batch_bytes
@@ -265,6 +267,53 @@ def test_messages_of_old_formats_are_read_before_record_batches(magic: int, code
     span = Span("c", "id", "topic", 4, 0, 9)
     first = record_rows(span, datetime.now(UTC), table, None).to_pylist()[0]
     assert (first["timestamp"] is None, first["leader_epoch"]) == (magic == 0, None)
+
+
+#: Three messages, compressed with LZ4 by Kafka 4.4.0's own MemoryRecords, by their format. In format 0 the header's
+#: checksum is the wrong one that clients wrote (KAFKA-3160).
+LZ4_OF_KAFKA = {
+    0: (
+        "00000000000000070000006fb59819520003ffffffff0000006104224d1860401a52000000120001009105000000419194ce"
+        "540f00ff00016b0000003276616c75652d302d61010016013d00300000064d0040bbbcf6360d00094d001f314d001f10074d"
+        "004dc5c4be904d001f324d001350616161616100000000"
+    ),
+    1: (
+        "000000000000000700000083d3b6566501030000019aaacaaa82ffffffff0000006d04224d186040825e00000016000100f0"
+        "0049acdbd96101000000019aaacaaa800900ef6b0000003276616c75652d302d61010016035400004c0050494c206f8c0900"
+        "0155001b8155001f3155001f950200000049b65db2fa55001b8255001f3255001350616161616100000000"
+    ),
+}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_checksum_of_an_lz4_header_counts_in_format_1_alone(magic: int):
+    data = bytes.fromhex(LZ4_OF_KAFKA[magic])
+    (found,) = read_answers({0: data})
+    values = [f"value-{n}-{'a' * 42}".encode() for n in range(3)]
+    assert found.records["value"].to_pylist() == values
+    assert found.records["offset"].to_pylist() == [5, 6, 7]
+    header = data.index(b"\x04\x22\x4d\x18")
+    wrong = bytearray(data)
+    wrong[header + 6] ^= 0x55
+    wrong[12:16] = zlib.crc32(wrong[16:]).to_bytes(4)
+    if magic == 0:
+        (again,) = read_answers({0: bytes(wrong)})
+        assert again.records == found.records
+    else:
+        with pytest.raises(ProtocolError, match="not lz4"):
+            list(read_answers({0: bytes(wrong)}))
+
+
+@pytest.mark.parametrize("size", [b"", (5).to_bytes(8, "little")])
+def test_the_checksum_of_an_lz4_header_is_made_of_all_of_its_fields(size: bytes):
+    header = b"\x04\x22\x4d\x18" + bytes([0x68 if size else 0x60, 0x40]) + size
+    frame = header + b"?" + (5 | 1 << 31).to_bytes(4, "little") + b"hello" + bytes(4)
+    assert decompress(with_lz4_checksum(frame), "lz4", 99) == b"hello"
+    assert [with_lz4_checksum(data) for data in (b"", b"\x04\x22", b"none of LZ4")] == [
+        b"",
+        b"\x04\x22",
+        b"none of LZ4",
+    ]
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from metadata_source.errors import PollError
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
-from metadata_source.questions import TopicQuestion
+from metadata_source.questions import TopicQuestion, check
 
 TOPIC = "__consumer_offsets"
 FIRST_OF_KAFKA_2_8 = 10
@@ -66,3 +67,12 @@ def test_a_broker_that_would_create_the_topic_is_not_asked_for_it_by_name(versio
     assert fields["include_topic_authorized_operations"] is (True if version >= 8 else None)
     assert metadata.topics["topic"].to_pylist() == metadata.partitions["topic"].to_pylist() == [TOPIC]
     assert metadata.brokers.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [(15, "CoordinatorNotAvailableError"), (129, "RebootstrapRequiredError"), (999, "UnrecognizedBrokerError")],
+)
+def test_an_error_is_told_by_its_number_and_its_name(code: int, name: str) -> None:
+    with pytest.raises(PollError, match=rf"error {code} \({name}\)$"):
+        check(code)
