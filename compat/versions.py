@@ -52,6 +52,7 @@ class Version:
 
 
 VERSIONS = (
+    Version("4.4.0", has_elr=True, has_consumer_groups=True),
     Version("4.3.1", has_elr=True, has_consumer_groups=True),
     Version("3.9.2"),
     Version("2.8.2", zookeeper=True, shrinks_raise=True),

@@ -40,7 +40,7 @@ from local_cluster.ports import HOST, ReservedPorts
 from local_cluster.process import NodeProcess
 from local_cluster.proxy import Proxy
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0

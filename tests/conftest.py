@@ -69,6 +69,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """The jobs' settings and Kafka's own Java classes on one local session, sized for two cores."""
     from pyspark.sql import SparkSession
 
+    from local_cluster.cluster import KAFKA_VERSION
     from local_cluster.ivy import kafka_jars
     from tests.support.shared import share_in
     from tests.worker import LONG_LIVED_JVM, worker_python
@@ -83,7 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         *("kafka-metadata-", "pcollections-", "kafka-storage-", "kafka-server-4", "kafka-raft-"),
         *("kafka-transaction-coordinator-", "kafka-share-coordinator-", "commons-validator-"),
     )
-    classes = [jar for jar in kafka_jars("4.3.1") if jar.name.startswith(own)]
+    classes = [jar for jar in kafka_jars(KAFKA_VERSION) if jar.name.startswith(own)]
     # Decoders are held against Kafka's own classes. They stand behind Spark's: Java takes the archive of classes only
     # where the jars begin as those that the archive was made with.
     os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(map(str, classes))

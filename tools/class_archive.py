@@ -1,6 +1,6 @@
 """Keep the classes that a first run loads, as Java keeps them (JEP 350): `python -m tools.class_archive spark|kafka`.
 
-With .jars/spark.jsa Spark starts in half the time; so does a broker of the local cluster, with .jars/kafka-4.3.1.jsa.
+With .jars/spark.jsa Spark starts in half the time; so does a broker of the local cluster, with .jars/kafka-4.4.0.jsa.
 Java takes an archive only beside the jars that it was made with, and loads classes as ever where it is missing.
 """
 

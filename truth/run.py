@@ -17,6 +17,7 @@ from jobs.common.reading import Reading, follow
 from jobs.history import History
 from jobs.read_cluster_log import CLUSTER_LOG
 from local_cluster import LocalCluster
+from local_cluster.cluster import KAFKA_VERSION
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES
 from truth.administration import Administration
@@ -58,7 +59,7 @@ class Setup:
         return self.controllers != 1
 
 
-NEWEST = Setup("4.3.1", "4.3.1")
+NEWEST = Setup(KAFKA_VERSION, KAFKA_VERSION)
 WITHOUT_ELR = Setup("4.3.1 without ELR", "4.3.1", features={"eligible.leader.replicas.version": 0})
 OLD_EPOCHS = Setup("3.9.2 at 3.5-IV2", "3.9.2", metadata_version="3.5-IV2")
 """Below 3.6-IV0, where a shrink raises the epoch too."""

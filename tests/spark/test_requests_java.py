@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from metadata_source.transport import error_name
 from tests.support.requests import ASKED, CLIENT, CORRELATION, Asked
 
 REQUESTS = [
@@ -51,3 +52,15 @@ def test_kafka_reads_what_is_sent(jvm: Any, asked: Asked) -> None:
         left, fields = read(jvm, asked.frame(version))
         assert left == 0
         assert fields == wanted(asked.fields, fields)
+
+
+def test_every_error_of_kafka_has_its_name(jvm: Any) -> None:
+    errors = getattr(jvm, "org.apache.kafka.common.protocol.Errors").values()
+    names = {each.code(): each.name() for each in errors}
+    assert len(names) > 136
+    assert [code for code in names if error_name(code) == error_name(9999)] == []
+    # The library has spellings of its own for some older ones.
+    new = {code: name for code, name in names.items() if code > 127}
+    assert {code: error_name(code) for code in new} == {
+        code: f"{name.replace('_', ' ').title().replace(' ', '')}Error" for code, name in new.items()
+    }

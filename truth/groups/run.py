@@ -14,6 +14,7 @@ from jobs import read_group_log, rebalance_history
 from jobs.common.config import Config, load
 from jobs.history import SILVER, making
 from local_cluster import LocalCluster
+from local_cluster.cluster import KAFKA_VERSION
 from schemas import bronze, groups
 from schemas.in_spark import read_view
 from schemas.lake import Lake
@@ -25,7 +26,7 @@ from truth.groups.script import Kind, write
 from truth.run import await_batches, polling
 
 BROKERS: Final = 3
-NEWEST: Final = "4.3.1"
+NEWEST: Final = KAFKA_VERSION
 _INTERVAL_SECONDS: Final = 2
 _POLLED_SECONDS: Final = 1
 """Between two polls of groups: quiet moments are longer, so that most are polled."""
