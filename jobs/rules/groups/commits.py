@@ -21,6 +21,14 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Removal:
+    """A record that removed the committed offset: its offset in the log, and its time there."""
+
+    offset: int
+    at: datetime | None
+
+
+@dataclass(frozen=True)
 class Commits:
     """Successive commits of one partition, between which lies no record of the group.
 
@@ -38,12 +46,12 @@ class Commits:
 class CommitLog:
     """The commits of a group in one partition of the log since the last break there: by topic and partition, in order.
 
-    `removals`: offsets of the records that removed the committed offset, likewise. `breaks`: offsets up to which
+    `removals`: the records that removed the committed offset, likewise. `breaks`: offsets up to which
     commits may be missing: records were gone before they could be read, or had been taken back.
     """
 
     of: dict[Partition, list[Commits]] = field(default_factory=dict)
-    removals: dict[Partition, list[int]] = field(default_factory=dict)
+    removals: dict[Partition, list[Removal]] = field(default_factory=dict)
     breaks: list[int] = field(default_factory=list)
 
 
@@ -98,4 +106,5 @@ def _add(found: CommitLog, entry: Row, marker: Row | None) -> None:
         gap = None if marker is not None or entry["gap_from"] is None else (entry["gap_from"], entry["gap_to"])
         found.of.setdefault(place, []).append(Commits(first, last, gap, entry["fallen"]))
     if entry["removed_offset"] is not None:
-        found.removals.setdefault(place, []).append(entry["removed_offset"] if marker is None else marker["offset"])
+        of = Removal(entry["removed_offset"], entry["removed_timestamp"])
+        found.removals.setdefault(place, []).append(of if marker is None else Removal(marker["offset"], marker["timestamp"]))

@@ -3,17 +3,21 @@ behind, how much may have been done twice.
 
 The group's own log says when who committed (`CommitLog`); lag takes the ends of logs, which visits asked for. A row is
 begun once the rebalance is over, and is live until the partition is committed again and its lag is back, or the next
-rebalance is over.
+rebalance is over. Commits and visits from the begin of the next rebalance on are that one's.
+
+While a group has no member, coordinators take commits of whoever is none (ClassicGroup.validateOffsetCommit and
+ConsumerGroup.validateOffsetCommit): an administrator's, who sets offsets. No such commit ends a pause. Before anybody
+joined a group, its commits are those of a consumer without a membership, and count as any other.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from jobs.rules.groups.commits import Commit, CommitLog, Commits, Partition
-from jobs.rules.groups.rows import Row
+from jobs.rules.groups.rows import EMPTIED, Row
 
 CADENCE_FROM = timedelta(minutes=10)
 """The usual time between two commits is that of so long before a rebalance."""
@@ -32,7 +36,10 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class Rebalance:
-    """The columns of a rebalance that its cost follows from; `ended` is None while it lasts."""
+    """The columns of a rebalance that its cost follows from; `ended` is None while it lasts.
+
+    `emptied`: it left no member. `was_empty`: the one before it had, whether or not that one is known here.
+    """
 
     id: str
     log_partition: int
@@ -40,6 +47,8 @@ class Rebalance:
     last_offset: int
     began: datetime
     ended: datetime | None
+    emptied: bool
+    was_empty: bool
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Rebalance":
@@ -47,7 +56,9 @@ class Rebalance:
         names = ("id", "log_partition", "first_offset", "last_offset")
         last = row["first_offset"] if row["last_offset"] is None else row["last_offset"]
         given = {name: row[name] for name in names} | {"last_offset": max(last, row["first_offset"])}
-        return cls(**given, began=row["began_before"], ended=row["ended_before"])
+        was_empty = row["prev_members"] == 0 and row["since_previous_ms"] is not None
+        times = {"began": row["began_before"], "ended": row["ended_before"]}
+        return cls(**given, **times, emptied=row["end_reason"] == EMPTIED, was_empty=was_empty)
 
 
 @dataclass(frozen=True)
@@ -99,32 +110,36 @@ def begun(
     rows = []
     for partition in sorted(log.of.keys() | visits.keys() | waiting.keys()):
         commits = _standing(log, partition, rebalance, since)
-        seen = [each for each in visits.get(partition, ()) if each.commit[1] <= rebalance.began]
+        seen = [each for each in visits.get(partition, ()) if each.commit[1] < rebalance.began]
         asked = next((each for each in reversed(seen) if each.lag is not None and each.commit[0] >= since), None)
         waits = waiting.get(partition, {}).get("awaits_after")
         if not commits and asked is None and waits is None:
             continue
         earlier = [each for each in commits if each.last.offset < rebalance.first_offset]
+        within = commits[len(earlier) :]
         cadence = cadence_ms(earlier, since, others)
-        last = waits if not commits else _awaited(commits[-1].last)
-        # Nobody committed from before an earlier rebalance until within this one: the whole gap is this one's.
-        if waits is not None and commits and not earlier:
-            commits = [_as_commits(waits), *commits]
+        if cadence is None and waits is not None:
+            cadence = waiting[partition]["cadence_ms"]
+        # Nobody committed from before an earlier rebalance until within this one: the whole gap is this one's. In
+        # another partition of the log, the group may have committed since.
+        if earlier and (waits is None or (earlier[-1].last.at or since) > waits["at"]):
+            waits = _awaited(earlier[-1].last)
+        last = _awaited(within[-1].last) if within else waits
         row = {
             "rebalance_id": rebalance.id,
             "topic": partition[0],
             "partition": partition[1],
             "began_before": rebalance.began,
             "ended_before": rebalance.ended,
-            "cadence_ms": waiting[partition]["cadence_ms"] if cadence is None and partition in waiting else cadence,
+            "cadence_ms": cadence,
             "lag_before": None if asked is None else asked.lag,
-            "committed_before": None if last is None else last["committed"],
+            "committed_before": None if last is None else _committed(last)[-1],
             "awaits_after": last,
             "pause_unknown": NO_COMMIT_BEFORE if last is None else NO_COMMIT_AFTER,
             "reprocessed_min": None if last is None else 0,
             **dict.fromkeys(LATER),
         }
-        rows.append(_with_gaps(row, commits[max(0, len(earlier) - 1) :], rebalance))
+        rows.append(_with_gaps(row, waits, within))
     return rows
 
 
@@ -141,23 +156,30 @@ def continued(
 ) -> Row:
     """A live row after more of the log, and more visits of its partition, some of which it may have had before.
 
-    `following`: the group's next rebalance that is over, if any: commits from its first record on are that one's.
+    `following`: the group's next rebalance, if any, which may last: what comes from its first record on is its own.
     """
-    until = None if following is None else following.first_offset
+    until = MOST if following is None else following.first_offset
     place, row = (row["topic"], row["partition"]), dict(row)
-    commits = (each for each in log.of.get(place, ()) if each.first.offset > rebalance.last_offset)
-    after = next((each.first for each in commits if until is None or each.first.offset < until), None)
-    ends = [*([] if after is None else [after.offset]), *([] if until is None else [until])]
-    removed = any(rebalance.last_offset < each < min(ends, default=MOST) for each in log.removals.get(place, ()))
-    lost = any(rebalance.last_offset < each < min(ends, default=MOST) for each in log.breaks)
+    commits = [each for each in log.of.get(place, ()) if rebalance.last_offset < each.first.offset < until]
+    # Of no member: somebody set the offset, for whoever comes next.
+    was_set = commits[-1].last.committed if commits and rebalance.emptied else None
+    after = commits[0].first if commits and not rebalance.emptied else None
+    end = until if after is None else after.offset
+    removals = [each for each in log.removals.get(place, ()) if rebalance.last_offset < each.offset < end]
+    lost = any(rebalance.last_offset < each < end for each in log.breaks)
+    over = [each.at for each in removals if each.at] + ([] if following is None else [following.began])
+    if over:
+        visits = [each for each in visits if each.commit[0] < min(over)]
     if row["awaits_after"] is not None:
         row["awaits_after"] = _there(row["awaits_after"], visits)
-        if after is not None and not removed and not lost:
+        if was_set is not None:
+            row["awaits_after"] = row["awaits_after"] | {"set_to": was_set}
+        if after is not None and not removals and not lost:
             row = _committed_again(row, after, visits)
-    row = _behind(row, rebalance, [each for each in visits if following is None or each.commit[0] < following.began])
+    row = _behind(row, rebalance, visits)
     if row["reprocessed_max"] is not None:
         row["reprocessed_max"] = max(row["reprocessed_max"], row["reprocessed_min"])
-    row["close_reason"] = _close_reason(row, following, removed=removed, lost=lost)
+    row["close_reason"] = _close_reason(row, following, removed=bool(removals), lost=lost)
     if row["close_reason"] in (REMOVED, LOST) and row["awaits_after"] is not None:
         row |= {"awaits_after": None, "pause_unknown": row["close_reason"]}
     return row
@@ -165,14 +187,18 @@ def continued(
 
 def _awaited(last: Commit) -> Row:
     """The last commit before a rebalance was over, which another one has to follow. `there_before`: by when a record
-    was there that it did not have, as far as visits say.
+    was there that it did not have, as far as visits say. `set_to`: the offset that was set since, by no member.
     """
-    return {"committed": last.committed, "at": last.at, "there_before": None}
+    return {"committed": last.committed, "at": last.at, "there_before": None, "set_to": None}
 
 
-def _as_commits(awaited: Mapping[str, Any]) -> Commits:
-    commit = Commit(awaited["committed"], -1, awaited["at"])
-    return Commits(commit, commit)
+def _committed(awaited: Row) -> list[int]:
+    """The offset that was committed last, and the one that was set since, if any."""
+    return [awaited["committed"], *([] if awaited["set_to"] is None else [awaited["set_to"]])]
+
+
+def _fallen(offsets: Iterable[int]) -> int:
+    return sum(max(0, one - other) for one, other in pairwise(offsets))
 
 
 def _there(awaited: Row, visits: Iterable[Visit]) -> Row:
@@ -197,7 +223,7 @@ def cadence_ms(commits: Sequence[Commits], since: datetime, others: Sequence[Reb
 
 def _standing(log: CommitLog, place: Partition, rebalance: Rebalance, since: datetime) -> list[Commits]:
     """Commits from `since` to the end of the rebalance that nothing had removed by then."""
-    removed = [each for each in log.removals.get(place, ()) if each < rebalance.last_offset]
+    removed = [each.offset for each in log.removals.get(place, ()) if each.offset < rebalance.last_offset]
     return [
         each
         for each in log.of.get(place, ())
@@ -221,18 +247,20 @@ def _ms(gap: tuple[datetime, datetime]) -> int:
     return max(0, (gap[1] - gap[0]) // MILLISECOND)
 
 
-def _with_gaps(row: Row, commits: Sequence[Commits], rebalance: Rebalance) -> Row:
-    """The row with the longest gap of those that overlap the rebalance, so far. `commits`: the last before its first
-    record, and all up to its last one. If a partition changes hands, a record of the group lies in its gap.
+def _with_gaps(row: Row, last: Row | None, within: Sequence[Commits]) -> Row:
+    """The row with the longest gap of those that overlap the rebalance, so far. `last`: the last commit before its first
+    record; `within`: those up to its last one. If a partition changes hands, a record of the group lies in its gap.
     """
-    gaps: list[tuple[int, Commit, Commit]] = []
-    for one, other in pairwise(commits):
-        gaps += [(_ms(gap), one.last, other.first) for gap in _between(one.last, other.first)]
-    fallen = sum(max(0, one.last.committed - other.first.committed) for one, other in pairwise(commits))
-    if commits:
-        fallen += sum(each.fallen for each in commits if _lies_in(each, rebalance))
-        row["reprocessed_min"] = min(fallen, MOST)
-    return row if not gaps else _with_gap(row, *max(gaps, key=lambda gap: gap[0]))
+    if not within:
+        return row
+    first, gaps = within[0].first, [(one.last, other.first) for one, other in pairwise(within)]
+    fallen = sum(each.fallen for each in within) + sum(_fallen((one.committed, other.committed)) for one, other in gaps)
+    if last is not None:
+        gaps.insert(0, (Commit(last["committed"], -1, last["at"]), first))
+        fallen += _fallen((*_committed(last), first.committed))
+    row["reprocessed_min"] = min(fallen, MOST)
+    timed = [(_ms(gap), one, other) for one, other in gaps for gap in _between(one, other)]
+    return row if not timed else _with_gap(row, *max(timed, key=lambda gap: gap[0]))
 
 
 def _with_gap(row: Row, length: int, last: Commit, first: Commit) -> Row:
@@ -250,7 +278,8 @@ def _with_gap(row: Row, length: int, last: Commit, first: Commit) -> Row:
 def _committed_again(row: Row, first: Commit, visits: Sequence[Visit]) -> Row:
     """The row once the first commit after the rebalance is known: its gap, and the pause that it may be."""
     awaited = row["awaits_after"]
-    row["reprocessed_min"] = min(row["reprocessed_min"] + max(0, awaited["committed"] - first.committed), MOST)
+    fallen = _fallen((*_committed(awaited), first.committed))
+    row["reprocessed_min"] = min(row["reprocessed_min"] + fallen, MOST)
     row["awaits_after"] = None
     if awaited["at"] is not None and first.at is not None:
         last = Commit(awaited["committed"], -1, awaited["at"])
@@ -267,7 +296,8 @@ def _pause(row: Row, awaited: Row, visits: Sequence[Visit]) -> Row:
         return {"pause_unknown": NO_COMMIT_BEFORE}
     found = {"pause_ms_max": gap, "pause_ms_min": None}
     last, began, ended = row["last_committed"], row["last_commit_at"], row["first_commit_at"]
-    of_ends = [each for each in visits if each.ends and each.log_end is not None and each.ends[1] <= ended]
+    stood = _committed(awaited)[-1] if began == awaited["at"] else last
+    of_ends = [each for each in visits if each.ends and each.log_end is not None and each.ends[1] < ended]
     if began == awaited["at"]:
         there = awaited["there_before"] if (awaited["there_before"] or ended) < ended else None
     else:
@@ -276,7 +306,7 @@ def _pause(row: Row, awaited: Row, visits: Sequence[Visit]) -> Row:
         return found | {"pause_unknown": NO_CADENCE}
     if there is None and any(each.ends and each.ends[1] >= began for each in of_ends):
         return found | {"pause_unknown": NOTHING_THERE}
-    if there is None and row["first_committed"] <= last:
+    if there is None and row["first_committed"] <= stood:
         return found | {"pause_unknown": NO_PROGRESS}
     known = gap if there is None else _ms((max(there, began), ended))
     return found | {"pause_ms_min": max(0, known - 2 * cadence), "pause_unknown": None}
@@ -323,17 +353,25 @@ def _close_reason(row: Row, following: Rebalance | None, *, removed: bool, lost:
         return REMOVED
     if lost and row["awaits_after"] is not None:
         return LOST
-    return None if following is None else NEXT
+    return None if following is None or following.ended is None else NEXT
 
 
 def fold(
-    live: Sequence[Row], told: Iterable[Row], new: Container[str], log_of: Callable[[int], CommitLog], visits: Visits
+    live: Sequence[Row],
+    told: Iterable[Row],
+    new: Container[str],
+    log_of: Callable[[int], CommitLog],
+    visits: Visits,
+    *,
+    until: datetime,
 ) -> list[Row]:
     """The rows of a group that are new, or other than the `live` ones. Rows whose rebalance is not told any more close.
 
-    `told`: rows of gold.rebalances_told, of the log: those of the live rows, those that are new, and those of the ten
-    minutes before these. `new`: ids of rebalances whose rows are not begun. `log_of`: what is known of a partition of
-    the log, `visits` of the group's partitions: from ten minutes before the first that is new.
+    `told`: rows of gold.rebalances_told, of the log: those of the live rows, those that are new, those of the ten
+    minutes before these, and all later ones. `new`: ids of rebalances whose rows are not begun. `log_of`: what is known
+    of a partition of the log, `visits` of the group's partitions: from ten minutes before the first that is new.
+    `until`: rebalances that began before it are told. Later visits are left to a later fold, as the log may have a
+    rebalance before them.
     """
     known = {key(row): row for row in live}
     of_logs: dict[int, list[Rebalance]] = {}
@@ -342,25 +380,44 @@ def fold(
     kept: dict[str, list[Row]] = {}
     for row in live:
         kept.setdefault(row["rebalance_id"], []).append(row)
+    seen = {place: [each for each in of_place if each.commit[0] < until] for place, of_place in visits.items()}
     rows: list[Row] = []
     waiting: dict[Partition, Row] = {}
     # Where a group is kept in another partition of the log from then on, its rebalances there come later.
     for partition, rebalances in sorted(of_logs.items(), key=lambda each: each[1][0].began):
-        # One that lasts may have its own end before the partition is committed again.
-        over, log = [each for each in rebalances if each.ended is not None], log_of(partition)
-        for at, each in enumerate(over):
-            if each.id not in new and each.id not in kept:
+        log = log_of(partition)
+        of_members = _of_members(log, rebalances)
+        for at, each in enumerate(rebalances):
+            # One that lasts may have its own end before the partition is committed again.
+            if each.ended is None or (each.id not in new and each.id not in kept):
                 continue
-            before = over[max(0, at - BEFORE_AT_MOST) : at]
-            begin = begun(each, before, log, visits, waiting) if each.id in new else kept[each.id]
-            following = over[at + 1] if at + 1 < len(over) else None
-            of_visits = ((row, visits.get((row["topic"], row["partition"]), ())) for row in begin)
-            after = [continued(row, each, following, log, seen) for row, seen in of_visits]
+            before = [other for other in rebalances[max(0, at - BEFORE_AT_MOST) : at] if other.ended is not None]
+            begin = begun(each, before, of_members, seen, waiting) if each.id in new else kept[each.id]
+            following = rebalances[at + 1] if at + 1 < len(rebalances) else None
+            of_visits = ((row, seen.get((row["topic"], row["partition"]), ())) for row in begin)
+            after = [continued(row, each, following, log, of_place) for row, of_place in of_visits]
             rows += [row for row in after if row != known.get(key(row))]
             waiting |= {(row["topic"], row["partition"]): row for row in after}
     # Retention has dropped their rebalances.
     ids = {each.id for rebalances in of_logs.values() for each in rebalances}
     return rows + [row | {"close_reason": NEXT} for row in live if row["rebalance_id"] not in ids]
+
+
+def _of_members(log: CommitLog, rebalances: Sequence[Rebalance]) -> CommitLog:
+    """The log without the commits that were made while the group had no member, and had had some."""
+    pairs = pairwise((None, *rebalances, None))
+    empty = [
+        (-1 if one is None else one.last_offset, MOST if other is None else other.first_offset)
+        for one, other in pairs
+        if (one is not None and one.emptied) or (other is not None and other.was_empty)
+    ]
+    if not empty:
+        return log
+    of = {
+        place: [each for each in commits if not any(since < each.first.offset < until for since, until in empty)]
+        for place, commits in log.of.items()
+    }
+    return replace(log, of={place: commits for place, commits in of.items() if commits})
 
 
 def key(row: Row) -> tuple[str, str, int]:
