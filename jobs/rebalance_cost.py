@@ -2,7 +2,8 @@
 nobody consumed, how far a group fell behind, how much may have been done twice.
 
 A round takes rebalances that are over and new, and once a minute looks after rows that are live. It reads bronze around
-them alone: if no group rebalances, the job reads nothing.
+them alone: if no group rebalances, the job reads nothing. Of bronze it takes no more than the history of rebalances has
+had of the log: beyond that nobody knows which rebalance a commit or a visit follows.
 
 spark-submit jobs/rebalance_cost.py --config FILE [--once]
 """
@@ -25,8 +26,9 @@ from jobs.common.commit import newest_version
 from jobs.common.config import Config
 from jobs.common.live import PARTS, LiveRows, part_of, places_of
 from jobs.common.maker import Maker, job_of
-from jobs.common.rounds import Step
+from jobs.common.rounds import Step, states_of
 from jobs.common.stage import ddl, folded, frame_of, packed, packed_in_arrow, rows_in, side_by_side, uncollected
+from jobs.rebalance_history import JOB as REBALANCES
 from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import CADENCE_FROM, Visit, fold
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
@@ -57,7 +59,7 @@ _BEGAN = itemgetter("began_before")
 _NEVER, _EVER = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _TOLD = (
     *("id", "cluster_id", "cluster", "group_id", "log_partition", "first_offset", "last_offset"),
-    *("began_before", "ended_before"),
+    *("began_before", "ended_before", "end_reason", "prev_members", "since_previous_ms"),
 )
 _LOGGED = (
     *("cluster_id", "log_partition", "record", "offset", "next_offset", "group_id", "producer_id"),
@@ -76,25 +78,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job(JOB, __doc__ or "", run, argv)
 
 
+Times = Mapping[str, datetime]
+"""By alias of a cluster."""
+
+
 @dataclass(frozen=True)
 class Take:
-    """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and rows of bronze after
-    `read_after`, up to `read_until`, for rows that are live.
+    """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and, for rows that are live,
+    what there was from when the log was read last but one (`read_after`) up to then (`read_until`). `at`: of the round.
     """
 
+    at: datetime
     told_after: datetime
     told_until: datetime
-    read_after: datetime
-    read_until: datetime
+    read_after: Times
+    read_until: Times
 
     @classmethod
-    def of(cls, takes: Mapping[str, str]) -> "Take":
+    def of(cls, takes: Mapping[str, Any]) -> "Take":
         """As the plan of a round has it."""
-        return cls(**{name: datetime.fromisoformat(at) for name, at in takes.items()})
+        at, after, until = (datetime.fromisoformat(takes[name]) for name in ("at", "told_after", "told_until"))
+        return cls(at, after, until, _times(takes["read_after"]), _times(takes["read_until"]))
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         """Fit for JSON."""
-        return {name: at.isoformat() for name, at in vars(self).items()}
+        times = {name: getattr(self, name).isoformat() for name in ("at", "told_after", "told_until")}
+        return times | {"read_after": _plain(self.read_after), "read_until": _plain(self.read_until)}
+
+    @property
+    def moved(self) -> set[str]:
+        """The clusters of whose log more is known."""
+        return {alias for alias, at in self.read_until.items() if at > self.read_after.get(alias, _NEVER)}
+
+
+def _times(plain: Mapping[str, str]) -> dict[str, datetime]:
+    return {alias: datetime.fromisoformat(at) for alias, at in plain.items()}
+
+
+def _plain(times: Times) -> dict[str, str]:
+    return {alias: at.isoformat() for alias, at in times.items()}
 
 
 class RebalanceCost(Maker):
@@ -104,6 +126,8 @@ class RebalanceCost(Maker):
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         self._told_version, self._looked_at = -1, _NEVER
+        self._read: dict[str, datetime] = {}
+        """By alias, up to when live rows were looked after: no less than what internal.states has."""
         super().__init__(spark, config, [JOB])
 
     def _finish(self, step: Step, live: LiveRows) -> None:
@@ -121,14 +145,20 @@ class RebalanceCost(Maker):
             return False
         memory = json.loads(self._states[JOB, ""]["memory"]) if (JOB, "") in self._states else {}
         told_after = datetime.fromisoformat(memory["told"]) if memory else _NEVER
-        new = [] if version == self._told_version else self._new(told_after)
-        told_until = max((row["updated_at"] for row in new), default=told_after)
-        read_after = min(datetime.fromisoformat(memory["read"]), now) if memory else now
-        take = Take(told_after, max(told_after, told_until), read_after, now)
+        noted_at, read_until = self._told_up_to()
+        told = [] if version == self._told_version else self._new(told_after)
+        # The rows of a round are there before it is noted how far that had the log.
+        new = [row for row in told if row["updated_at"] <= noted_at]
+        later = [row["updated_at"] for row in new if row["updated_at"] > told_after]
+        if len(later) > REBALANCES_A_ROUND:
+            new = [row for row in new if row["updated_at"] <= later[REBALANCES_A_ROUND - 1]]
+        told_until = max([told_after, *(row["updated_at"] for row in new)])
+        read_after = _times(memory.get("read", {})) | self._read
+        take = Take(now, told_after, told_until, read_after, read_after | read_until)
         made = self._made(take, new, self._live)
-        self._looked_at = now
-        if take.told_until == told_after:
-            self._told_version = version
+        self._looked_at, self._read = now, dict(take.read_until)
+        if told_until == told_after:
+            self._told_version = version if len(new) == len(told) else -1
             if not made:
                 return False
         step = self._rounds.plan(take.to_json(), now)
@@ -136,8 +166,18 @@ class RebalanceCost(Maker):
         return True
 
     def _after(self, number: int, take: Take) -> dict[tuple[str, str], Row]:
-        memory = json.dumps({"told": take.told_until.isoformat(), "read": take.read_until.isoformat()})
+        memory = json.dumps({"told": take.told_until.isoformat(), "read": _plain(take.read_until)})
         return self._states | {(JOB, ""): {"history": JOB, "cluster": "", "round": number, "memory": memory}}
+
+    def _told_up_to(self) -> tuple[datetime, dict[str, datetime]]:
+        """When the last round of rebalances was made that is noted as done; and by alias, when the log was read that it
+        and those before had.
+        """
+        states = states_of(self._spark, self._lake)
+        rows = {cluster: row for (history, cluster), row in states.items() if history == REBALANCES and cluster}
+        made = (json.loads(row["memory"]).get("at") for row in rows.values())
+        read = {cluster: row["last_seen_at"] for cluster, row in rows.items() if row["last_seen_at"] is not None}
+        return max((datetime.fromisoformat(at) for at in made if at), default=_NEVER), read
 
     def _kept(self, live: LiveRows) -> pa.Table:
         return live.of([REBALANCE_COST], range(PARTS))[REBALANCE_COST]
@@ -147,14 +187,11 @@ class RebalanceCost(Maker):
         told = self._lake.read(self._spark, REBALANCES_TOLD).where("source = 'log' AND group_type <> 'share'")
         return told.select(*_TOLD, "updated_at")
 
-    def _new(self, after: datetime, until: datetime | None = None) -> list[Row]:
-        """Rebalances that are over and were told after a time, up to another (None: REBALANCES_A_ROUND of them)."""
+    def _new(self, after: datetime, until: datetime = _EVER) -> list[Row]:
+        """Rebalances that are over and were told after a time, up to another."""
         since = max(after - CLOCK_BACK, _NEVER)
         told = self._told().where(F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since)))
         found = sorted(told.toArrow().to_pylist(), key=itemgetter("updated_at"))
-        if until is None:
-            later = [row["updated_at"] for row in found if row["updated_at"] > after]
-            until = later[REBALANCES_A_ROUND - 1] if len(later) > REBALANCES_A_ROUND else _EVER
         return [row for row in found if row["updated_at"] <= until]
 
     def _made(self, take: Take, new: Sequence[Row], live: LiveRows) -> dict[Table, pa.Table]:
@@ -167,21 +204,25 @@ class RebalanceCost(Maker):
                 row[0] for row in begun.where(F.col("rebalance_id").isin(told_again)).select("rebalance_id").collect()
             }
             new = [row for row in new if row["id"] not in done]
-        if not new and not len(kept):
+        moved = take.moved.intersection(kept["cluster"].to_pylist())
+        if not new and not moved:
             return {}
         groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
         groups |= {(row["cluster"], row["group_id"]) for row in new}
         begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
         told = self._told().where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
         wanted = F.broadcast(self._spark.createDataFrame(sorted(groups), "cluster string, group_id string"))
-        # Those that come with a later round come with all of theirs.
-        ids = {*kept["rebalance_id"].to_pylist(), *(row["id"] for row in new)}
         found = told.join(wanted, ["cluster", "group_id"]).toArrow().to_pylist()
-        of_groups = [row for row in found if row["updated_at"] <= take.told_until or row["id"] in ids]
-        since = min([*map(_BEGAN, new), *([take.read_after] if len(kept) else [])]) - BEFORE
-        news = self._news(of_groups, since)
+        # One that comes with a later round is as one that lasts: those before it end where it began.
+        ids = {*kept["rebalance_id"].to_pylist(), *(row["id"] for row in new)}
+        of_groups = [
+            row if row["updated_at"] <= take.told_until or row["id"] in ids else row | {"ended_before": None}
+            for row in found
+        ]
+        since = min([*map(_BEGAN, new), *(take.read_after.get(alias, take.read_until[alias]) for alias in moved)])
+        news = self._news(of_groups, since - BEFORE)
         packed_live = frame_of(self._spark, packed_in_arrow({REBALANCE_COST: kept}, _KEY, places_of))
-        of = partial(_fold, new={row["id"] for row in new}, at=take.read_until)
+        of = partial(_fold, new={row["id"] for row in new}, at=take.at, until=take.read_until)
         return folded(news, packed_live, [REBALANCE_COST], of, _KEY)
 
     def _news(self, told: Sequence[Row], since: datetime) -> DataFrame:
@@ -235,7 +276,13 @@ run = job_of(RebalanceCost)
 
 
 def _fold(
-    _: str, said: Mapping[str, pa.Table], live: Mapping[str, pa.Table], *, new: Container[str], at: datetime
+    _: str,
+    said: Mapping[str, pa.Table],
+    live: Mapping[str, pa.Table],
+    *,
+    new: Container[str],
+    at: datetime,
+    until: Times,
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster's groups in one part; runs on executors."""
     with uncollected():
@@ -243,16 +290,18 @@ def _fold(
         of_groups, visits = _by(_GROUP_ID, said, GROUP_LOG), _by(_GROUP_ID, said, METADATA_POLLS)
         made: list[Row] = []
         for group in sorted({*told, *kept}):
-            cluster_id, _, group_id = group
+            cluster_id, cluster, group_id = group
+            told_until = until.get(cluster, _NEVER)
             logs: dict[int, list[Row]] = {}
             for row in (*of_groups.get(group_id, ()), *of_groups.get(None, ())):
-                if row["cluster_id"] in (None, cluster_id):  # an alias may lead to another cluster than before
+                # An alias may lead to another cluster than before.
+                if row["cluster_id"] in (None, cluster_id) and row["read_at"] <= told_until:
                     logs.setdefault(row["log_partition"], []).append(row)
             seen: dict[tuple[str, int], list[Visit]] = {}
             for row in sorted(visits.get(group_id, ()), key=itemgetter("commit_read_before")):
                 seen.setdefault((row["topic"], row["partition"]), []).append(Visit.of(row))
             before = [_as_folded(row) for row in kept.get(group, ())]
-            found = fold(before, told.get(group, ()), new, partial(_log_of, logs), seen)
+            found = fold(before, told.get(group, ()), new, partial(_log_of, logs), seen, until=told_until)
             made += [dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found]
         return {REBALANCE_COST.full_name: made}
 

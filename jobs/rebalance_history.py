@@ -37,7 +37,7 @@ from jobs.rules.gold.news import as_of
 from jobs.rules.groups import group as rules
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.partition import log_partition
-from jobs.rules.groups.state import from_micros, written_by
+from jobs.rules.groups.state import written_by
 from jobs.rules.round import SILVER
 from jobs.rules.takes import NOTED_AFTER
 from schemas import groups
@@ -86,8 +86,8 @@ class News:
     """All that is new: by alias, what of a cluster, and the parts whose groups it is about.
 
     `versions`: first and last of bronze.group_log that are not noted. `ends`: by alias, up to where the log was read;
-    `read_at`: when its newest rows were. `waits`: whether there are rows of a cluster whose id nobody knows yet.
-    `rows`: packed, beside `_KEY`.
+    `read_at`: when its last rows were. `waits`: whether there are rows of a cluster whose id nobody knows yet. `rows`:
+    packed, beside `_KEY`.
     """
 
     takes: dict[str, Take] = field(default_factory=dict)
@@ -188,15 +188,17 @@ class RebalanceHistory(Maker):
         rows = rows.withColumn("_parts", of_group.when(is_gap, F.array(*map(F.lit, range(PARTS))))).localCheckpoint()
         end = F.max(F.struct("era", "goes_on_at")).alias("end")
         parts = F.flatten(F.collect_set("_parts")).alias("parts")
-        read_at = F.unix_micros(F.max("read_at")).alias("read_at")
-        for row in rows.groupBy("cluster", "cluster_id", "log_partition").agg(end, parts, read_at).collect():
-            if row.cluster_id is None:
+        read_at = F.max("read_at").alias("read_at")
+        found = rows.groupBy("cluster", "cluster_id", "log_partition").agg(end, parts, read_at).toArrow().to_pylist()
+        for row in found:
+            cluster = row["cluster"]
+            if row["cluster_id"] is None:
                 news.waits = True
                 continue
-            news.takes.setdefault(row.cluster, Take(row.cluster_id))
-            news.ends[row.cluster][row.log_partition] = row.end.era, row.end.goes_on_at
-            news.read_at[row.cluster] = max(from_micros(row.read_at), news.read_at.get(row.cluster, _NEVER))
-            news.parts[row.cluster].update(row.parts)
+            news.takes.setdefault(cluster, Take(row["cluster_id"]))
+            news.ends[cluster][row["log_partition"]] = row["end"]["era"], row["end"]["goes_on_at"]
+            news.parts[cluster].update(row["parts"])
+            news.read_at[cluster] = max(row["read_at"], news.read_at.get(cluster, row["read_at"]))
         said = rows.where("cluster_id IS NOT NULL").withColumn(PART, F.explode("_parts"))
         columns = F.array(F.struct(*COLUMNS, *PLACE)).alias(column_of(GROUP_LOG))
         news.rows.append(said.select(_key(F.col(PART)).alias(_KEY), columns))
@@ -251,11 +253,12 @@ class RebalanceHistory(Maker):
             fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at, forgets=forgets)
             made = folded(side_by_side(news.rows), packed_live, TABLES, fold, _KEY)
         step = planned()
-        self._write(step, made, live, self._after(step.round, news), of=f"groups of {len(news.takes)} cluster(s)")
+        states = self._after(step.round, news, plan["at"])
+        self._write(step, made, live, states, of=f"groups of {len(news.takes)} cluster(s)")
 
-    def _after(self, number: int | None, news: News) -> dict[tuple[str, str], Row]:
-        """The rows of internal.states after what is new. `number`: of the round; None where what is new is quiet, and
-        is noted by a later round.
+    def _after(self, number: int | None, news: News, at: str | None = None) -> dict[tuple[str, str], Row]:
+        """The rows of internal.states after what is new. `number`: of the round, and `at` its time; None where what is
+        new is quiet, and is noted by a later round.
         """
         states = dict(self._states)
         for cluster, each in news.takes.items():
@@ -263,7 +266,7 @@ class RebalanceHistory(Maker):
                 continue
             before = states.get((JOB, cluster), {})
             until = each.until if number is not None else None
-            places = self._places(cluster) | news.ends.get(cluster, {})
+            places, memory = self._places(cluster) | news.ends.get(cluster, {}), self._memory(cluster)
             states[JOB, cluster] = {
                 "history": JOB,
                 "cluster": cluster,
@@ -272,12 +275,12 @@ class RebalanceHistory(Maker):
                 "done_poll": until or before.get("done_poll"),
                 "done_at": datetime.fromisoformat(each.until_at) if until and each.until_at else before.get("done_at"),
                 "last_seen_at": news.read_at.get(cluster, before.get("last_seen_at")),
-                "memory": json.dumps({"places": places}, separators=(",", ":")),
+                "memory": json.dumps({"places": places, "at": at or memory.get("at")}, separators=(",", ":")),
             }
         # Rows of a cluster whose id is not known yet are read again.
         if news.versions is not None and not news.waits:
-            memory = json.dumps({"version": news.versions[1]})
-            states[JOB, _LOG] = {"history": JOB, "cluster": _LOG, "round": number, "memory": memory}
+            version = json.dumps({"version": news.versions[1]})
+            states[JOB, _LOG] = {"history": JOB, "cluster": _LOG, "round": number, "memory": version}
         return {key: row | {"round": number} if row["round"] is None else row for key, row in states.items()}
 
     def _unnoted(self) -> list[Row]:

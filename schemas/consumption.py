@@ -23,7 +23,8 @@ REBALANCE_COST = Table(
             "commit_gap_ms",
             "bigint",
             "The longest time, ms, between two successive commits of the partition that the rebalance lies in, or "
-            "overlaps: from the last one before to the first one after, in the order of the log. While is_live, the "
+            "overlaps: from the last one before to the first one after, in the order of the log. While a group that "
+            "had members has none, nobody but an administrator commits: such commits are left out. While is_live, the "
             "longest so far. Null where one of the two is not known.",
         ),
         Column("last_commit_at", "timestamp", "Where commit_gap_ms begins: the coordinator's clock."),
@@ -50,14 +51,15 @@ REBALANCE_COST = Table(
             "string",
             "Why pause_ms_min is null: no_commit_before (in the ten minutes before) | no_commit_after (not yet, or not "
             "before the next rebalance) | removed | records_lost (as close_reason) | no_cadence | nothing_to_consume "
-            "(the log had no record beyond last_committed) | no_progress (first_committed is no later offset, and "
-            "nobody asked for the log's end). Else null.",
+            "(the log had no record beyond last_committed) | no_progress (first_committed is no later offset than "
+            "last_committed, or than the one that was set since, and nobody asked for the log's end). Else null.",
         ),
         Column(
             "reprocessed_min",
             "bigint",
             "At least so many offsets were consumed again, or given back by who set them: by so much the committed "
-            "offset fell. Null without a commit before.",
+            "offset fell. Offsets that were set while the group was empty count for the rebalance that ends that. "
+            "Null without a commit before.",
         ),
         Column(
             "reprocessed_max",
@@ -84,11 +86,16 @@ REBALANCE_COST = Table(
             "The lag was above lag_before until after this; null where it was never seen to be.",
         ),
         Column("lag_back_before", "timestamp", "It was no more than lag_before by this; null while that is not seen."),
-        Column("committed_before", "bigint", "The offset of the last commit before the rebalance was over."),
+        Column(
+            "committed_before",
+            "bigint",
+            "The offset of the last commit before the rebalance was over, whoever made it.",
+        ),
         Column(
             "awaits_after",
-            "struct<committed: bigint, at: timestamp, there_before: timestamp>",
-            "That commit, until another one follows, and by when a record was there that it did not have; else null.",
+            "struct<committed: bigint, at: timestamp, there_before: timestamp, set_to: bigint>",
+            "The last commit of a member before the rebalance was over, until another one follows; by when a record "
+            "was there that it did not have; and the offset that was set since, while the group was empty. Else null.",
         ),
         Column(
             "close_reason",

@@ -435,7 +435,7 @@ REBALANCES = _view(
     ("lag_peak", "By how much afterwards: the peaks of all partitions together, which need not be of one time."),
     ("lag_back_after", "Some partition was further behind than before until after this."),
     ("lag_back_before", "None was by this; null while that is not seen of each."),
-    ("reprocessed_min", "At least so many offsets were consumed again."),
+    ("reprocessed_min", "At least so many offsets were consumed again, or given back by who set them."),
     ("reprocessed_max", "At most; null where that is not known of each partition."),
     ("lost_unread", "Offsets that retention had deleted unread, where the ends of logs were asked for."),
     ("is_open", "ended_before IS NULL."),

@@ -74,8 +74,8 @@ STATE = Table(
         Column(
             "last_seen_at",
             "timestamp",
-            "Of silver: when it was answered. Of cluster_log, and of what rebalance_history has of the coordinators' "
-            "log: when the rows of bronze that it has taken were read.",
+            "Of silver: when it was answered. Of cluster_log and rebalance_history: when the last rows of their log in "
+            "bronze that they have taken were read.",
         ),
         Column("interval_ms", "bigint", "Of silver: planned interval between polls then, ms."),
         Column("before_seen_at", "timestamp", "Of silver: when the accepted poll before it was answered."),

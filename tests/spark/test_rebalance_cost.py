@@ -1,5 +1,6 @@
 """The cost of rebalances in gold, from tables of bronze and gold: killed anywhere, and run again, the same rows."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from jobs.rebalance_cost import LOOK_EVERY, RebalanceCost
 from metadata_source.schedule import poll_id
 from schemas import bronze, groups
 from schemas.consumption import REBALANCE_COST
+from schemas.internal import STATE
 from schemas.lake import Lake
 from tests.group_records import at
 from tests.lakes import new_lake
@@ -39,6 +41,8 @@ def rebalance(group_id: str, offset: int, seconds: float, **columns: Any) -> Row
         "ended_before": at(seconds),
         "end_reason": "completed",
         "members": 1,
+        "prev_members": 1,
+        "since_previous_ms": 0,
         "updated_at": at(seconds + 1),
         "is_live": False,
         **columns,
@@ -106,6 +110,7 @@ def news(lake: Lake, step: int) -> None:
         open_ = commits("orders", 59, 1, 501, 59, producer_id=4)
         stored.append(lake, bronze.GROUP_LOG, [*before, open_])
         stored.append(lake, bronze.METADATA_POLLS, [*visit(50, "orders", 490, 520), *visit(65, "orders", 500, 600)])
+        note(lake, 1, 66, 67)
     else:
         marker = {"record": "marker", "log_partition": PARTITION, "offset": 70, "next_offset": 71, "producer_id": 4}
         marker |= {"is_committed": False, "timestamp": at(70)}
@@ -115,6 +120,14 @@ def news(lake: Lake, step: int) -> None:
             [OF | marker | read(72), commits("orders", 75, 5, 480, 79), commits("nobody", 90, 5, 1, 79)],
         )
         stored.append(lake, bronze.METADATA_POLLS, visit(85, "orders", 690, 700))
+        note(lake, 2, 90, 91)
+
+
+def note(lake: Lake, number: int, read_at: float, made_at: float) -> None:
+    """Note as the history of rebalances does what it had of the log by a round: what was read up to `read_at`."""
+    row = {"history": "rebalance_history", "cluster": "alpha", "cluster_id": "id-alpha", "round": -100 + number}
+    row |= {"last_seen_at": at(read_at), "memory": json.dumps({"places": {}, "at": at(made_at).isoformat()})}
+    stored.append(lake, STATE, [row])
 
 
 def catch_up(spark: SparkSession, lake: Lake, seconds: float = 100) -> None:
@@ -131,7 +144,7 @@ EXPECTED = {
     },
     "idle": {
         "commit_gap_ms": None, "pause_ms_min": None, "pause_unknown": "no_commit_after", "close_reason": None,
-        "awaits_after": {"committed": 500, "at": at(58), "there_before": None},
+        "awaits_after": {"committed": 500, "at": at(58), "there_before": None, "set_to": None},
     },
 }  # fmt: skip
 
@@ -185,3 +198,24 @@ def test_where_nobody_rebalances_nothing_is_planned_nor_committed(spark: SparkSe
     stored.append(lake, bronze.GROUP_LOG, [commits("orders", 400, 5, 800, 200), commits("others", 410, 5, 800, 200)])
     assert not maker.round(now + LOOK_EVERY), "the row of `idle` was looked after"
     assert (stored.version(lake, REBALANCE_COST), stored.newest_states(lake)) == (rows, states)
+
+
+def test_what_the_history_of_rebalances_has_not_had_is_left_to_a_later_round(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A visit, and a commit, that lie after a rebalance which is in bronze, and not yet told."""
+    lake = new_lake(spark, tmp_path)
+    news(lake, 0)
+    config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
+    maker = RebalanceCost(spark, config)
+    stored.append(lake, bronze.GROUP_LOG, [commits("orders", 75, 5, 480, 79)])
+    stored.append(lake, bronze.METADATA_POLLS, visit(85, "orders", 690, 4_690))
+    assert maker.round(at(100))
+    stored.append(lake, groups.REBALANCES_TOLD, [rebalance("orders", 72, 72)])
+    assert not maker.round(at(101)), "the round that told it is not noted as done"
+    note(lake, 2, 90, 91)
+    assert maker.round(at(102))
+    rows = {row["rebalance_id"]: row for row in stored.rows_of(lake, REBALANCE_COST)}
+    assert (rows["orders-60"]["lag_peak"], rows["orders-60"]["commit_gap_ms"]) == (100, None)
+    assert rows["orders-60"]["close_reason"] == "next_rebalance"
+    assert (rows["orders-72"]["lag_peak"], rows["orders-72"]["commit_gap_ms"]) == (4_000, 17_000)

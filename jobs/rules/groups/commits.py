@@ -107,4 +107,6 @@ def _add(found: CommitLog, entry: Row, marker: Row | None) -> None:
         found.of.setdefault(place, []).append(Commits(first, last, gap, entry["fallen"]))
     if entry["removed_offset"] is not None:
         of = Removal(entry["removed_offset"], entry["removed_timestamp"])
-        found.removals.setdefault(place, []).append(of if marker is None else Removal(marker["offset"], marker["timestamp"]))
+        found.removals.setdefault(place, []).append(
+            of if marker is None else Removal(marker["offset"], marker["timestamp"])
+        )

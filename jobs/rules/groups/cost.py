@@ -248,8 +248,9 @@ def _ms(gap: tuple[datetime, datetime]) -> int:
 
 
 def _with_gaps(row: Row, last: Row | None, within: Sequence[Commits]) -> Row:
-    """The row with the longest gap of those that overlap the rebalance, so far. `last`: the last commit before its first
-    record; `within`: those up to its last one. If a partition changes hands, a record of the group lies in its gap.
+    """The row with the longest gap of those that overlap the rebalance, so far. `last`: the last commit before its
+    first record; `within`: those up to its last one. If a partition changes hands, a record of the group lies in its
+    gap.
     """
     if not within:
         return row

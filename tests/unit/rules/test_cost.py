@@ -367,10 +367,18 @@ def test_an_offset_that_is_set_while_nobody_is_a_member_ends_no_pause(
     resets = [Written(160_000 + n, offset) for n, offset in enumerate(set_to)]
     log = [*BEFORE_EMPTY, *resets, Written(10_000_000, rebalance="back"), Written(10_001_000, first)]
     emptied, back = costs(log, cuts=cuts)
-    assert (emptied["commit_gap_ms"], emptied["pause_ms_max"], emptied["pause_unknown"]) == (None, None, NO_COMMIT_AFTER)
+    assert (emptied["commit_gap_ms"], emptied["pause_ms_max"], emptied["pause_unknown"]) == (
+        None,
+        None,
+        NO_COMMIT_AFTER,
+    )
     assert (emptied["close_reason"], emptied["reprocessed_min"]) == (NEXT, 0)
     assert (back["last_committed"], back["last_commit_at"], back["first_committed"]) == (590, ms(59_000), first)
-    assert (back["first_commit_at"], back["pause_ms_max"], back["close_reason"]) == (ms(10_001_000), 9_942_000, RECOVERED)
+    assert (back["first_commit_at"], back["pause_ms_max"], back["close_reason"]) == (
+        ms(10_001_000),
+        9_942_000,
+        RECOVERED,
+    )
     assert {name: back[name] for name in columns} == columns
 
 
