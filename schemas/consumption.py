@@ -182,16 +182,29 @@ GROUP_LAG = Table(
             "lag_min",
             "bigint",
             "Records that it was behind when the commits were read, all partitions together: at least. Those of the "
-            "poll before that the commits do not cover. Null where no partition has an end of its log from before.",
+            "poll before that the commits do not cover. A partition whose lag is negative counts as 0. Null where no "
+            "partition has an end of its log from before.",
         ),
         Column(
             "lag_max",
             "bigint",
             "At most, until the ends were read. Null if the end of a partition's log is not known, or without commits.",
         ),
-        Column("largest_lag_min", "bigint", "The largest lag of a partition: at least; null as lag_min."),
-        Column("largest_lag_max", "bigint", "The largest lag of a partition: at most; null as lag_max."),
+        Column(
+            "largest_lag_min",
+            "bigint",
+            "The largest lag of a partition: at least; null as lag_min. Negative if the commit of each is beyond the "
+            "end of its log.",
+        ),
+        Column("largest_lag_max", "bigint", "The largest lag of a partition: at most; null as lag_max. As its least."),
         Column("partitions_behind", "int", "Partitions that may have had a lag: more than 0 at most.", nullable=False),
+        Column(
+            "partitions_beyond",
+            "int",
+            "Partitions with a commit beyond the end of their log: a negative lag, as kafka-consumer-groups shows it. "
+            "The log was cut off, the topic made again, or the offset set so.",
+            nullable=False,
+        ),
         Column(
             "partitions_without_progress",
             "int",
@@ -220,16 +233,18 @@ GROUP_LAG = Table(
         Column(
             "partitions_not_well",
             "int",
-            "Partitions that are not OK by Burrow, or without progress.",
+            "Partitions that are not OK by Burrow, or without progress, or whose lag is negative.",
             nullable=False,
         ),
         Column(
             "not_well",
             f"array<{_LAG_OF_PARTITION}>",
             "These partitions, at most 100, those with the largest lag first. committed_after and committed_before: "
-            "when the commit was made, as of the oldest one. burrow_status: OK | WARNING (it gets on, and falls "
-            "behind) | STOP (no other offset was committed for longer than commits were seen before) | STALL (none in "
-            "all ten polls) | REWIND (the committed offset fell); null with fewer than ten polls.",
+            "when the commit was made, as of the oldest one. lag_min and lag_max are negative where the commit is "
+            "beyond the end of the log. burrow_status: OK | WARNING (it gets on, and falls behind) | STOP (no other "
+            "offset was committed for longer than commits were seen before, and the log went on) | STALL (none in all "
+            "ten polls) | REWIND (the committed offset fell, and did not come back to where it was); null with fewer "
+            "than ten polls.",
             nullable=False,
         ),
         UPDATED_AT,

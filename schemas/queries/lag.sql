@@ -1,12 +1,13 @@
 -- Which groups are behind, and since when?
--- At the window's end, the largest lag first. By what polls asked of offsets (enrich: offsets). --at-least leaves out
--- those that were behind for less. not_observed_s is for how many of the most seconds nobody asked: none of them is in
--- the least.
+-- At the window's end, the largest lag first; also groups with a commit beyond the end of a log (partitions_beyond),
+-- whose lag is negative. By what polls asked of offsets (enrich: offsets). --at-least leaves out those that were behind
+-- for less. not_observed_s is for how many of the most seconds nobody asked: none of them is in the least.
 WITH told AS (
   SELECT *,
     coalesce(valid_to <= CAST(:until AS TIMESTAMP) AND end_reason IS NOT NULL, false) AS is_over,
     -- Of a row in which the group was not behind, and which another one follows.
-    lag(CASE WHEN partitions_behind = 0 AND partitions_unknown = 0 AND end_reason IS NULL THEN last_seen_at END)
+    lag(CASE WHEN partitions_behind + partitions_beyond + partitions_unknown = 0 AND end_reason IS NULL
+      THEN last_seen_at END)
       OVER (PARTITION BY cluster_id, cluster, group_id ORDER BY first_poll) AS caught_up_at
   FROM gold.group_lag
   WHERE valid_from <= CAST(:until AS TIMESTAMP)
@@ -25,6 +26,7 @@ behind AS (
     min(valid_from) AS began_before,
     max_by(partitions, first_poll) AS partitions,
     max_by(partitions_behind, first_poll) AS partitions_behind,
+    max_by(partitions_beyond, first_poll) AS partitions_beyond,
     max_by(partitions_without_progress, first_poll) AS partitions_without_progress,
     max_by(partitions_unknown, first_poll) AS partitions_unknown,
     max_by(oldest_commit_after, first_poll) AS oldest_commit_after,
@@ -33,7 +35,7 @@ behind AS (
     max_by(valid_from, first_poll) AS told_at
   FROM (
     SELECT *,
-      max(CASE WHEN is_over OR (partitions_behind = 0 AND partitions_unknown = 0) THEN first_poll END)
+      max(CASE WHEN is_over OR partitions_behind + partitions_beyond + partitions_unknown = 0 THEN first_poll END)
         OVER (PARTITION BY cluster_id, cluster, group_id) AS last_poll
     FROM told
   )
@@ -68,7 +70,7 @@ timed AS (
 
 SELECT cluster, group_id, burrow_status, lag_min, lag_max, began_after, began_before, seconds_min, seconds_max,
   maybe_unobserved / 1e6 AS not_observed_s,
-  largest_lag_max, partitions, partitions_behind, partitions_without_progress, partitions_unknown,
+  largest_lag_max, partitions, partitions_behind, partitions_beyond, partitions_without_progress, partitions_unknown,
   oldest_commit_after, oldest_commit_before, is_simple, told_at
 FROM timed
 WHERE CAST(:at_least AS BIGINT) IS NULL OR seconds_min >= :at_least

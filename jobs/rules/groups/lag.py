@@ -6,13 +6,16 @@
 | at least | the end that was known before, less the committed offset: ends only grow |
 | without progress | it was behind at least by one record, and the same offset is committed as at the visit before |
 | a commit was removed | it was there at the visit before, and the group's coordinator tells it no more |
-| status | Burrow's rules: the wiki's "Consumer Lag Evaluation Rules", in the order of `calculatePartitionStatus` |
+| status | Burrow's rules, in the order of `calculatePartitionStatus` (core/internal/evaluator/caching.go, ced55ba) |
+
+A lag is the end of the log less the committed offset, as Kafka's own tools have it (ConsumerGroupCommand.getLag): it is
+negative where a commit lies beyond the end. In sums of a group such a partition counts as one without lag, so that it
+hides no other's. Burrow takes a negative lag for zero.
 
 Burrow sees each commit. A visit sees the last one, and no commit that repeats the offset. So a window is of the last
 ten visits that told of the group, and a commit has the time of the visit that showed it first. STOP and STALL look
-alike then, but for how long: if no other offset was committed within all of the window it is STALL (rule 2 of the
-wiki), else it is STOP once the last commit is older than the commits of the window took. A window that is not whole
-has no status, unless the partition has no lag. Burrow takes a negative lag for zero, and so does the lag here.
+alike then, but for how long: if no other offset was committed within all of the window it is STALL, else it may be
+STOP. A window that is not whole has no status, unless the partition has no lag.
 
 A visit that could not tell of a group says nothing of it. If its answer is whole and lacks the group, the group is
 gone, and its commits are removed. A row begins with a visit that shows another state than the row before, a minute
@@ -24,6 +27,7 @@ Times are µs since 1970, but in rows: fit for JSON, and quick.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -48,9 +52,6 @@ A_ROW_EACH: Final = 60_000_000
 LISTED: Final = 100
 """Partitions that a row names at most."""
 
-_WHOLE: Final = (1 << WINDOW) - 1
-_PAIRS: Final = _WHOLE >> 1
-"""The observations of a window that have one before them in it."""
 _ERRORS: Final = frozenset({"STOP", "STALL", "REWIND"})
 
 
@@ -85,23 +86,22 @@ class Told(NamedTuple):
 
 
 class _Partition(NamedTuple):
-    """The memory of a partition: the last commit, made after one time (None: it was there when polls first
-    asked) and before another; the end and the lag that were known last; how many visits are in the window, and the time
-    of the commit that the first of them showed. Then, a bit for each visit of the window, the last one lowest: it had
-    no lag, another offset than the one before, a lower offset, less lag.
+    """The memory of a partition: the last commit, made after one time (None: it was there when polls first asked) and
+    before another; the end that was known last; and the window, the visit of now last: the time of the commit that its
+    first visit showed, the offset that each showed, and its lag (None where that could not be told).
     """
 
-    offset: int
-    end: int | None
-    lag: int | None
     after: int | None
     before: int
-    visits: int
+    end: int | None
     oldest: int
-    none: int = 0
-    moved: int = 0
-    fell: int = 0
-    shrank: int = 0
+    offsets: list[int]
+    lags: list[int | None]
+
+    @property
+    def offset(self) -> int:
+        """The committed offset."""
+        return self.offsets[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ def _shown(memory: Memory, commits: Iterable[Commit], at: int, seen: int | None)
         known = memory.partitions.get(key)
         now = _seen_now(known, commit, at, seen, left)
         if now is not None:
-            has_moved |= bool(now.kept.moved & 1)
+            has_moved |= known is not None and known.offset != now.kept.offset
             memory.partitions[key] = now.kept
             shown.append(now)
     memory.times = [at if has_moved else 0, *memory.times][: WINDOW - 1]
@@ -309,50 +309,92 @@ def _seen_now(known: _Partition | None, commit: Commit, at: int, seen: int | Non
     `left`: when the commit was read that the first visit of a window shows from now on, if that showed another one.
     """
     offset, end = commit.offset, commit.end
+    lag = None if end is None or offset is None else end - offset
     if known is None:
         if offset is None:
             return None
-        lag = None if end is None else max(0, end - offset)
-        kept = _Partition(offset, end, lag, seen, at, 1, at, int(lag == 0))
-        return _Now(commit.topic, commit.partition, kept, None, lag, False, _status(kept, lag, at))
-    oldest = left if known.visits == WINDOW and known.moved >> (WINDOW - 2) & 1 else known.oldest
+        kept = _Partition(seen, at, end, at, [offset], [lag])
+        return _Now(commit.topic, commit.partition, kept, None, lag, False, _status(kept, at))
+    is_full = len(known.offsets) == WINDOW
+    oldest = left if is_full and known.offsets[1] != known.offsets[0] else known.oldest
     told = known.offset if offset is None else offset
-    lag = None if end is None or offset is None else max(0, end - told)
-    least = None
-    if lag is not None and end is not None and known.end is not None:
-        least = max(0, min(known.end, end) - told)  # The end falls if the log is cut off, or the topic made again.
     moved = told != known.offset
     kept = _Partition(
-        told,
-        known.end if end is None else end,
-        known.lag if lag is None else lag,
         seen if moved else known.after,
         at if moved else known.before,
-        min(known.visits + 1, WINDOW),
+        known.end if end is None else end,
         oldest,
-        (known.none << 1 | (lag == 0)) & _WHOLE,
-        (known.moved << 1 | moved) & _WHOLE,
-        (known.fell << 1 | (told < known.offset)) & _WHOLE,
-        (known.shrank << 1 | (lag is not None and known.lag is not None and lag < known.lag)) & _WHOLE,
+        [*known.offsets[is_full:], told],
+        [*known.lags[is_full:], lag],
     )
-    is_without_progress = bool(least) and not moved
-    return _Now(commit.topic, commit.partition, kept, least, lag, is_without_progress, _status(kept, lag, at))
+    least = _least(known.end, end, told) if lag is not None else None
+    is_without_progress = least is not None and least > 0 and not moved
+    return _Now(commit.topic, commit.partition, kept, least, lag, is_without_progress, _status(kept, at))
 
 
-def _status(kept: _Partition, lag: int | None, at: int) -> str | None:
-    """Burrow's status of a partition; None if it cannot be told."""
-    if lag is None or (lag and kept.visits < WINDOW):
+def _least(before: int | None, end: int | None, committed: int) -> int | None:
+    """The lag at least, by the end of the log that was known before. Nobody commits what is not there yet: it is
+    negative only where it is at most, too.
+    """
+    if before is None or end is None:
         return None
-    if not lag or kept.none:
+    least = min(before, end) - committed  # The end falls if the log is cut off, or the topic made again.
+    return least if end < committed else max(0, least)
+
+
+# --- the status of a partition, rule by rule as Burrow has them ---
+
+
+def _status(kept: _Partition, at: int) -> str | None:
+    """Burrow's status of a partition; None if it cannot be told."""
+    lag = kept.lags[-1]
+    if lag is None or (lag > 0 and len(kept.offsets) < WINDOW):
+        return None
+    if lag <= 0:
         return "OK"
-    if kept.fell & _PAIRS:
-        return "REWIND"
-    shrank = kept.shrank & _PAIRS
-    if not kept.moved & _PAIRS and not shrank:
-        return "STALL"
-    if at - kept.before > kept.before - kept.oldest:
+    if _has_stopped(kept, at) and not _was_lag_zero_recently(kept):
         return "STOP"
-    return "OK" if shrank else "WARNING"
+    if _is_rewound(kept.offsets):
+        return "REWIND"
+    if _was_lag_ever_zero(kept.lags):
+        return "OK"
+    if _is_stalled(kept.offsets):
+        return "STALL"
+    return "WARNING" if _is_lag_not_decreasing(kept.lags) else "OK"
+
+
+def _has_stopped(kept: _Partition, at: int) -> bool:
+    """The last commit is older than the commits of the window took. Where no other offset was committed in all of it,
+    the group may commit that one again and again: then it has not.
+    """
+    return not _is_stalled(kept.offsets) and at - kept.before > kept.before - kept.oldest
+
+
+def _was_lag_zero_recently(kept: _Partition) -> bool:
+    """At one visit of the window the log ended no later than what is committed now."""
+    each = zip(kept.offsets, kept.lags, strict=True)
+    return any(lag is not None and offset + lag <= kept.offset for offset, lag in each)
+
+
+def _is_rewound(offsets: Sequence[int]) -> bool:
+    """The committed offset fell, and did not come back to where it was by the first fall of the window."""
+    fell = next((n for n in range(1, len(offsets)) if offsets[n] < offsets[n - 1]), None)
+    return fell is not None and max(offsets[fell:]) < offsets[fell - 1]
+
+
+def _was_lag_ever_zero(lags: Iterable[int | None]) -> bool:
+    return any(lag is not None and lag <= 0 for lag in lags)
+
+
+def _is_stalled(offsets: Sequence[int]) -> bool:
+    """No other offset was committed in all of the window."""
+    return len(set(offsets)) == 1
+
+
+def _is_lag_not_decreasing(lags: Iterable[int | None]) -> bool:
+    """The lag never shrank; of visits that could tell it."""
+    known = [lag for lag in lags if lag is not None]
+    return all(one <= other for one, other in pairwise(known))
 
 
 def _state(shown: Sequence[_Now], untold: int) -> Row:
@@ -363,16 +405,19 @@ def _state(shown: Sequence[_Now], untold: int) -> Row:
     is_whole = bool(most) and not unknown
     statuses = {each.status for each in shown}
     group = "ERROR" if statuses & _ERRORS else next((each for each in ("WARNING", "OK") if each in statuses), None)
-    not_well = [each for each in shown if each.is_without_progress or each.status not in {"OK", None}]
+    not_well = [
+        each for each in shown if each.is_without_progress or each.status not in {"OK", None} or (each.most or 0) < 0
+    ]
     oldest = min((each.kept for each in shown), key=lambda kept: (kept.before, kept.after or 0), default=None)
     return {
         "partitions": len(shown),
         "committed_sum": _sum(each.kept.offset for each in shown) if shown else None,
-        "lag_min": _sum(least) if least else None,
-        "lag_max": _sum(most) if is_whole else None,
+        "lag_min": _sum(max(0, each) for each in least) if least else None,
+        "lag_max": _sum(max(0, each) for each in most) if is_whole else None,
         "largest_lag_min": max(least, default=None),
         "largest_lag_max": max(most) if is_whole else None,
-        "partitions_behind": sum(map(bool, most)),
+        "partitions_behind": sum(each > 0 for each in most),
+        "partitions_beyond": sum(each < 0 for each in most),
         "partitions_without_progress": sum(each.is_without_progress for each in shown),
         "partitions_unknown": unknown,
         "oldest_commit_after": oldest and _time(oldest.after),

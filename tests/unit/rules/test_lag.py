@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.groups.group import Group
@@ -14,6 +14,8 @@ from jobs.rules.groups.lag import LISTED, WINDOW, Commit, Memory, Told, Visit, f
 from jobs.rules.groups.state import from_micros, to_micros
 from schemas import consumption
 from schemas.table import PART
+from tests.support.burrow import ConsumerOffset, calculate_partition_status, lag_of
+from tests.support.examples import examples
 
 Row = dict[str, Any]
 Key = tuple[str, int]
@@ -228,8 +230,10 @@ def test_the_oldest_commit_has_bounds():
     assert rounds.of("oldest_commit_after", "oldest_commit_before")[-1:] == [(at(3, 1), at(4))]
 
 
-def status_of(*said: tuple[int, int]) -> str | None:
-    rounds = Rounds().all(*(one(*each) for each in said))
+def status_of(*said: tuple[int, int], at_minutes: list[int] | None = None) -> str | None:
+    rounds = Rounds()
+    for number, each in zip(at_minutes or range(len(said)), said, strict=True):
+        rounds.take((visit(number), one(*each)))
     (status,) = {each["burrow_status"] for each in rounds.last["not_well"]} or {"OK"}
     group = {"OK": "OK", "WARNING": "WARNING", None: None}.get(status, "ERROR")
     assert rounds.last["burrow_status"] == group
@@ -253,10 +257,98 @@ def status_of(*said: tuple[int, int]) -> str | None:
         ([(9, 20), *((n, 2 * n + 15) for n in range(9))], "REWIND"),
         ([(9, 20), *((n, 2 * n + 15) for n in range(10))], "WARNING"),
         ([*((n, 2 * n + 5) for n in range(9)), (3, 3)], "OK"),
+        # Offsets are reset to the begin of the log: though it had no lag, and as long as the fall is in the window.
+        ([*[(500, 500)] * 12, (0, 500), (1, 500)], "REWIND"),
+        ([*[(500, 500)] * 12, *((n, 500) for n in range(9))], "REWIND"),
+        ([*[(500, 500)] * 12, *((n, 500 + 2 * n) for n in range(10))], "WARNING"),
+        # A member that loses its partition commits an old offset late, and the next one is past it.
+        ([*((n, 2 * n + 5) for n in range(9)), (3, 30), (10, 31)], "OK"),
+        ([*((n, 2 * n + 5) for n in range(9)), (3, 30), (8, 31)], "OK"),
+        ([*((n, 2 * n + 5) for n in range(9)), (3, 30), (7, 31)], "REWIND"),
+        # The first fall of the window alone is looked at.
+        ([(n, 99) for n in (50, 51, 40, 52, 60, 53, 54, 55, 56, 57)], "OK"),
+        ([(n, 99 + n) for n in (51, 40, 52, 60, 53, 54, 55, 56, 57, 58)], "WARNING"),
+        # It has stopped, though it had no lag before; unless it had reached what was the end not long ago.
+        ([(0, 5), (0, 5), (5, 9), *[(5, 9 + n) for n in range(7)]], "OK"),
+        ([(0, 6), (0, 6), (5, 9), *[(5, 9 + n) for n in range(7)]], "STOP"),
+        ([(8, 8), (8, 9), (7, 9), *[(7, 9)] * 7], "STOP"),
+        # It commits nothing else, though there is less to consume: its log was cut off.
+        ([(5, 30 - n) for n in range(10)], "STALL"),
+        ([(5, 5), *[(5, 9)] * 9], "OK"),
+        ([(5, 5), *[(5, 9)] * 10], "STALL"),
+        # A commit beyond the end has no lag to Burrow.
+        ([*((n, 2 * n + 5) for n in range(9)), (40, 30)], "OK"),
+        ([(40, 30), *((n, 2 * n + 45) for n in range(40, 49))], "OK"),
     ],
 )
 def test_burrow_judges_the_last_ten_visits(said, status):
     assert status_of(*said) == status
+
+
+@pytest.mark.parametrize(("last", "status"), [(10, "WARNING"), (11, "STOP")])
+def test_a_group_has_stopped_once_it_was_silent_for_longer_than_it_committed(last, status):
+    offsets = [*range(6), 5, 5, 5, 5]
+    said = [(offset, 50 + n) for n, offset in enumerate(offsets)]
+    assert status_of(*said, at_minutes=[*range(9), last]) == status
+
+
+def test_a_group_is_as_bad_as_its_worst_partition():
+    slow, well, stopped = [(n, 2 * n + 5) for n in range(10)], [(n, n) for n in range(10)], [(5, 9)] * 10
+    for of_partitions, status in [((slow, well), "WARNING"), ((well, slow, stopped), "ERROR"), ((well, well), "OK")]:
+        each = [
+            dict(zip((("t", n) for n in range(3)), said, strict=False)) for said in zip(*of_partitions, strict=True)
+        ]
+        assert Rounds().all(*each).last["burrow_status"] == status
+
+
+def test_a_partition_that_is_behind_gets_on_if_another_offset_is_committed():
+    moved, still = one(5, 30), one(4, 30)
+    assert Rounds().all(one(4, 20), moved).of("lag_min", "partitions_without_progress") == [(None, 0), (15, 0)]
+    assert Rounds().all(one(4, 20), still).of("lag_min", "partitions_without_progress") == [(None, 0), (16, 1)]
+    assert Rounds().all(one(20, 20), one(20, 30)).of("lag_min", "partitions_without_progress") == [(None, 0), (0, 0)]
+
+
+def test_an_offset_that_a_visit_lacks_is_as_it_was():
+    rounds = Rounds().all(one(5, 9), one(None, None), one(None, 9))
+    assert rounds.of("committed_sum", "partitions_unknown") == [(5, 0), (5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("said", "lags"),
+    [
+        # Of one partition each (lag_min, lag_max) by visit: committed offset and end.
+        ([(50, 10)], [(None, -40)]),
+        ([(50, 10), (50, 10)], [(None, -40), (-40, -40)]),
+        ([(50, 10), (50, 49)], [(None, -40), (-40, -1)]),
+        ([(50, 60), (50, 20)], [(None, 10), (-30, -30)]),
+        ([(50, 10), (50, 50)], [(None, -40), (0, 0)]),
+        ([(50, 60), (70, 75)], [(None, 10), (0, 5)]),
+    ],
+)
+def test_the_lag_of_a_commit_beyond_the_end_is_negative(said, lags):
+    rounds = Rounds().all(*(one(*each) for each in said))
+    assert rounds.of("largest_lag_min", "largest_lag_max") == lags
+    for (_, most), row in zip(lags, rounds.lag, strict=True):
+        assert (row["lag_max"], row["partitions_behind"], row["partitions_beyond"]) == (
+            *(max(0, most), most > 0),
+            most < 0,
+        )
+        assert [each["lag_max"] for each in row["not_well"]] == ([most] if most < 0 else [])
+        assert row["partitions_without_progress"] == 0
+        assert (row["burrow_status"] == "OK") == (most <= 0)
+
+
+def test_a_negative_lag_hides_no_other():
+    rounds = Rounds().all(*[{("t", 0): (50, 10), ("t", 1): (5, 45)}] * 2)
+    last = rounds.last
+    assert (last["lag_min"], last["lag_max"], last["largest_lag_max"], last["partitions_beyond"]) == (40, 40, 40, 1)
+    assert [(each["partition"], each["lag_max"]) for each in last["not_well"]] == [(1, 40), (0, -40)]
+
+
+def test_a_removal_is_no_earlier_than_what_is_before_it_though_a_clock_was_set_back():
+    rounds = Rounds().all(one(5, 9))
+    rounds.take((visit(-5)._replace(poll="s/000000000001"), {}))
+    assert [(row["removed_after"], row["removed_before"]) for row in rounds.removed] == [(at(-5), at(-5))]
 
 
 def test_a_row_names_the_partitions_with_the_largest_lag():
@@ -303,38 +395,62 @@ def test_rounds_cut_anywhere_make_the_same_rows(history, data):
 
 
 def burrow(seen: list[tuple[int, int | None, int]], lag: int | None) -> str | None:
-    """The rules over all observations of a partition: offset, lag, time."""
+    """Burrow over all observations of a partition: offset, lag, time."""
     if lag is None or (lag > 0 and len(seen) < WINDOW):
         return None
     committed = [seen[0][2]]
     for before, now in pairwise(seen):
         committed.append(now[2] if now[0] != before[0] else committed[-1])
-    window, times, now = seen[-WINDOW:], committed[-WINDOW:], seen[-1][2]
-    offsets = [offset for offset, _, _ in window]
-    lags: list[int] = [each for _, each, _ in window if each is not None]
-    # Of observations that lack it, what was known before the window counts too.
-    known = [each for _, each, _ in seen[:-WINDOW] if each is not None][-1:]
-    fell = any(
-        now is not None and before is not None and now < before
-        for before, now in pairwise(_filled([lag for _, lag, _ in window], known))
-    )
-    if not lag or 0 in lags:
-        return "OK"
-    if any(after < before for before, after in pairwise(offsets)):
-        return "REWIND"
-    if len(set(offsets)) == 1 and not fell:
-        return "STALL"
-    if now - times[-1] > times[-1] - times[0]:
-        return "STOP"
-    return "OK" if fell else "WARNING"
+    window, times = seen[-WINDOW:], committed[-WINDOW:]
+    if len({offset for offset, _, _ in window}) == 1:
+        times = [time for _, _, time in window]  # It may commit the same again and again.
+    ends = [None if each is None else offset + each for offset, each, _ in window]
+    offsets = [
+        ConsumerOffset(offset, time, None if end is None else lag_of(end, offset))
+        for (offset, _, _), end, time in zip(window, ends, times, strict=True)
+    ]
+    known = [end for end in ends if end is not None]
+    return calculate_partition_status(offsets, known, lag_of(known[-1], offsets[-1].offset), seen[-1][2])
 
 
-def _filled(lags: list[int | None], known: list[int]) -> list[int | None]:
-    last, found = (known or [None])[0], []
-    for lag in lags:
-        last = last if lag is None else lag
-        found.append(last)
+@st.composite
+def windows(draw: st.DrawFn) -> list[tuple[int | None, int | None]]:
+    """Visits of one partition that mostly gets on: committed offset and end of its log."""
+    offset, end, found = draw(st.integers(0, 50)), draw(st.integers(0, 60)), []
+    step = draw(st.sampled_from([st.just(1), st.integers(0, 1), st.integers(-1, 3), st.sampled_from([0, 0, 0, 5, -9])]))
+    grows = draw(st.sampled_from([st.just(0), st.just(1), st.integers(0, 3), st.integers(-2, 5)]))
+    until = draw(st.integers(0, 30))
+    for number in range(draw(st.integers(WINDOW, 30))):
+        offset = max(0, offset + draw(step)) if number < until else offset
+        end = max(0, end + draw(grows))
+        lacks = draw(st.sampled_from([0] * 20 + [1, 2]))
+        found.append((None if lacks == 1 else offset, None if lacks == 2 else end))
     return found
+
+
+def statuses(said: list[tuple[int | None, int | None]]) -> list[str | None]:
+    """The status of a partition by each of its visits; those before its first commit left out."""
+    rounds, found = Rounds(), []
+    for each in said:
+        rounds.all(one(*each))
+        if rounds.last["partitions"]:
+            listed = [each["burrow_status"] for each in rounds.last["not_well"]]
+            found.append(listed[0] if listed else rounds.last["burrow_status"])
+    return found
+
+
+@settings(max_examples=examples(50))
+@given(windows())
+def test_burrow_s_own_functions_judge_alike(said):
+    seen: list[tuple[int, int | None, int]] = []
+    expected = []
+    for number, (offset, end) in enumerate(said):
+        if offset is None and not seen:
+            continue
+        lag = None if offset is None or end is None else end - offset
+        seen.append((seen[-1][0] if offset is None else offset, lag, number * MINUTE))
+        expected.append(burrow(seen, lag))
+    assert statuses(said) == expected
 
 
 @given(histories())
@@ -359,15 +475,17 @@ def test_rows_are_what_a_plain_reading_of_all_visits_gives(history):
             ends.pop(key, None)
         for key, (offset, end) in said.items():
             before = seen.get(key, [])
-            lag = None if offset is None or end is None else max(0, end - offset)
+            lag = None if offset is None or end is None else end - offset
             if not before and offset is None:
                 continue
-            least = None if lag is None or key not in ends else max(0, min(ends[key], end) - offset)
+            least = None if lag is None or key not in ends else min(ends[key], end) - offset
+            if least is not None and lag >= 0:
+                least = max(0, least)
             seen[key] = [*before, (before[-1][0] if offset is None else offset, lag, time)]
             if end is not None:
                 ends[key] = end
             is_still = bool(before) and before[-1][0] == seen[key][-1][0]
-            expected[key] = (least, lag, bool(least) and is_still, burrow(seen[key], lag))
+            expected[key] = (least, lag, (least or 0) > 0 and is_still, burrow(seen[key], lag))
         (row,) = rows
         if row["first_poll"] != each.poll and begun is not None and 0 <= each.due - begun < MINUTE:
             continue
@@ -376,8 +494,10 @@ def test_rows_are_what_a_plain_reading_of_all_visits_gives(history):
         leasts = [least for least, *_ in expected.values() if least is not None]
         mosts = [most for _, most, *_ in expected.values() if most is not None]
         unknown = len(said) - len(mosts)
-        assert row["lag_min"] == (sum(leasts) if leasts else None)
-        assert row["lag_max"] == (sum(mosts) if mosts and not unknown else None)
+        assert row["lag_min"] == (sum(max(0, each) for each in leasts) if leasts else None)
+        assert row["lag_max"] == (sum(max(0, each) for each in mosts) if mosts and not unknown else None)
+        assert row["committed_sum"] == (sum(seen[key][-1][0] for key in expected) if expected else None)
+        assert row["partitions_beyond"] == sum(most < 0 for most in mosts)
         assert row["largest_lag_min"] == max(leasts, default=None)
         assert row["largest_lag_max"] == (max(mosts) if mosts and not unknown else None)
         assert (row["partitions"], row["partitions_unknown"]) == (len(expected), unknown)
@@ -386,7 +506,8 @@ def test_rows_are_what_a_plain_reading_of_all_visits_gives(history):
         assert row["lag_min"] is None or row["lag_max"] is None or row["lag_min"] <= row["lag_max"]
         listed = {(bad["topic"], bad["partition"]): bad for bad in row["not_well"]}
         for key, (least, most, still, status) in expected.items():
-            assert (key in listed) == (still or status not in {"OK", None}), (number, key)
+            is_beyond = most is not None and most < 0
+            assert (key in listed) == (still or is_beyond or status not in {"OK", None}), (number, key)
             if key in listed:
                 bad = listed[key]
                 assert (bad["lag_min"], bad["lag_max"], bad["is_without_progress"]) == (least, most, still)
