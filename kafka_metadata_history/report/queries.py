@@ -168,7 +168,8 @@ GROUPS: Final = Section(
       concat(partitions_moved, ' partitions moved'), concat('coordinator ', coordinator), end_reason,
       concat('nobody consumed for ', coalesce(concat(pause_ms_min, ' to '), 'at most '), pause_ms_max, ' ms'),
       concat('lag ', lag_before, ' to ', lag_peak),
-      concat('consumed again or given back: ', reprocessed_min, coalesce(concat(' to ', reprocessed_max), ' or more'))) AS details,
+      concat('consumed again or given back: ', reprocessed_min,
+        coalesce(concat(' to ', reprocessed_max), ' or more'))) AS details,
     array_join(reasons, ', ') AS inferred
   FROM gold.rebalances
   WHERE cluster = :cluster

@@ -39,10 +39,7 @@ def calculate_partition_status(
 
 
 def is_lag_always_not_zero(offsets: list[ConsumerOffset]) -> bool:
-    for each in offsets:
-        if each.lag is not None and each.lag <= 0:
-            return False
-    return True
+    return not any(each.lag is not None and each.lag <= 0 for each in offsets)
 
 
 def check_if_offsets_rewind(offsets: list[ConsumerOffset]) -> int:
@@ -54,10 +51,7 @@ def check_if_offsets_rewind(offsets: list[ConsumerOffset]) -> int:
 
 def check_if_rewind_recovered(offsets: list[ConsumerOffset], reset_index: int) -> bool:
     previous_progress = offsets[reset_index - 1]
-    for i in range(reset_index, len(offsets)):
-        if offsets[i].offset >= previous_progress.offset:
-            return True
-    return False
+    return any(offsets[i].offset >= previous_progress.offset for i in range(reset_index, len(offsets)))
 
 
 def check_if_offsets_stopped(offsets: list[ConsumerOffset], now_ms: int) -> bool:
@@ -66,10 +60,7 @@ def check_if_offsets_stopped(offsets: list[ConsumerOffset], now_ms: int) -> bool
 
 
 def check_if_offsets_stalled(offsets: list[ConsumerOffset]) -> bool:
-    for i in range(1, len(offsets)):
-        if offsets[i].offset != offsets[i - 1].offset:
-            return False
-    return True
+    return all(offsets[i].offset == offsets[i - 1].offset for i in range(1, len(offsets)))
 
 
 def check_if_lag_not_decreasing(offsets: list[ConsumerOffset]) -> bool:

@@ -219,7 +219,10 @@ def costs() -> list[dict[str, Any]]:
         | {"reprocessed_min": 20, "reprocessed_max": 90, "lost_unread": 0, "close_reason": "recovered"},
         of_34
         | {"partition": 1, "pause_unknown": "no_commit_after", "reprocessed_min": 0}
-        | {"awaits_after": {"committed": 290, "at": at(33), "there_before": None}, "committed_before": 290},
+        | {
+            "awaits_after": {"committed": 290, "at": at(33), "there_before": None, "set_to": None},
+            "committed_before": 290,
+        },
     ]
 
 
