@@ -152,9 +152,9 @@ class Memory:
     def from_json(cls, plain: Mapping[str, Any]) -> Memory:
         """Read the JSON that to_json wrote."""
         partitions = {
-            (topic, int(partition)): _Partition(*others, list(accumulate(steps)), lags)
+            (topic, int(partition)): _Partition(after, before, end, oldest, list(accumulate(steps)), lags)
             for topic, of_topic in plain["topics"].items()
-            for partition, (*others, steps, lags) in of_topic.items()
+            for partition, (after, before, end, oldest, steps, lags) in of_topic.items()
         }
         missed = plain["missed"] and tuple(plain["missed"])
         return cls(plain["due"], plain["agreed"], missed, plain["times"], partitions)
