@@ -73,7 +73,7 @@ HISTORIES = {
 HEADER = (
     *("cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id", "scheduled_at", "received_at"),
     *("digest", "partition_count", "broker_id", "broker", "sent_at", "witnesses", "is_key_frame", "error"),
-    *("record", "kind", "asked_at", "answered_at"),
+    *("record", "kind", "asked_at", "answered_at", "interval_ms"),
 )
 """The columns of headers, of polls and of answers beside them, that tell whether there is news, and why a poll failed.
 """

@@ -53,7 +53,7 @@ SELECT i.cluster, i.broker_id, i.rack, i.began_after, i.began_before,
   END AS stop,
   i.causes, i.maybe_unobserved / 1e6 AS not_observed_s, i.ended_before,
   -- Brokers with an incident that went on at the same time.
-  count(DISTINCT o.broker_id) FILTER (WHERE o.rack = i.rack) AS others_of_its_rack,
+  count(DISTINCT o.broker_id) FILTER (WHERE o.rack = i.rack) AS others_in_rack,
   count(DISTINCT o.broker_id) FILTER (WHERE o.rack IS DISTINCT FROM i.rack) AS others_elsewhere
 FROM observed i
 LEFT JOIN stops s ON s.id = i.id

@@ -102,7 +102,7 @@ class Isr:
             (2, 0.0, 10.1, 40.1, 4, ["broker_down"], "offline"),
             (3, 10.0, 20.1, 60.1, 3, ["broker_down", "lagging"], "under_min_isr"),
         ]
-        assert columns(rows, "others_of_its_rack", "others_elsewhere") == [(1, 0), (1, 0)]
+        assert columns(rows, "others_in_rack", "others_elsewhere") == [(1, 0), (1, 0)]
         assert columns(rows, "broker_id", "stop") == [(2, "not_controlled"), (3, "controlled")]
 
     def test_stale_brokers(self, ask: Ask) -> None:

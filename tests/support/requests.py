@@ -59,7 +59,9 @@ class _Wire:
     frame = b""
     api_versions: dict[int, tuple[int, int]]
 
-    def request(self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float) -> Any:
+    def request(
+        self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float, with_features: bool = False
+    ) -> Any:
         self.ask(_RawRequest(api_key, version, body, flexible), deadline)
 
     def ask(self, request: Any, deadline: float) -> Any:
@@ -267,9 +269,8 @@ def _of_connections() -> list[Asked]:
     """What the library asks when it connects is made as it does (kafka/net/connection.py)."""
 
     class Features(Connection):
-        def __init__(self, wire: _Wire, version: int) -> None:
+        def __init__(self, version: int) -> None:
             self.api_versions = {ApiVersionsRequest.API_KEY: (0, version)}
-            self._send = wire.ask
 
     software = {"clientSoftwareName": CLIENT, "clientSoftwareVersion": "0", "clusterId": None, "nodeId": -1}
     last = ApiVersionsRequest.max_version
@@ -286,7 +287,7 @@ def _of_connections() -> list[Asked]:
     return [
         Asked(
             (ApiVersionsRequest.API_KEY, 0, last),
-            lambda wire, version: Features(wire, version)._read_features(0.0).send(None),
+            lambda wire, version: wire.ask(Features(version)._features_request(), 0.0),
             software,
         ),
         *(
@@ -313,7 +314,7 @@ ASKED: dict[str, list[Asked]] = {
     **_of_groups(),
     **_of_watcher(),
     "probes._groups": _of_probes(),
-    "transport._read_features": _of_connections(),
+    "transport._features_request": _of_connections(),
 }
 """By the function of the product that makes them, `module.function`."""
 

@@ -93,6 +93,7 @@ class Connection:
     brokers: Brokers
     address: tuple[str, int]
     features: None = None
+    supported_features: dict[str, int] = field(default_factory=dict)
     sent_at: None = None
 
     def __post_init__(self) -> None:

@@ -17,6 +17,8 @@ from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.leaders import fold
 from jobs.rules.gold.news import Levels, News
 from schemas.gold import LEADER_CHANGES
+from schemas.internal import STATE_NOW
+from schemas.silver import OBSERVED
 from tests.support import gold_oracle
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.examples import examples
@@ -449,7 +451,7 @@ def test_epochs_that_rose_under_one_leader_are_no_churn() -> None:
     assert len(rows) == 5
     query = (Path(schemas.__file__).parent / "queries" / "leader_churn.sql").read_text()
     given = {"since": "'2026-11-01'", "until": "'2026-11-02'", "cluster": "NULL", "topic": "NULL", "broker": "NULL"}
-    with duckdb_lake({LEADER_CHANGES: rows}, ()) as lake:
+    with duckdb_lake({LEADER_CHANGES: rows}, (STATE_NOW, OBSERVED)) as lake:
         found = ask(lake, re.sub(r":(\w+)", lambda marker: given[marker[1]], query))
     names = ("topic", "partitions", "seen", "changes_min", "changes_max", "failover", "unknown")
     assert [tuple(row[name] for name in names) for row in found] == [

@@ -131,7 +131,7 @@ class TestColours:
         brokers = [style.colour for style in styles]
         groups = [set(group.values()) for group in (colours.LEVEL, colours.REASON, colours.REBALANCE, colours.STORM)]
         groups += [set(brokers), set(colours.MEMBER.values())]
-        assert [len(group) for group in groups] == [4, 7, 10, 2, 6, 4]
+        assert [len(group) for group in groups] == [4, 7, 11, 2, 6, 4]
         own = [group - {colours.NONE, colours.UNKNOWN} for group in groups]
         for one, other in combinations(own, 2):
             assert min(apart(x, y) for x in one for y in other) > 0.015

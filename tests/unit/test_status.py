@@ -184,7 +184,7 @@ def test_who_tells_and_up_to_when_the_controllers_log_is_known() -> None:
 
 
 def test_offsets_wait_that_lag_has_not_had() -> None:
-    told = [header(n, is_visit=True) for n in range(0, 10, 3)]
+    told = [header(n, is_visit=True, answered_at=NOW - (9 - n) * 10 * S + S) for n in range(0, 10, 3)]
     others = [header(4, "timeout"), header(7), header(8)]
     done = [{"history": "group_lag", "cluster": "prod", "done_poll": told[n]["poll_id"]} for n in (1, 3)]
     assert [cluster(*told, *others, states=(row,), asked=("prod",)).lag for row in done] == [

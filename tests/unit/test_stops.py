@@ -7,7 +7,7 @@ import pytest
 
 from jobs.common.markers import with_values
 from jobs.common.questions import text_of
-from schemas import gold, silver
+from schemas import gold, internal, silver
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.incident_questions import PARAMETERS
 
@@ -47,6 +47,6 @@ def test_a_stop_is_controlled_or_not_by_the_controllers_log(
         )
     ]
     rows = {gold.BROKER_INCIDENTS: [incident], silver.BROKER_REGISTRATIONS: registrations}
-    with duckdb_lake(rows, ()) as lake:
+    with duckdb_lake(rows, (internal.STATE_NOW, silver.OBSERVED)) as lake:
         (found,) = ask(lake, with_values(text_of("broker_incidents"), PARAMETERS))
     assert found["stop"] == stop
