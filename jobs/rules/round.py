@@ -186,8 +186,16 @@ class _Making:
         if not taken.log:
             return
         live = _open(taken.live, self.rows)
-        polled, static_configs = self.state.last, self.state.static_configs
-        folded = log_fold(self.log, live, taken.log, polled, self._topic_filter, static_configs=static_configs)
+        state = self.state
+        folded = log_fold(
+            self.log,
+            live,
+            taken.log,
+            state.last,
+            self._topic_filter,
+            answered=state.enriched,
+            static_configs=state.static_configs,
+        )
         self.log = folded.state
         self.state = replace(self.state, cluster_id=self.state.cluster_id or taken.claimed_id)
         if self.is_by_log and not was_by_log:

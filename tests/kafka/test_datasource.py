@@ -265,7 +265,8 @@ def test_enrichments_are_records_of_their_own(read, stream, cluster):
         assert first["configs"].topic == TOPIC
         configs = {name: (each.value, each.source) for name, each in first["configs"].configs.items()}
         assert configs == {
-            "min.insync.replicas": ("1", "DEFAULT_CONFIG"),
+            # With ELR the controllers keep it for all brokers (KIP-966).
+            "min.insync.replicas": ("1", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
             "unclean.leader.election.enable": ("false", "DEFAULT_CONFIG"),
         }
         assert (sorted(first["quorum"].quorum.voters), first["fenced"].fenced) == ([1, 2, 3], [])

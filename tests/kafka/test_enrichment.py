@@ -77,7 +77,10 @@ def test_configs_are_the_effective_ones(cluster, topics):
             MOVED: DEFAULTS,
         }
         assert {each["source"] for each in configs[TOPIC].values()} == {"DYNAMIC_TOPIC_CONFIG"}
-        assert {each["source"] for each in configs[MOVED].values()} <= {"STATIC_BROKER_CONFIG", "DEFAULT_CONFIG"}
+        # With ELR the controllers keep the least of replicas in sync for all brokers (KIP-966).
+        sources = {name: each["source"] for name, each in configs[MOVED].items()}
+        assert sources["min.insync.replicas"] == "DYNAMIC_DEFAULT_BROKER_CONFIG"
+        assert sources["unclean.leader.election.enable"] in {"STATIC_BROKER_CONFIG", "DEFAULT_CONFIG"}
 
 
 def test_every_broker_knows_the_active_controller(cluster):

@@ -292,4 +292,4 @@ def test_configurations_that_may_not_be_read_are_null_beside_others(cluster: Loc
     assert outcomes == {"configs": OK}
     configs = {row["topic"]: row["configs"] for row in rows if row["record"] == "configs"}
     assert configs[OTHER] is None
-    assert dict(configs[TOPIC])["min.insync.replicas"] == "2"
+    assert dict(configs[TOPIC])["min.insync.replicas"] == {"value": "2", "source": "DYNAMIC_TOPIC_CONFIG"}

@@ -3,7 +3,7 @@
 import json
 import threading
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from jobs import pipeline
-from metadata_source.enrichment import Enrichment, Rows
+from metadata_source.enrichment import Answer, Rows
 from metadata_source.images import Image
 from metadata_source.options import TopicFilter
 from metadata_source.poller import Poll
@@ -90,34 +90,34 @@ def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkS
     ensure_tables(spark, lake, [bronze.METADATA_POLLS])
     nodes = {"partition": 0, "adding": [3], "removing": [], "elr": [3], "last_known_elr": []}
     quorum = {"leader_id": 1, "leader_epoch": 2, "voters": [1], "observers": []}
-    enrichment = Enrichment(
-        dict.fromkeys(("configs", "reassignments", "quorum", "elr", "fenced"), "ok"),
-        {
-            "configs": Rows([[("min.insync.replicas", "2")], None], ["a", "b"]),
-            "reassignments": Rows([[nodes]], ["a"]),
-            "quorum": Rows([quorum]),
-            "elr": Rows([[nodes]], ["a"]),
-            "fenced": Rows([[{"broker_id": 2, "host": "two", "port": 9092, "rack": None}]]),
-        },
-    )
+    told = {
+        "configs": Rows([[("min.insync.replicas", {"value": "2", "source": None})], None], ["a", "b"]),
+        "reassignments": Rows([[nodes]], ["a"]),
+        "quorum": Rows([quorum]),
+        "elr": Rows([[nodes]], ["a"]),
+        "fenced": Rows([[{"broker_id": 2, "host": "two", "port": 9092, "rack": None}]]),
+    }
+    at = datetime(2026, 11, 21, 1, 2, 4, tzinfo=UTC)
+    answers = [Answer(kind, "ok", at, at, rows) for kind, rows in told.items()] + [Answer("groups", "not_allowed", at)]
     answer = decode_response(write_message(METADATA_RESPONSE, 12, cluster(1, 1)), 12)
     poll = Poll(metadata=answer, image=Image.of(answer), cluster_id=answer.cluster_id)
     batches = BatchRecords(TopicFilter()).rows(
-        Planned("20261121T010203Z-0", 0, "c", date(2026, 11, 21)), poll, lambda: enrichment
+        Planned("20261121T010203Z-0", 0, "c", date(2026, 11, 21)), poll, lambda: answers
     )
     rows = spark.createDataFrame(pa.Table.from_batches(batches, POLLS)).localCheckpoint()
     path = lake.path(bronze.METADATA_POLLS)
     rows.write.format("delta").mode("append").save(path)
     written = spark.read.format("delta").load(path)
-    assert sorted(row.record for row in written.collect()) == sorted(["poll", "topic", "configs", *enrichment.outcomes])
+    assert sorted(row.record for row in written.collect()) == sorted(
+        ["poll", "topic", "configs", *told, *(["answer"] * len(answers))]
+    )
     for wrong, constraint in (
         (rows.where("record = 'quorum'").withColumn("topic", F.lit("a")), "topic_named"),
         (rows.where("record = 'elr'").withColumn("topic", F.lit(None).cast("string")), "topic_named"),
         (rows.where("record = 'elr'").withColumn("record", F.lit("isr")), "record_known"),
-        (
-            rows.where("record = 'poll'").withColumns({"outcome": F.lit("failed"), "error_kind": F.lit("timeout")}),
-            "enrichment_of_good_polls",
-        ),
+        (rows.where("record = 'poll'").withColumn("kind", F.lit("groups")), "kind_known"),
+        (rows.where("kind = 'groups'").withColumn("outcome", F.lit("ok")), "answer_dated"),
+        (rows.where("kind = 'quorum'").withColumn("asked_at", F.lit(None).cast("timestamp")), "answer_dated"),
     ):
         with pytest.raises(Exception, match=constraint):
             wrong.write.format("delta").mode("append").save(path)

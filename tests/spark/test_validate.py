@@ -196,7 +196,7 @@ def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
         **dict.fromkeys(("log_read_on", "log_read_in_time", "log_decoded"), 0),
         **dict.fromkeys(("cluster_log_read_on", "cluster_log_read_in_time", "cluster_log_decoded"), 0),
         **dict.fromkeys(
-            ("leader_is_replica", "isr_within_replicas", "offline_within_replicas", "replicas_distinct", "epochs_rise"),
+            ("leader_is_replica", "isr_within_replicas", "offline_within_replicas", "epochs_rise"),
             5,
         ),
         "known_partitions_complete": 3,
@@ -218,9 +218,6 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert found["leader_is_replica"] == [{**orders, "partition": 0, "leader": 9, "replicas": [1, 2, 3]}]
     assert found["isr_within_replicas"] == [{**orders, "partition": 1, "isr": [1, 2, 4], "replicas": [2, 3, 1]}]
     assert found["offline_within_replicas"] == [{**clicks, "partition": 0, "offline_replicas": [7], "replicas": [1, 2]}]
-    assert [(row["topic"], row["partition"], row["replicas"]) for row in found["replicas_distinct"]] == [
-        ("clicks", 1, [2, 3, 3])
-    ]
     assert [
         (row["topic_id"], row["first_poll"], row["prev_leader_epoch"], row["leader_epoch"])
         for row in found["epochs_rise"]

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from local_cluster import LocalCluster
 from local_cluster.certificates import Authority
 from local_cluster.listeners import LISTENER_HOST, Listener, scram_over_tls, server_certificate
-from tests.support.token_endpoint import AUDIENCE, Signer, TokenEndpoint, token_endpoint
+from tests.support.token_endpoint import AUDIENCE, ISSUER, Signer, TokenEndpoint, token_endpoint
 
 USER = "alice"
 # Each has a mark, letters and digits that are the same however the rest is escaped (tests/support/marks.py).
@@ -111,4 +111,6 @@ def _sasl_properties(jwks: Path) -> dict[str, str]:
         "oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
         "oauthbearer.sasl.oauthbearer.jwks.endpoint.url": jwks.as_uri(),
         "oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
+        # Kafka 4.4 takes tokens of a named issuer alone.
+        "oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
     }

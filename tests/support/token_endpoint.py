@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 
 AUDIENCE = "kafka-of-the-tests"
+ISSUER = "https://tokens-of-the-tests"
 
 
 def base64url(raw: bytes) -> str:
@@ -41,7 +42,7 @@ class Signer:
     def token(self, subject: str, lifetime_s: float, **claims: object) -> str:
         now = time.time()
         header = {"alg": "RS256", "kid": "1", "typ": "JWT"}
-        body = {"sub": subject, "aud": AUDIENCE, "iat": int(now), "exp": int(now + lifetime_s), **claims}
+        body = {"sub": subject, "aud": AUDIENCE, "iss": ISSUER, "iat": int(now), "exp": int(now + lifetime_s), **claims}
         signed = ".".join(base64url(json.dumps(part).encode()) for part in (header, body))
         return f"{signed}.{base64url(self._key.sign(signed.encode(), PKCS1v15(), hashes.SHA256()))}"
 

@@ -132,6 +132,7 @@ def lag(seconds: int, behind: int, **more: Any) -> Row:
     counts = {
         "partitions": 1,
         "partitions_behind": behind,
+        "partitions_beyond": 0,
         "partitions_unknown": 0,
         "lag_min": behind,
         "lag_max": behind,

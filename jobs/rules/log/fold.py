@@ -28,7 +28,7 @@ from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Place, Poll, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, RECREATED, asked_for, is_another
 from schemas import gold
-from schemas.silver import CLUSTER_SNAPSHOTS, HISTORY_SOURCES, OF_LOG, PARTITION_REGISTRATIONS
+from schemas.silver import CLUSTER_SNAPSHOTS, ENRICHMENTS, HISTORY_SOURCES, OF_LOG, PARTITION_REGISTRATIONS
 from schemas.table import Table
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -53,6 +53,7 @@ def fold(
     polled: Poll | None = None,
     topic_filter: str | None = None,
     *,
+    answered: Mapping[str, Poll] = MappingProxyType({}),
     static_configs: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Folded:
     """Bring the history of one cluster up to some records.
@@ -62,7 +63,8 @@ def fold(
     by table, at least those that `needed` leaves. `polled`: the last accepted poll; ids of observations sort after it.
     If there is one and `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
     bronze: null, or JSON), which holds for what the log tells in their place. `static_configs`: what polls told of the
-    brokers' files, which no record tells. Once one of the two is another one, all live rows are needed.
+    brokers' files, which no record tells. Once one of the two is another one, all live rows are needed. `answered`: the
+    last answers beside polls, by kind: they came after the poll's own.
     """
     state = replace(state or State(tells=polled is None, topic_filter=topic_filter))
     if state.truncated_at is not None:
@@ -72,7 +74,7 @@ def fold(
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
     columns = {name: records[0][name] for name in ("cluster_id", "cluster")}
-    cluster = _Cluster(state, columns, live, polled, topic_filter, static_configs=static_configs)
+    cluster = _Cluster(state, columns, live, polled, topic_filter, answered=answered, static_configs=static_configs)
     for step in steps(records, is_cut=state.is_cut):
         match step:
             case Change():
@@ -98,10 +100,12 @@ class _Cluster:
         polled: Poll | None,
         topic_filter: str | None,
         *,
+        answered: Mapping[str, Poll],
         static_configs: Mapping[str, str | None],
     ) -> None:
         self._state, self._columns, self._polled = state, columns, polled
-        self._static_configs = static_configs
+        self._answered, self._static_configs = answered, static_configs
+        self._last_told: dict[Table, Poll] = {}  # By table, where it is another one than the last poll.
         self._is_asked = cache(lambda topic: bool(asked_for(topic_filter, (topic,))))
         self._topic_filter = topic_filter
         self._tables = {
@@ -177,10 +181,13 @@ class _Cluster:
         if not state.is_whole or state.last is None:
             return
         state.heard_at = max(read_at, state.heard_at or read_at)
-        if not state.tells and (polled is None or polled.at <= state.heard_at):
+        last = max((each.at for each in (polled, *self._answered.values()) if each), default=None)
+        if not state.tells and (last is None or last <= state.heard_at):
             state.tells, state.static_configs = True, self._static_configs
             self._image.static_configs = self._static_configs
+            self._last_told = {ENRICHMENTS[kind]: each for kind, each in self._answered.items()}
             self._tell_all(self._now(polled))
+            self._last_told = {}
         elif state.static_configs != self._static_configs:
             # No record was replayed since polls told it.
             self._tell_static_configs(self._now(state.last))
@@ -233,6 +240,8 @@ class _Cluster:
 
     def _show(self, table: Table, key: Key, told: Row | None, place: Place) -> None:
         known = self._tables[table]
+        if table in self._last_told:
+            place = replace(place, before=self._last_told[table])
         row = known.open.get(key)
         if told is None:
             if row is not None:
