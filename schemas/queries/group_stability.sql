@@ -59,7 +59,7 @@ spans AS (
   FROM told JOIN known USING (cluster_id, group_id)
 ),
 
--- What is counted in seconds: of each rebalance, and of each group the time in which it is known.
+-- Seconds are counted of each rebalance, and of each group for the time in which it is known.
 stretches AS (
   SELECT cluster_id, cluster, group_id, source,
     inline(array(

@@ -1,4 +1,4 @@
--- What a member subscribes to is not known where its subscription could not be read; what it has is known then, too.
+-- If a subscription could not be read, nobody knows its topics; the partitions that the member has are known.
 SELECT DISTINCT rebalance_id, cluster_id, cluster, group_id, began_before, topic
 FROM (
   SELECT id AS rebalance_id, cluster_id, cluster, group_id, began_before, explode(subscribed) AS topic

@@ -86,7 +86,7 @@ def test_spark_answers_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in {"group_stability", "time_at_level"} else pytest.mark.soak)
+        pytest.param(name, marks=[] if name == "time_at_level" else pytest.mark.soak)
         for name in names()
         if "not_observed_s" in text_of(name)
     ],

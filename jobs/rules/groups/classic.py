@@ -129,7 +129,7 @@ def _given_up(row: Row, before: Standing, after: Standing) -> dict[str, Partitio
 
 
 def _kept(before: Member | None, after: Member) -> Partitions:
-    """What a member joins with where its subscription (version 0) does not say so: what it had of topics that it wants.
+    """The partitions that a member joins with, if its subscription (version 0) does not say so: of topics it wants.
 
     It gives up the others before it joins (ConsumerCoordinator.onJoinPrepare).
     """

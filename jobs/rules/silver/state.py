@@ -70,7 +70,7 @@ class Place:
     poll: Poll
     before: Poll | None
     is_since_before: bool = True
-    """False: what is told here may have been so long before, and `before` says nothing of it."""
+    """False: the state may be much older than `before`, which says nothing of it."""
 
     @cached_property
     def began(self) -> Row:
