@@ -183,8 +183,13 @@ def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[
     say(lines(found, whole=False))
     if found.problem is not None:
         return CROSSED
-    Path(config).write_text(written(lake, own, found), encoding="utf-8")
-    load(config)
+    file = Path(config)
+    file.write_text(written(lake, own, found), encoding="utf-8")
+    try:
+        load(config)
+    except ConfigError:
+        file.unlink()
+        raise
     say([f"{config} is written; `{NAME} run --config {config}` begins to record"])
     return 0
 

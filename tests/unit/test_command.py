@@ -275,6 +275,17 @@ def test_no_configuration_is_written_that_does_not_work(
     assert "hunter2" not in error
 
 
+def test_a_lake_that_cannot_be_named_leaves_no_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found_by(monkeypatch)
+    file = tmp_path / "history.yaml"
+    for _ in range(2):
+        assert exit_status([*INIT[:-1], "it's", "--config", str(file)]) == 1
+        assert "lake" in capsys.readouterr().err.splitlines()[-1]
+        assert not file.exists()
+
+
 def test_init_asks_for_what_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found_by(monkeypatch)
     file = tmp_path / "history.yaml"
