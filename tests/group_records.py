@@ -215,8 +215,12 @@ class Kind:
         *,
         pending: Mapping[str, list[int]] | None = None,
         waits: bool = False,
+        prev_epoch: int | None = None,
     ) -> tuple[int, str, Row]:
-        """`waits`: for partitions that others have not released (state 2, of streams 3)."""
+        """`waits`: for partitions that others have not released (state 2, of streams 3). `prev_epoch`: unless given the
+        one before.
+        """
+        prev_epoch = max(0, epoch - 1) if prev_epoch is None else prev_epoch
         stable = STABLE_CODE[self.name]
         value: Row = dict.fromkeys(
             ("assigned", "pending_revocation", "active_tasks", "active_tasks_pending_revocation", "standby_tasks")
@@ -228,7 +232,11 @@ class Kind:
         )
         value[names[0]], value[names[1]] = self._parts(has), self._parts(pending or {})
         code = stable + 1 if pending else stable + 2 if waits else stable
-        return (RECORD_TYPES[self.name]["current"], member_id, {"epoch": epoch, "state": code, **value})
+        return (
+            RECORD_TYPES[self.name]["current"],
+            member_id,
+            {"epoch": epoch, "prev_epoch": prev_epoch, "state": code, **value},
+        )
 
     def gone(self, member_id: str) -> list[tuple[int, str, None]]:
         """The tombstones of a member, in the order in which the coordinator writes them."""

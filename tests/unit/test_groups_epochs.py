@@ -115,9 +115,10 @@ def test_nothing_is_said_of_moves_before_there_is_a_target():
     assert counts(told.rebalances[1]) == (None, None, None, None)
 
 
-def of_one_batch(kind, epoch):
-    records = kind.epoch(epoch), kind.target("a", ALL), kind.target_epoch(epoch), kind.current("a", epoch, ALL)
-    return history(Log().batch(0, kind.member("a"), *records))
+def of_one_batch(kind, epoch, prev_epoch=None, also=()):
+    current = kind.current("a", epoch, ALL, prev_epoch=prev_epoch)
+    records = kind.epoch(epoch), kind.target("a", ALL), kind.target_epoch(epoch), current
+    return history(Log().batch(0, *also, kind.member("a"), *records))
 
 
 @pytest.mark.parametrize(("kind", "epoch"), [(CONSUMER, 1), (SHARE, 1), (STREAMS, 1), (STREAMS, 2)])
@@ -130,9 +131,20 @@ def test_the_first_epoch_is_no_gap(kind, epoch):
     assert counts(row) == (0, 0, 4, 0)
 
 
+@pytest.mark.parametrize("kind", [CONSUMER, SHARE, STREAMS])
+def test_the_first_epoch_is_2_if_its_only_member_comes_from_none(kind):
+    """Of groups that Kafka 4.4 makes."""
+    told = of_one_batch(kind, 2, prev_epoch=0)
+    assert told.names == ["created"]
+    (row,) = told.rebalances
+    assert (row["skipped_generations"], row["prev_members"], row["members_joined"]) == (0, 0, 1)
+    assert counts(row) == (0, 0, 4, 0)
+
+
+@pytest.mark.parametrize(("prev_epoch", "others"), [(1, []), (0, ["b"])])
 @pytest.mark.parametrize("kind", [CONSUMER, SHARE])
-def test_a_second_epoch_that_compaction_left_alone_is_not_the_first(kind):
-    told = of_one_batch(kind, 2)
+def test_a_second_epoch_that_compaction_left_alone_is_not_the_first(kind, prev_epoch, others):
+    told = of_one_batch(kind, 2, prev_epoch, [kind.member(other) for other in others])
     assert told.names == []
     (row,) = told.rebalances
     assert (row["prev_generation"], row["prev_members"], row["members_joined"], row["reasons"]) == (None,) * 4

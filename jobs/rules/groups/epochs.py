@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, interrupted, overtaken
+from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, interrupted, overtaken, skipped
 from jobs.rules.groups.state import (
     CLASSIC,
     CLIENT,
@@ -24,6 +24,9 @@ from jobs.rules.groups.state import (
     numbered,
 )
 
+FIRST_EPOCH = 2
+"""Of the groups that Kafka 4.4 makes. Before, it was 1."""
+
 
 def epoch_record(state: State, row: Row, told: Told) -> State:
     """A group's epoch (types 3, 11, 17): a rebalance begins, or has a later epoch to reach."""
@@ -31,7 +34,7 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
     after = replace(now, generation=epoch, metadata_hash=row["group_epoch"]["metadata_hash"] or None)
     if now.generation is None:
         # The first that is written is 1; of streams groups of Kafka 4.2 it is 2 (GroupMetadataManager of that version).
-        # Of any other group 2 may be all that compaction has left.
+        # Of any other group 2 may be all that compaction has left, unless its member says otherwise (`_made_at_two`).
         first = 2 if now.group_type == STREAMS else 1
         is_first = epoch == 0 or (epoch <= first and bool(now.members))
         if state.known or (state.fresh and not state.gap and is_first):
@@ -104,7 +107,24 @@ def current_record(state: State, row: Row, told: Told) -> State:
         # In a conversion the group as it was is said again, with topics by id: comparable with what follows.
         restated = began.members | {row["member_id"]: replace(was, has=has, by_id=True)}
         state = replace(state, began=replace(began, members=restated))
+    state = _made_at_two(state, row, told)
     return _end_if_reached(_with_member(state, row, has=has, epoch=current["epoch"], state=current["state"]), row, told)
+
+
+def _made_at_two(state: State, row: Row, told: Told) -> State:
+    """The state where a group was made with epoch 2, as by Kafka 4.4: its only member comes from no epoch.
+
+    Before 4.4 the first epoch is 1. If compaction has left the second one alone, the member comes from epoch 1, or
+    there is another member.
+    """
+    now, rebalance = state.now, state.rebalance
+    is_first = state.fresh and not state.known and not state.gap and now.generation == FIRST_EPOCH
+    if rebalance is None or not is_first or len(now.members) != 1 or row["current"]["prev_epoch"] != 0:
+        return state
+    told.event("created", Moment.of(row), now)
+    before = Standing(group_type=now.group_type, generation=FIRST_EPOCH - 1)
+    rebalance = replace(rebalance, before=before, skipped_generations=skipped(before, now))
+    return replace(state, known=True, last_end=None, rebalance=rebalance)
 
 
 def pattern_record(state: State, row: Row, _: Told) -> State:
