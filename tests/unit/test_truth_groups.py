@@ -462,6 +462,21 @@ def test_of_a_share_group_polls_may_show_the_epoch_before_partitions_have_their_
     assert is_found(replace(step, kind=CONSUMER))
 
 
+def test_the_log_of_a_share_group_tells_as_one_two_epochs_that_polls_may_show():
+    step = replace(happened("grow", 0, A_ALONE, before=(A_HALF,)), kind=SHARE)
+    first = replace(rebalance(1, 2, 1, ("same_members",)), group_type="share", began_after=at(0), ended_after=at(0))
+    logged = replace(rebalance(1, 3, 0.5, ("same_members",)), group_type="share", ended_before=at(2))
+
+    def is_found(row) -> bool:
+        found = compare_polled([step], History([first], []), History([row], []), EACH_SECOND).faults
+        return any("the log has no end between" in fault for fault in found)
+
+    assert not is_found(logged)
+    assert is_found(replace(logged, generation=2))
+    assert is_found(replace(logged, group_type="consumer"))
+    assert is_found(replace(logged, began_before=at(1.5)))
+
+
 def test_a_rebalance_that_no_poll_tells_is_missed_and_one_too_many_is_found():
     for n in (0, 3, 4):
         assert any(" rebalances and not 1 to" in each for each in polled(POLLED[:n] + POLLED[n + 1 :]))

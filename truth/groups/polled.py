@@ -149,10 +149,24 @@ def _bounds(row: Rebalance, logged: History) -> Iterator[str]:
     ends = [each.ended_before for each in of_group if each.ended_before is not None]
     # Of two phases the first ends with the record by which the log knows that they began.
     ends += [each.stored_before or each.began_before for each in of_group if (each.phases or 1) > 1]
-    if begins and not any(_lies_within(at, row.began_after, row.began_before) for at in begins):
+    # Of a share group whose partitions had no state the log tells two epochs as one: one ends and one begins within it.
+    spans = [
+        (each.began_before, each.ended_before or each.began_before)
+        for each in of_group
+        if each.group_type == "share" and (each.generation or 0) - (each.prev_generation or 0) > 1
+    ]
+    if begins and not _has_one(begins, spans, row.began_after, row.began_before):
         yield f"the log has no begin between {row.began_after} and {row.began_before}"
-    if row.ended_before is not None and not any(_lies_within(at, row.ended_after, row.ended_before) for at in ends):
+    if row.ended_before is not None and not _has_one(ends, spans, row.ended_after, row.ended_before):
         yield f"the log has no end between {row.ended_after} and {row.ended_before}"
+
+
+def _has_one(
+    times: Sequence[datetime], spans: Sequence[tuple[datetime, datetime]], after: datetime | None, before: datetime
+) -> bool:
+    return any(_lies_within(at, after, before) for at in times) or any(
+        begin <= before and (after is None or end > after - COMMITTED_WITHIN) for begin, end in spans
+    )
 
 
 def _lies_within(at: datetime, after: datetime | None, before: datetime) -> bool:
