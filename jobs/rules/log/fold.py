@@ -134,9 +134,10 @@ class _Cluster:
             state.run, state.run_at = log_id(state.after, offset), step.at
         place = state.place(offset, step.at)
         state.last, state.next_offset, state.leader_epoch = place.poll, offset + 1, leader_epoch
-        self._tell_static_configs(place)
-        for thing in self._image.replay(record):
-            self._tell(thing, place)
+        settings = self._take_static_configs()
+        since_unknown = replace(place, is_since_before=False) if settings else place
+        for thing in dict.fromkeys((*settings, *self._image.replay(record))):
+            self._tell(thing, since_unknown if thing in settings else place)
         if record["leader_change"] is not None:
             self._take_controller(record["leader_change"]["leader"], leader_epoch, place)
         if state.topic_filter != self._topic_filter:
@@ -190,7 +191,9 @@ class _Cluster:
             self._last_told = {}
         elif state.static_configs != self._static_configs:
             # No record was replayed since polls told it.
-            self._tell_static_configs(self._now(state.last))
+            place = replace(self._now(state.last), is_since_before=False)
+            for thing in self._take_static_configs():
+                self._tell(thing, place)
 
     def _now(self, before: Poll | None) -> Place:
         """All that is known up to what was read, as an observation by our clock."""
@@ -201,13 +204,12 @@ class _Cluster:
         state.last, state.run, state.run_at = place.poll, place.poll.id, None
         return place
 
-    def _tell_static_configs(self, place: Place) -> None:
-        """Bring settings up to what polls have told of the brokers' files. Since when that was so nobody knows."""
+    def _take_static_configs(self) -> Mapping[Thing, None]:
+        """The settings that may be others by what polls have told of the brokers' files. Since when, nobody knows."""
         if self._state.static_configs == self._static_configs:
-            return
+            return {}
         self._state.static_configs = self._image.static_configs = self._static_configs
-        for topic in self._image.topics:
-            self._tell((SETTINGS, (topic,)), replace(place, is_since_before=False))
+        return {(SETTINGS, (topic,)): None for topic in self._image.topics}
 
     def _tell_all(self, place: Place) -> None:
         """Bring all rows up to the image, as the filter has them now."""

@@ -792,6 +792,18 @@ def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one
     lake.static_configs = {"min.insync.replicas": "2"}
     lake.take(a_log((change(isr=[1]), 5))[3:], polled)
     assert settings_told(lake) == [(None, 1, 1), (2, None, 5)]
+    # Told just before a record that sets another one: one state, not two of one moment.
+    lake = LogLake()
+    lake.take(rows[:3])
+    lake.static_configs = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+    lake.take(rows[3:4], polled)
+    assert settings_told(lake) == [(None, 1, 1), (3, None, 4)]
+    # Told just before the record that deletes the topic.
+    lake = LogLake()
+    lake.take(rows[:3])
+    lake.static_configs = {"min.insync.replicas": "2"}
+    lake.take(a_log((record(9, topic_id=TOPIC_ID), 5))[3:], polled)
+    assert settings_told(lake) == [(None, 1, 1)]
 
 
 def test_controllers_change_with_the_leaders_of_the_log() -> None:
