@@ -140,10 +140,10 @@ def test_a_lost_quorum_takes_no_poll_its_time(cluster, topics):
     options = parse(
         {
             "kafka.bootstrap.servers": cluster.bootstrap_servers.split(",")[asked - 1],
-            "pollInterval": "500ms",
+            "pollInterval": "2s",
             "pollsPerBatch": "6",
             "topics": TOPIC,
-            "enrich": "quorum=1s,reassignments=500ms,fenced=500ms",
+            "enrich": "quorum=4s,reassignments=2s,fenced=2s",
         }
     )
     with paused(cluster, *({1, 2, 3} - {asked})):

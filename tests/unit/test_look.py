@@ -205,7 +205,7 @@ def test_a_password_that_nothing_hides_is_a_warning(tmp_path, capsys, monkeypatc
     config = tmp_path / "client.yaml"
     config.write_text(
         "kafka.security.protocol: SASL_PLAINTEXT\nkafka.sasl.mechanism: PLAIN\nkafka.sasl.username: alice\n"
-        "kafka.sasl.password: env:ALICE_PASSWORD\nrequestTimeout: 500ms\n"
+        "kafka.sasl.password: env:ALICE_PASSWORD\n"
     )
     assert exit_status(["check", "--bootstrap", "127.0.0.1:1", "--client", str(config)]) == 3
     output, warning = capsys.readouterr()
