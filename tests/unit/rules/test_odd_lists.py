@@ -36,7 +36,7 @@ def test_an_isr_with_a_broker_twice_is_unknown_for_as_long_as_it_is_answered(eac
         (1, 5, all_three, None, []),
         (2, 6, all_three, all_three, []),
     ]
-    # What else the answers tell goes on: the other partition's ISR, and who leads this one.
+    # The answers still tell the rest: the other partition's ISR, and who leads this one.
     assert partitions(made, 1) == [(2, 5, all_three, all_three, []), (2, 5, all_three, [2, 3], [])]
     changes = [(row["partition"], row["broker_id"], row["change"]) for row in rows(made, "gold.isr_changes")]
     assert changes == [(1, 1, "left")]
