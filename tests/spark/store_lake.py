@@ -29,6 +29,15 @@ def stored(version: int) -> Path:
     return FOLDER / f"lake-{version}.tar.xz"
 
 
+def unpacked(file: Path, folder: Path) -> Path:
+    """Unpack a stored lake below a folder, and return where it is."""
+    with tarfile.open(file) as archive:
+        # Before Python 3.11.4 there is no filter; `extractall` takes none there.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)  # noqa: S202 - a file of this repository
+    return folder / "lake"
+
+
 def main() -> None:
     """Make the lake, and write the file."""
     file = stored(LAKE_VERSION)

@@ -3,7 +3,6 @@ refused.
 """
 
 import re
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
 from schemas.table import LAKE_VERSION
 from tests.lakes import make_history, rows_of
-from tests.spark.store_lake import FOLDER, POLLS, stored
+from tests.spark.store_lake import FOLDER, POLLS, stored, unpacked
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import answers
 
@@ -26,16 +25,10 @@ COMPARED = (
 OLDER = sorted(path.name for path in FOLDER.glob("lake-*.tar.xz") if path != stored(LAKE_VERSION))
 
 
-def unpacked(file: Path, folder: Path) -> Lake:
-    with tarfile.open(file) as archive:
-        archive.extractall(folder, filter="data")
-    return Lake(root=str(folder / "lake"))
-
-
 def test_the_history_of_a_stored_lake_is_taken_on(spark: SparkSession, incident_lake: Lake, tmp_path: Path) -> None:
     file = stored(LAKE_VERSION)
     assert file.exists(), "run `python -m tests.spark.store_lake`, once for this LAKE_VERSION"
-    lake = unpacked(file, tmp_path)
+    lake = Lake(root=str(unpacked(file, tmp_path)))
     before = {table: rows_of(lake, table) for table in COMPARED}
     rows = bronze_rows("prod", answers())
     append_rows(spark, lake, bronze.METADATA_POLLS, [row for row in rows if row["n"] >= POLLS])
@@ -51,7 +44,7 @@ def test_the_history_of_a_stored_lake_is_taken_on(spark: SparkSession, incident_
 def test_a_stored_lake_of_another_version_is_refused(
     spark: SparkSession, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake = unpacked(FOLDER / name, tmp_path)
+    lake = Lake(root=str(unpacked(FOLDER / name, tmp_path)))
     config = tmp_path / "config.yaml"
     config.write_text(f"lake: {lake.root}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
     assert query.main(["timeline", "--config", str(config)]) == 1

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import tarfile
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +20,7 @@ from metadata_source.probes import Permission
 from schemas import in_duckdb
 from schemas.lake import Lake
 from schemas.table import LAKE_VERSION, Table
-from tests.spark.store_lake import stored
+from tests.spark.store_lake import stored, unpacked
 
 WINDOW = ("--since", "2026-11-01", "--until", "2026-11-02")
 
@@ -30,9 +29,7 @@ WINDOW = ("--since", "2026-11-01", "--until", "2026-11-02")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Half of the known incident: two of three brokers are missing."""
     folder = tmp_path_factory.mktemp("stored")
-    with tarfile.open(stored(LAKE_VERSION)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "lake"
+    return unpacked(stored(LAKE_VERSION), folder)
 
 
 @pytest.fixture
