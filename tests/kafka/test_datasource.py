@@ -322,9 +322,9 @@ def test_polls_that_fall_due_while_one_runs_are_overlapped(stream, cluster):
     try:
         stream.run_once(
             clusters=json.dumps(clusters),
-            pollInterval="1s",
+            pollInterval="2s",
             pollsPerBatch="6",
-            requestTimeout="2400ms",
+            requestTimeout="4800ms",
             topics=TOPIC,
         )
     finally:
