@@ -80,8 +80,8 @@ class EpochGroup(Group):
 
 
 class ConsumerGroup(EpochGroup):
-    """A KIP-848 group: members heartbeat one by one, give up what is not theirs any more, and take over
-    what is free.
+    """A KIP-848 group: members heartbeat one by one, give up partitions that are theirs no more, and take over
+    free ones.
     """
 
     kind = CONSUMER

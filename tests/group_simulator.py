@@ -151,7 +151,7 @@ class Group:
         return self.seconds
 
     def fair(self) -> dict[str, set[Partition]]:
-        """A sticky assignment: who has too much gives up its highest, what is free goes to who has least."""
+        """A sticky assignment: who has too many gives up the highest, and who has the fewest gets the free ones."""
         there = [(topic, n) for topic in sorted(self.wanted & self.topics.keys()) for n in range(self.topics[topic])]
         most = -(-len(there) // len(self.processes))
         kept = {

@@ -266,7 +266,7 @@ def _of_probes() -> list[Asked]:
 
 
 def _of_connections() -> list[Asked]:
-    """What the library asks when it connects is made as it does (kafka/net/connection.py)."""
+    """The requests that the library makes when it connects, made in the same way (kafka/net/connection.py)."""
 
     class Features(Connection):
         def __init__(self, version: int) -> None:

@@ -183,7 +183,7 @@ def two(begins: tuple[int, int], ends: tuple[int, int]) -> Log:
 
 
 def test_what_a_bounded_batch_goes_through_are_offsets_that_the_log_has():
-    """What is gone before it could be read, and what was cut off, takes nobody's share."""
+    """Offsets that were removed before they could be read, or cut off, take nobody's share."""
     place = Place("c", "t", {0: 0, 1: 0})
     assert advance(place, two((1_000, 0), (1_010, 90)), 10).next == {0: 1_001, 1: 9}
     place = Place("c", "t", {0: 100, 1: 0})

@@ -205,7 +205,7 @@ def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) ->
     for version in range(4):
         body = write_message(message, version, values)
         data = version.to_bytes(2) + body
-        # What is cut off after the fields of version 0 is read as those.
+        # If a record is cut off after the fields of version 0, those fields are read.
         first = 2 + len(write_message(message, 0, values))
         parts = [data[:size] for size in range(min(first, len(data)))]
         whole, longer, negative, *rest = read(

@@ -172,7 +172,7 @@ def test_a_member_that_shows_up_late_in_a_group_that_is_not_known_prolongs_what_
 
 
 def test_a_static_member_whose_own_record_was_read_late_is_one_member():
-    """What it has was read before what it asked for: it is no other member once its instance id is known."""
+    """The assignment was read before the subscription, which has the instance id: still one member."""
     log = Log().batch(5, C.epoch(9), C.target("a", ALL), C.target_epoch(9), C.current("a", 9, ALL))
     log.batch(7, C.member("a", ["t", "u"], instance_id="x"), C.epoch(10), C.target_epoch(10), C.current("a", 10, ALL))
     told = history(log)

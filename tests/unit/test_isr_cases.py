@@ -40,8 +40,9 @@ def state(isr: str, replicas: str = "123", leader: int | None = None, topic_id: 
 
 @dataclass
 class Seen:
-    """What a poll, or a record of the controllers' log, shows, `wait` seconds after the one before: one partition's
-    ISR, or partitions by topic and number.
+    """One partition's ISR, or partitions by topic and number, `wait` seconds after the one before.
+
+    A poll shows it, or a record of the controllers' log.
     """
 
     partitions: dict[tuple[str, int], Row] | str

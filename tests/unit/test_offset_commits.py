@@ -500,7 +500,7 @@ def test_the_same_group_in_two_partitions_is_two() -> None:
 
 
 def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
-    """What was committed between them nobody knows: no gap and no fall may span it."""
+    """Nobody knows the commits between the two: no gap and no fall may span them."""
     log = placed([Written(Commit("a", 0, 50)), Written(Commit("a", 0, 60), 9), Written(Commit("a", 0, 20), -1, 99, 3)])
 
     class Loses(Leader):

@@ -267,7 +267,7 @@ def test_brokers(ask: Ask, name: str) -> None:
 
 
 def test_who_left_first(ask: Ask) -> None:
-    # What is still out has no longest.
+    # A broker that is still out has no longest time.
     lasts, least_and_not_observed = NUMBER["lasts"], (155, None, 609)
     assert {
         broker: (least, unseen) for broker, (least, _, unseen) in by(ask, "who_left_first", "broker_id").items()

@@ -37,7 +37,7 @@ def classic_group(state: State, row: Row, told: Told) -> State:
         return _generation(state, row, replace(before, members=state.leavers | before.members), after, told)
     stayed = by_identity(after.members)
     leavers = {each: member for each, member in before.members.items() if identity(each, member) not in stayed}
-    return replace(_restarted(state, after, told), now=after, leavers=leavers or state.leavers)
+    return replace(_after_static_restart(state, after, told), now=after, leavers=leavers or state.leavers)
 
 
 def _is_first(state: State, after: Standing) -> bool:
@@ -99,7 +99,7 @@ def _phase_closed(state: State, told: Told) -> State:
     return ended(state, rebalance, COMPLETED, reached, told)
 
 
-def _restarted(state: State, after: Standing, told: Told) -> State:
+def _after_static_restart(state: State, after: Standing, told: Told) -> State:
     """The group after a static member's restart, by which it lets go of all that it had: it does not join again."""
     if state.rebalance is None:
         return state

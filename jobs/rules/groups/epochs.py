@@ -34,7 +34,7 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
     after = replace(now, generation=epoch, metadata_hash=row["group_epoch"]["metadata_hash"] or None)
     if now.generation is None:
         # The first that is written is 1; of streams groups of Kafka 4.2 it is 2 (GroupMetadataManager of that version).
-        # Of any other group 2 may be all that compaction has left, unless its member says otherwise (`_made_at_two`).
+        # Of any other group 2 may be all that compaction has left, unless its member tells (`_created_at_epoch_2`).
         first = 2 if now.group_type == STREAMS else 1
         is_first = epoch == 0 or (epoch <= first and bool(now.members))
         if state.known or (state.fresh and not state.gap and is_first):
@@ -107,11 +107,11 @@ def current_record(state: State, row: Row, told: Told) -> State:
         # In a conversion the group as it was is said again, with topics by id: comparable with what follows.
         restated = began.members | {row["member_id"]: replace(was, has=has, by_id=True)}
         state = replace(state, began=replace(began, members=restated))
-    state = _made_at_two(state, row, told)
+    state = _created_at_epoch_2(state, row, told)
     return _end_if_reached(_with_member(state, row, has=has, epoch=current["epoch"], state=current["state"]), row, told)
 
 
-def _made_at_two(state: State, row: Row, told: Told) -> State:
+def _created_at_epoch_2(state: State, row: Row, told: Told) -> State:
     """The state where a group was made with epoch 2, as by Kafka 4.4: its only member comes from no epoch.
 
     Before 4.4 the first epoch is 1. If compaction has left the second one alone, the member comes from epoch 1, or
