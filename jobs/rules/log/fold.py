@@ -134,10 +134,11 @@ class _Cluster:
             state.run, state.run_at = log_id(state.after, offset), step.at
         place = state.place(offset, step.at)
         state.last, state.next_offset, state.leader_epoch = place.poll, offset + 1, leader_epoch
-        settings = self._take_static_configs()
-        since_unknown = replace(place, is_since_before=False) if settings else place
-        for thing in dict.fromkeys((*settings, *self._image.replay(record))):
-            self._tell(thing, since_unknown if thing in settings else place)
+        settings, things = self._take_static_configs(), self._image.replay(record)
+        self._tell_settings(settings, place)
+        for thing in things:
+            if thing not in settings:
+                self._tell(thing, place)
         if record["leader_change"] is not None:
             self._take_controller(record["leader_change"]["leader"], leader_epoch, place)
         if state.topic_filter != self._topic_filter:
@@ -184,16 +185,14 @@ class _Cluster:
         state.heard_at = max(read_at, state.heard_at or read_at)
         last = max((each.at for each in (polled, *self._answered.values()) if each), default=None)
         if not state.tells and (last is None or last <= state.heard_at):
-            state.tells, state.static_configs = True, self._static_configs
-            self._image.static_configs = self._static_configs
+            state.tells = True
+            self._take_static_configs()
             self._last_told = {ENRICHMENTS[kind]: each for kind, each in self._answered.items()}
             self._tell_all(self._now(polled))
             self._last_told = {}
-        elif state.static_configs != self._static_configs:
-            # No record was replayed since polls told it.
-            place = replace(self._now(state.last), is_since_before=False)
-            for thing in self._take_static_configs():
-                self._tell(thing, place)
+        elif settings := self._take_static_configs():
+            # No record was replayed since polls told them.
+            self._tell_settings(settings, self._now(state.last))
 
     def _now(self, before: Poll | None) -> Place:
         """All that is known up to what was read, as an observation by our clock."""
@@ -204,12 +203,17 @@ class _Cluster:
         state.last, state.run, state.run_at = place.poll, place.poll.id, None
         return place
 
-    def _take_static_configs(self) -> Mapping[Thing, None]:
-        """The settings that may be others by what polls have told of the brokers' files. Since when, nobody knows."""
+    def _take_static_configs(self) -> frozenset[Thing]:
+        """Take in what polls have told of the brokers' files, and return the settings that may be others by it."""
         if self._state.static_configs == self._static_configs:
-            return {}
+            return frozenset()
         self._state.static_configs = self._image.static_configs = self._static_configs
-        return {(SETTINGS, (topic,)): None for topic in self._image.topics}
+        return frozenset((SETTINGS, (topic,)) for topic in self._image.topics)
+
+    def _tell_settings(self, settings: frozenset[Thing], place: Place) -> None:
+        """Tell settings of the brokers' files. Since when they are so, nobody knows."""
+        for thing in sorted(settings):
+            self._tell(thing, replace(place, is_since_before=False))
 
     def _tell_all(self, place: Place) -> None:
         """Bring all rows up to the image, as the filter has them now."""
