@@ -1,5 +1,9 @@
 """What a session must have for the jobs, and the line that says so."""
 
+import ipaddress
+from typing import Any
+
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,3 +29,14 @@ def test_many_rows_are_worked_on_in_a_session_that_compiles(spark: SparkSession)
     of_others = spark.newSession()
     of_others.conf.unset("spark.sql.codegen.factoryMode")
     assert session_for(of_others, COMPILED_FROM) is of_others
+
+
+def test_nobody_on_the_network_reaches_the_session(spark: SparkSession, jvm: Any) -> None:
+    """Its driver and its block manager would run what they are sent."""
+    process = psutil.Process(jvm.java.lang.ProcessHandle.current().pid())
+    listening = [each.laddr for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+    driver = int(spark.conf.get("spark.driver.port"))
+    assert driver in {place.port for place in listening}
+    # Java's sockets are of IPv6 where the machine has it: ::ffff:127.0.0.1.
+    addresses = [ipaddress.ip_address(place.ip) for place in listening]
+    assert [each for each in addresses if not (getattr(each, "ipv4_mapped", None) or each).is_loopback] == []

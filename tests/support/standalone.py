@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
+from secrets import token_hex
 
 from packaging.requirements import Requirement
 
@@ -105,6 +106,8 @@ def packed(folder: Path) -> Packed:
         "spark.cores.max": "4",
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
+        # As docs/security.md says to do.
+        "spark.authenticate.secret": token_hex(),
     }
     file = folder / "spark-cluster.conf"
     file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
@@ -182,14 +185,15 @@ def standalone(packed: Packed, folder: Path) -> Iterator[str]:
     master = f"spark://{HOST}:{port}"
     spark_class = [str(packed.packages / "pyspark" / "bin" / "spark-class")]
     variables = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _SMALL_JVM}
-    of_master = ["org.apache.spark.deploy.master.Master", "--host", HOST, "--port", str(port), "--webui-port", "0"]
+    everyone = ["--host", HOST, "--webui-port", "0", "--properties-file", str(packed.settings)]
+    of_master = ["org.apache.spark.deploy.master.Master", "--port", str(port), *everyone]
     with running(spark_class + of_master, packed, folder / "master.log", **variables):
         wait_for_port(port, folder / "master.log")
         of_workers = []
         for number in range(2):
             own = folder / f"worker-{number}"
             own.mkdir()
-            room = ["--cores", "2", "--memory", "1g", "--work-dir", str(own), "--webui-port", "0", "--host", HOST]
+            room = ["--cores", "2", "--memory", "1g", "--work-dir", str(own), *everyone]
             of_workers.append(["org.apache.spark.deploy.worker.Worker", *room, master])
         with (
             running(spark_class + of_workers[0], packed, folder / "worker-0.log", **variables),

@@ -659,7 +659,7 @@ def references(value: Any, kind: str = "") -> Iterator[tuple[str, str]]:
 def test_objects_that_are_referred_to_exist() -> None:
     found = [each for path in sorted((DEPLOY / "kubernetes").iterdir()) for each in documents(path)]
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
-    assert len(there) == len(found) == 8
+    assert len(there) == len(found) == 9
     wanted = {*references(application()), *references(cron_job())}
     assert {kind for kind, _ in wanted} == {"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"}
     assert wanted <= there
@@ -682,7 +682,12 @@ def test_the_spark_application_is_what_a_cluster_needs() -> None:
         # The image has the environment.
         "spark.archives": conf["spark.archives"],
     }
-    assert spec["sparkConf"] | elsewhere == conf | {"spark.pyspark.python": f"{INSTALLED}/bin/python"}
+    own = {
+        "spark.pyspark.python": f"{INSTALLED}/bin/python",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    }
+    assert spec["sparkConf"] | elsewhere == conf | own
     assert all(isinstance(value, str) for value in spec["sparkConf"].values()), "the operator takes text alone"
     assert spec["sparkVersion"] == next(
         line.split("==")[1].split()[0]
@@ -735,6 +740,39 @@ def test_pods_are_not_root_and_only_read_what_they_only_read() -> None:
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in spec["volumes"]}
     assert "env" not in container, "the status needs no secret"
+
+
+def test_containers_get_no_more_rights_than_they_begin_with() -> None:
+    spec = application()["spec"]
+    pods = [spec[role]["podSecurityContext"] for role in ("driver", "executor")] + [cron_job()["securityContext"]]
+    containers = [spec["driver"], spec["executor"], *cron_job()["containers"]]
+    assert [each["seccompProfile"] for each in pods] == [{"type": "RuntimeDefault"}] * 3
+    for container in containers:
+        assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_the_driver_may_make_pods_and_neither_claims_nor_changes_of_the_configuration() -> None:
+    (role,) = (each for each in documents(DEPLOY / "kubernetes" / "rbac.yaml") if each["kind"] == "Role")
+    allowed = {name: set(rule["verbs"]) for rule in role["rules"] for name in rule["resources"]}
+    assert allowed.keys() == {"pods", "configmaps"}
+    assert not allowed["configmaps"] & {"update", "patch"}
+    assert {verb for verbs in allowed.values() for verb in verbs} <= {
+        *("get", "list", "watch", "create", "patch", "delete", "deletecollection")
+    }
+
+
+def test_pods_are_reached_by_each_other_alone() -> None:
+    spec = document("kubernetes/network-policy.yaml")["spec"]
+    everyone: dict[str, dict[str, str]] = {"podSelector": {}}
+    assert spec == everyone | {"policyTypes": ["Ingress"], "ingress": [{"from": [everyone]}]}
+
+
+@named(FILES)
+def test_nothing_opens_sparks_ports_without_authentication(path: Path) -> None:
+    """The command keeps them on this machine (conf/spark-defaults.conf). Another Spark has to ask who connects."""
+    text = path.read_text()
+    own = re.search(r"spark-submit|pyspark-shell|SPARK_REMOTE|PYSPARK_SUBMIT_ARGS|kind: SparkApplication", text)
+    assert own is None or 'spark.authenticate: "true"' in text
 
 
 def test_images_have_the_version_of_the_package() -> None:

@@ -18,6 +18,7 @@ from jobs.common import driver
 from jobs.common.markers import with_values
 from jobs.common.session import COMPILED_FROM, session_for, setting
 from kafka_metadata_history.delta_jars import DELTA, JARS
+from kafka_metadata_history.spark import settings
 from truth.session import settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,6 +173,15 @@ def test_settings_of_a_cluster() -> None:
     alike = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.sql.session.timeZone")
     for name in (*alike, "spark.sql.legacy.parameterSubstitution.constantsOnly", "spark.scheduler.mode"):
         assert of_cluster[name] == of_machine[name]
+
+
+def test_nobody_else_reaches_sparks_ports() -> None:
+    for of_machine in (settings_of("spark-defaults.conf"), settings()):
+        assert of_machine["spark.driver.host"] == of_machine["spark.driver.bindAddress"] == "127.0.0.1"
+    of_cluster = settings_of("spark-cluster.conf")
+    assert of_cluster["spark.authenticate"] == of_cluster["spark.network.crypto.enabled"] == "true"
+    # CVE-2025-55039: the one that Spark takes unless told lets bytes be changed on the way.
+    assert of_cluster["spark.network.crypto.cipher"] == "AES/GCM/NoPadding"
 
 
 def test_each_setting_of_a_cluster_is_explained() -> None:
