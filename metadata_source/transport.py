@@ -443,7 +443,14 @@ def _reason(error: OSError) -> str:
 
 
 class _Scram(SaslMechanismScram):  # type: ignore[misc]
-    """Answers a broker that asks for a sensible number of iterations."""
+    """Escapes the user's name, and answers a broker that asks for a sensible number of iterations."""
+
+    def __init__(self, **config: Any) -> None:
+        """The name is escaped as RFC 5802, 5.1, says and as Java's ScramFormatter does. Neither Kafka nor any of its
+        clients prepares names or passwords further (SASLprep): they are UTF-8 as they come.
+        """
+        name = config["sasl_plain_username"].replace("=", "=3D").replace(",", "=2C")
+        super().__init__(**config | {"sasl_plain_username": name})
 
     def receive(self, auth_bytes: bytes) -> bool:
         if self._state == 0:

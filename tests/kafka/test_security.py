@@ -316,6 +316,12 @@ def test_no_host_is_checked_where_the_algorithm_is_empty_as_in_java(secured):
         look(given)
 
 
+def test_a_users_name_may_have_signs_that_scram_escapes(secured):
+    given = password(secured, "SCRAM-SHA-512", sasl_username="team=a, b")
+    secured.set_password("team=a, b", PASSWORD)
+    poll(given)
+
+
 def test_sessions_are_renewed_with_what_the_references_stand_for_by_then(secured, monkeypatch):
     """Polls far apart over one connection, each after the session's end (KIP-368)."""
     secured.set_password("carol", "first")

@@ -16,13 +16,13 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
 
 
-def refused(mechanism: str, *steps: SaslStep) -> PollError:
+def refused(mechanism: str, *steps: SaslStep, username: str = "alice") -> PollError:
     with sasl_peer(mechanism, *steps) as address:
         options = {
             "kafka.bootstrap.servers": address,
             "kafka.security.protocol": "SASL_PLAINTEXT",
             "kafka.sasl.mechanism": mechanism,
-            "kafka.sasl.username": "alice",
+            "kafka.sasl.username": username,
             "kafka.sasl.password": "env:KAFKA_PASSWORD",
         }
         (cluster,) = parse(options).clusters
@@ -58,6 +58,26 @@ def test_iterations_within_the_bounds_are_answered() -> None:
     error = refused("SCRAM-SHA-256", first_answer("4096"), lambda token: answered.append(token) or (58, "no", b""))
     assert answered
     assert error.kind == "authentication"
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize(
+    ("username", "sent"),
+    [
+        ("alice", b"alice"),
+        ("team=a", b"team=3Da"),
+        ("team,b", b"team=2Cb"),
+        ("=3D,=2C", b"=3D3D=2C=3D2C"),
+        # No SASLprep, in which this would be "IX": Java sends it as it is.
+        ("I\u00adX \u2168", "I\u00adX \u2168".encode()),
+    ],
+)
+def test_of_a_users_name_scrams_own_signs_are_escaped(mechanism: str, username: str, sent: bytes) -> None:
+    """RFC 5802, 5.1."""
+    begun: list[bytes] = []
+    refused(mechanism, lambda token: begun.append(token) or (58, "no", b""), username=username)
+    assert begun[0].startswith(b"n,,n=" + sent + b",r=")
+    assert begun[0].count(b",") == 3
 
 
 def test_of_a_brokers_own_text_the_begin_is_kept() -> None:
