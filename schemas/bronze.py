@@ -265,8 +265,8 @@ GROUP_LOG_KEY = (
         "record",
         "string",
         "record | read (what a batch went through: offset up to next_offset) | lost (offset up to next_offset was "
-        "gone before it "
-        "could be read: the log begins later; or its cluster was taken out of the configuration just before) | "
+        "gone before it could be read: the log begins later; or its cluster was taken out of the configuration just "
+        "before; or it cannot be read, and error says why) | "
         "truncated (what had been read up to offset is the log's up to next_offset alone: an unclean election, or the "
         "topic was made again; reading continues at next_offset) | commits (offset commits of a group, between two "
         "records of the group or ends of what a batch went through: see bronze.offset_commits) | marker (the first end "
@@ -286,14 +286,19 @@ GROUP_LOG_SPAN = (
 )
 
 GROUP_LOG_RECORD = (
-    Column("timestamp", "timestamp", "Of the record or marker: the coordinator's clock; null in message format 0."),
-    Column("leader_epoch", "int", "Leader epoch that wrote the record; null before message format 2."),
+    Column("timestamp", "timestamp", "Of the record or marker: the coordinator's clock; null if it has none."),
+    Column("leader_epoch", "int", "Leader epoch that wrote the record; null if it has none."),
     Column("type", "int", "Record type: the key's first two bytes; null where there is no such key."),
     Column("version", "int", "Version of the value; null for a tombstone."),
     Column("group_id", "string", "Group; null where the key could not be read."),
     Column("member_id", "string", "Member that the key names; null for records of a whole group."),
     Column("is_tombstone", "boolean", "The value is null: what the key names is gone."),
-    Column("error", "string", "Why it was not decoded, one line; null when it was."),
+    Column(
+        "error",
+        "string",
+        "Why the record was not decoded, or why the lost offsets, which the log has, cannot be read: one line; else "
+        "null.",
+    ),
     Column(
         "key", "binary", "Raw, of records that were not decoded; left out where clients are hashed, and error says so."
     ),

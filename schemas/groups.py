@@ -243,7 +243,7 @@ GROUP_EVENTS_TOLD = Table(
             "string",
             "created | deleted (an empty group that another protocol takes over is deleted and created: its committed "
             "offsets stay) | converted | static_restart | records_lost (some records of the group's partition were "
-            "gone before they could be read) | undecoded (a record of it could not be decoded).",
+            "gone before they could be read, or cannot be read) | undecoded (a record of it could not be decoded).",
             nullable=False,
         ),
         Column(

@@ -45,7 +45,7 @@ class Log:
     leader_epoch: int | None = None
     """Of the records that are written from now on."""
     has_times: bool = True
-    """Whether the records that are written from now on have a time; those of message format 0 have none."""
+    """Whether the records that are written from now on have a time."""
 
     def batch(self, seconds: float, *records: tuple[int, str | None, Mapping[str, Any] | None]) -> "Log":
         """Write (type, member, value) records side by side at one time; a value of None is a tombstone."""
@@ -66,14 +66,15 @@ class Log:
         self.next_offset += 1
         return self
 
-    def span(self, record: str, offset: int, next_offset: int, seconds: float) -> "Log":
-        """Write a `lost` or `truncated` row, and go on at next_offset."""
+    def span(self, record: str, offset: int, next_offset: int, seconds: float, error: str | None = None) -> "Log":
+        """Write a `lost` or `truncated` row, and continue at next_offset."""
         self.rows.append(
             {
                 "record": record,
                 "offset": offset,
                 "next_offset": next_offset,
                 "log_partition": self.log_partition,
+                "error": error,
                 "read_at": at(seconds),
                 "day": at(seconds).date(),
             }

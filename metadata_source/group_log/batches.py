@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from metadata_source.protocol.message_sets import read_messages
-from metadata_source.protocol.record_batches import read_batches
+from metadata_source.errors import ProtocolError
+from metadata_source.protocol.record_batches import HEADER, MOST_DECOMPRESSED, read_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     import pyarrow as pa
 
+    from metadata_source.protocol.record_batches import RecordBatches
     from metadata_source.protocol.vectors import Positions
 
 _LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xb")
+_OFFSET_BYTES: Final = 8
 _COUNTED_FROM: Final = 12
 _BATCHES: Final = 2
-"""The format of record batches; messages of older ones begin alike."""
+"""The format of record batches. Messages of older ones begin alike, with the offset of the last message in them."""
+_CHECKED_FROM: Final = 16
+"""Where the bytes of an old message begin that its CRC covers, which is the four bytes before."""
 _NO_PRODUCER: Final = -1
 
 
@@ -35,62 +40,141 @@ class Answered(NamedTuple):
     after: dict[int, int]
 
 
-def read_answers(answers: Mapping[int, bytes]) -> Iterator[Answered]:
-    """Yield what is in the bytes of partitions, without what is cut off at their ends. Raises ProtocolError."""
+class Unreadable(NamedTuple):
+    """A batch of a partition that cannot be read, or messages of an old format, and why. `after`: the offset to go on
+    at, None if its bytes do not tell.
+    """
+
+    partition: int
+    after: int | None
+    problem: str
+    is_old: bool = False
+
+
+def read_answers(answers: Mapping[int, bytes], skipping: Container[int] = ()) -> Iterator[Answered | Unreadable]:
+    """Yield what is in the bytes of partitions, without what is cut off at their ends: those of each in their order.
+
+    A partition ends with a batch that cannot be read, unless it is one of `skipping`: then reading continues after that
+    batch. Messages of formats 0 and 1, from before Kafka 0.11, which Kafka 4 does not read either (KIP-896), end
+    nothing. All ends where records have more than `MOST_DECOMPRESSED` bytes. What is not reached has to be fetched
+    again.
+    """
+    left = MOST_DECOMPRESSED
+    for found in _read(answers, skipping):
+        yield found
+        left -= found.records.nbytes if isinstance(found, Answered) else 0
+        if left < 0:
+            return
+
+
+def _read(answers: Mapping[int, bytes], skipping: Container[int]) -> Iterator[Answered | Unreadable]:
     new: list[tuple[int, bytes]] = []
+    ended: set[int] = set()
     for partition, data in answers.items():
         for is_old, piece in _of_one_format(data):
-            if is_old:
-                # The batches before go first, so that records of a partition come in their order.
-                yield from _batches(new)
-                new = []
-                records = read_messages(piece)
-                offsets = records["offset"].to_numpy()
-                producers = np.full(len(offsets), _NO_PRODUCER)
-                after = {partition: int(offsets[-1]) + 1} if len(offsets) else {}
-                yield Answered(records, np.full(len(offsets), partition), producers, after)
-            else:
+            if not is_old:
                 new.append((partition, piece))
-    yield from _batches(new)
+                continue
+            # The batches before go first, so that what a partition has comes in its order.
+            yield from _batches(new, skipping, ended)
+            new = []
+            if partition in ended:
+                break
+            yield _old(partition, piece)
+    yield from _batches(new, skipping, ended)
 
 
 def _of_one_format(data: bytes) -> Iterator[tuple[bool, bytes]]:
     """Yield bytes of whole batches, or messages, of one format after those of another, and whether it is an old one."""
     begin = at = 0
-    is_old: bool | None = None
+    was_old: bool | None = None
     while at + _LENGTH_AND_MAGIC.size <= len(data):
         length, magic = _LENGTH_AND_MAGIC.unpack_from(data, at)
         after = at + _COUNTED_FROM + length
         if after > len(data):
             break
-        if is_old != (magic < _BATCHES):
+        is_old = 0 <= magic < _BATCHES and _has_its_crc(data[at:after])
+        if is_old != was_old:
             if at > begin:
-                yield bool(is_old), data[begin:at]
-            begin, is_old = at, magic < _BATCHES
+                yield bool(was_old), data[begin:at]
+            begin, was_old = at, is_old
         # One of no length is wrong, as its reader will say.
         at = after if length > 0 else len(data)
     if at > begin:
-        yield bool(is_old), data[begin:at]
+        yield bool(was_old), data[begin:at]
 
 
-def _batches(pieces: list[tuple[int, bytes]]) -> Iterator[Answered]:
+def _has_its_crc(message: bytes) -> bool:
+    """Whether it is one of an old format, rather than a batch whose format is what is wrong with it."""
+    crc = message[_COUNTED_FROM:_CHECKED_FROM]
+    return int.from_bytes(crc) == zlib.crc32(memoryview(message)[_CHECKED_FROM:])
+
+
+def _old(partition: int, data: bytes) -> Unreadable:
+    last = at = 0
+    while at < len(data):
+        last, (length, magic) = at, _LENGTH_AND_MAGIC.unpack_from(data, at)
+        at += _COUNTED_FROM + length
+    after = int.from_bytes(data[last : last + _OFFSET_BYTES], signed=True) + 1
+    problem = f"messages of format {magic}, from before Kafka 0.11, are not read"
+    return Unreadable(partition, after, problem, is_old=True)
+
+
+def _batches(
+    pieces: list[tuple[int, bytes]], skipping: Container[int], ended: set[int]
+) -> Iterator[Answered | Unreadable]:
+    """Yield what is in bytes of partitions, one piece of each. Partitions that end with a bad batch are added to
+    `ended`.
+    """
     data = pieces[0][1] if len(pieces) == 1 else b"".join(piece for _, piece in pieces)
     of_piece = np.array([partition for partition, _ in pieces], dtype=np.int64)
-    begins = np.cumsum([0, *(len(piece) for _, piece in pieces)])[:-1]
-    position = 0
+    ends = np.cumsum([len(piece) for _, piece in pieces])
+    # After a batch that cannot be read few bytes are read at once, then more: the next one may be as bad.
+    position, together = 0, len(data)
     while position < len(data):
-        found = read_batches(data[position:] if position else data)
-        batches = found.batches
-        piece = np.searchsorted(begins, batches["position"].to_numpy() + position, "right") - 1
-        partitions = of_piece[piece]
-        counts = batches["record_count"].to_numpy()
-        producers = np.where(
-            batches["is_transactional"].to_numpy(zero_copy_only=False),
-            batches["producer_id"].to_numpy(),
-            _NO_PRODUCER,
-        )
-        after = dict(zip(partitions.tolist(), (batches["last_offset"].to_numpy() + 1).tolist(), strict=True))
-        yield Answered(found.records, np.repeat(partitions, counts), np.repeat(producers, counts), after)
-        position += found.size
-        if not found.size:
+        try:
+            found = read_batches(data[position : position + together])
+        except ProtocolError as error:
+            if error.offset:
+                together = error.offset
+                continue
+            number = int(np.searchsorted(ends, position, "right"))
+            partition, end = int(of_piece[number]), int(ends[number])
+            size, after = _beyond(data[position:end])
+            yield Unreadable(partition, after, f"{error.path}: {error.problem}")
+            if partition not in skipping:
+                ended.add(partition)
+                size = None
+            position, together = (end, len(data)) if size is None else (position + size, size)
+            continue
+        if found.size:
+            positions = found.batches["position"].to_numpy() + position
+            yield _answered(found, of_piece[np.searchsorted(ends, positions, "right")])
+        elif position + together >= len(data):
             return
+        position, together = position + found.size, 2 * together
+
+
+def _beyond(data: bytes) -> tuple[int | None, int | None]:
+    """Return of the bad batch that bytes begin with its size and the offset after it, None where they do not tell: its
+    length, its offsets or its format may be what is wrong with it.
+    """
+    base, (length, magic) = int.from_bytes(data[:_OFFSET_BYTES], signed=True), _LENGTH_AND_MAGIC.unpack_from(data)
+    size = _COUNTED_FROM + length
+    if not HEADER.itemsize <= size <= len(data):
+        return None, None
+    following = data[size : size + _OFFSET_BYTES]
+    after = [int.from_bytes(following, signed=True)] if following else []
+    if magic == _BATCHES:
+        after.append(base + int(np.frombuffer(data, HEADER, 1)["last_offset_delta"][0]) + 1)
+    return size, min((each for each in after if each > base), default=None)
+
+
+def _answered(found: RecordBatches, partitions: Positions) -> Answered:
+    batches = found.batches
+    counts = batches["record_count"].to_numpy()
+    producers = np.where(
+        batches["is_transactional"].to_numpy(zero_copy_only=False), batches["producer_id"].to_numpy(), _NO_PRODUCER
+    )
+    after = dict(zip(partitions.tolist(), (batches["last_offset"].to_numpy() + 1).tolist(), strict=True))
+    return Answered(found.records, np.repeat(partitions, counts), np.repeat(producers, counts), after)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from datetime import UTC
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.errors import GroupLogError, PollError, ProtocolError
+from metadata_source.errors import GroupLogError, PollError
 from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
-from metadata_source.group_log.batches import read_answers
+from metadata_source.group_log.batches import Unreadable, read_answers
 from metadata_source.group_log.commits import ROWS, Commits, Records
 from metadata_source.group_log.places import is_remade
 from metadata_source.group_log.watcher import LogWatcher
@@ -29,6 +30,7 @@ from metadata_source.protocol.offset_commits import are_commits
 from metadata_source.protocol.vectors import times_of
 from metadata_source.threads import side_by_side
 from metadata_source.transport import error_name
+from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -50,6 +52,12 @@ _LEAST_S: Final = 1.0
 _AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error", "overlapped", "clock"})
 """Kinds of errors that may be over soon."""
 _OUT_OF_RANGE: Final = 1
+_CORRUPT_MESSAGE: Final = 2
+_TRIES: Final = 3
+"""How many times a batch is fetched before it counts as one that nobody can read."""
+_TIMEOUTS: Final = 10
+_LEAST_PACE: Final = 100
+"""Offsets a second, beside ten times `requestTimeout`: a cluster that is slower holds up the others of its batch."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
 SCHEMA: Final = pa.schema(
@@ -108,6 +116,7 @@ class Went(NamedTuple):
     commits: int | None = None
     records: int | None = None
     holes: int | None = None
+    error: str | None = None
 
 
 def span_rows(went: Sequence[Went], read_at: datetime) -> pa.RecordBatch:
@@ -142,7 +151,6 @@ def record_rows(
         "log_partition": records["log_partition"],
         "offset": records["offset"],
         "record": pa.repeat("record", len(records)),
-        # None of a message of format 0, as before Kafka 0.10.
         "timestamp": times_of(records["timestamp_ms"]),
         "leader_epoch": pc.if_else(pc.equal(epochs, NO_EPOCH), None, epochs),
     } | {name: decoded[name] for name in RECORDS.names}
@@ -181,14 +189,16 @@ class _At:
         """Whether the span was gone through."""
         return self.position >= self.span.end
 
-    def pass_over(self, to: int) -> Iterator[Went]:
-        """Count up to the position, and go on at `to`, which is the position unless offsets were lost."""
+    def pass_over(self, to: int, error: str | None = None) -> Iterator[Went]:
+        """Count up to the position, and continue at `to`, which is the position unless offsets were lost; by what
+        `error`, if they are in the log and cannot be read.
+        """
         position, done = self.position, self.commits + self.records
         if position > self.since:
             holes = position - self.since - done
             yield Went(self.span, "read", self.since, position, self.commits, self.records, holes)
         if to > position:
-            yield Went(self.span, "lost", position, to)
+            yield Went(self.span, "lost", position, to, error=error)
         self.position = self.since = to
         self.commits = self.records = 0
 
@@ -207,21 +217,29 @@ class _Reading:
         self._ended: list[Went] = []
         self._is_out_of_range = False
         self._problem = ""
+        self._tries: dict[int, tuple[int, int]] = {}
+        """By partition, the position at which a batch could not be read last, and how many times it came so."""
+        self._cut_off: set[int] = set()
+        """The partitions of which bytes came last, and no batch that ends in them."""
 
     def steps(self, timeout_s: float) -> Iterator[tuple[list[pa.RecordBatch], pa.Table, list[Went]]]:
         """Yield records that are no offset commits, some at a time, rows of commits, and what ended with them. Raises
         GroupLogError.
         """
         deadline = time.monotonic() + timeout_s
+        offsets = sum(at.span.end - at.position for at in self._ahead.values())
+        end = time.monotonic() + _TIMEOUTS * timeout_s + offsets / _LEAST_PACE
         while self._ahead:
             has_moved = False
             for answers in self._answers(deadline):
-                has_moved = self._take(answers) or has_moved
+                has_moved = self._take(answers, read_by(deadline)) or has_moved
                 if self._count >= BATCH_ROWS or self._size >= BATCH_BYTES:
                     yield self._flush()
             if has_moved:
                 # Counted from here: whoever takes the rows may have taken long.
                 deadline = time.monotonic() + timeout_s
+            if self._ahead and time.monotonic() > end:
+                raise self._too_late(f"it takes longer than a second for {_LEAST_PACE} offsets")
             late = time.monotonic() > deadline
             if (late or self._is_out_of_range) and self._look_into(late=late):
                 deadline = time.monotonic() + timeout_s
@@ -270,49 +288,85 @@ class _Reading:
         self._leaders = {}
         time.sleep(_WAIT_S)
 
-    def _take(self, answers: list[dict[str, Any]]) -> bool:
-        """Go past what a leader has answered. Return whether a partition has moved on. Raises GroupLogError."""
+    def _take(self, answers: list[dict[str, Any]], until: float) -> bool:
+        """Go past what a leader has answered, as far as it is read by `until`. Return whether a partition has moved on.
+        Raises GroupLogError.
+        """
         good = [each for each in answers if not self._is_refused(each)]
         data = {each["partition_index"]: each["records"] for each in good if each["records"]}
         before = {each["partition_index"]: self._ahead[each["partition_index"]].position for each in good}
-        try:
-            for found in read_answers(data):
+        skipping = {each for each, position in before.items() if self._tries.get(each) == (position, _TRIES - 1)}
+        # The leader itself cannot read its log: it stumbles over a batch's length.
+        corrupt = (
+            Unreadable(each["partition_index"], None, f"error {_CORRUPT_MESSAGE} ({error_name(_CORRUPT_MESSAGE)})")
+            for each in good
+            if each["error_code"]
+        )
+        for found in chain(corrupt, read_answers(data, skipping)):
+            if not isinstance(found, Unreadable):
                 self._pass(found)
-        except ProtocolError as error:
-            numbers = ", ".join(map(str, sorted(data)))
-            raise GroupLogError("protocol", f"partition {numbers} of {self._topic}: {error}") from None
+            elif found.is_old or found.partition in skipping:
+                self._skip(found)
+            else:
+                self._try_again(found.partition)
+            if time.monotonic() > until:
+                break  # the rest comes again
         if not data:
             # Records that were compacted away, up to where the log ends: else one partition at least has some.
             for each in good:
-                at = self._ahead[each["partition_index"]]
-                at.position = max(at.position, min(at.span.end, each["high_watermark"]))
-        has_moved = any(self._ahead[partition].position > position for partition, position in before.items())
-        self._end([partition for partition in before if self._ahead[partition].is_at_end])
+                if not each["error_code"]:
+                    at = self._ahead[each["partition_index"]]
+                    at.position = max(at.position, min(at.span.end, each["high_watermark"]))
+        has_moved = any(
+            partition not in self._ahead or self._ahead[partition].position > position
+            for partition, position in before.items()
+        )
+        self._cut_off -= before.keys()
+        self._cut_off |= {each for each in data if each in self._ahead and self._ahead[each].position == before[each]}
+        self._end([each for each in before if each in self._ahead and self._ahead[each].is_at_end])
         for partition in data.keys() & self._ahead.keys():
             # One whose batch is too large beside the others has its turn as the first one.
             self._ahead[partition] = self._ahead.pop(partition)
         return has_moved
 
+    def _try_again(self, partition: int) -> None:
+        """Note that a batch was bad: perhaps by its way here, and perhaps another broker has a better log by now."""
+        known, tries = self._tries.get(partition, (-1, 0))
+        position = self._ahead[partition].position
+        self._tries[partition] = position, tries + 1 if known == position else 1
+        self._leaders = {}
+
+    def _skip(self, bad: Unreadable) -> None:
+        """Lose the offsets of a batch; those of all the span if nobody knows where it ends."""
+        at = self._ahead.get(bad.partition)
+        if at is not None:
+            after = at.span.end if bad.after is None or bad.after <= at.position else bad.after
+            self._lose(bad.partition, min(after, at.span.end), bad.problem)
+
     def _is_refused(self, answer: Mapping[str, Any]) -> bool:
-        """Whether a leader has not answered for a partition. Raises GroupLogError."""
+        """Whether a leader has not answered for a partition, now. Raises GroupLogError."""
         code = answer["error_code"]
         if code == TOPIC_AUTHORIZATION_FAILED:
             raise GroupLogError("not_allowed", f"READ on topic {self._topic} is missing")
         if code == _OUT_OF_RANGE:
             self._is_out_of_range = True
+        elif code == _CORRUPT_MESSAGE:
+            return False
         elif code:
             self._leaders, self._problem = {}, f" (error {code}, {error_name(code)})"
         return bool(code)
 
     def _pass(self, found: Answered) -> None:
         """Go past records."""
-        spans = {partition: self._ahead[partition] for partition in found.after}
+        spans = {partition: self._ahead[partition] for partition in found.after if partition in self._ahead}
+        if not spans:
+            return
         numbers = np.array(sorted(spans), dtype=np.int64)
-        at = np.searchsorted(numbers, found.partitions)
+        at = np.searchsorted(numbers, found.partitions).clip(max=len(numbers) - 1)
         offsets = found.records["offset"].to_numpy()
         firsts = np.array([spans[number].position for number in numbers.tolist()])
         ends = np.array([spans[number].span.end for number in numbers.tolist()])
-        is_wanted = (offsets >= firsts[at]) & (offsets < ends[at]) if len(at) else np.zeros(0, dtype=np.bool_)
+        is_wanted = (numbers[at] == found.partitions) & (offsets >= firsts[at]) & (offsets < ends[at])
         records, partitions, producers = found.records, found.partitions, found.producers
         if not is_wanted.all():
             records = records.filter(pa.array(is_wanted))
@@ -352,10 +406,10 @@ class _Reading:
             at = self._ahead.pop(partition)
             self._ended += at.pass_over(at.position)
 
-    def _lose(self, partition: int, to: int) -> None:
+    def _lose(self, partition: int, to: int, error: str | None = None) -> None:
         at = self._ahead[partition]
         self._commits.end([partition])
-        self._ended += at.pass_over(to)
+        self._ended += at.pass_over(to, error)
         if to >= at.span.end:
             del self._ahead[partition]
 
@@ -376,14 +430,22 @@ class _Reading:
                 raise
         for partition, to in resumed.items():
             self._lose(partition, to)
+        if not resumed and late and self._cut_off:
+            for partition in self._cut_off:
+                self._skip(Unreadable(partition, None, "length: more bytes than the leader answers with"))
+            return True
         if not resumed and late:
-            at, others = next(iter(self._ahead.values())), len(self._ahead) - 1
-            where = f"partition {at.span.partition} of {self._topic}" + (f" and {others} more" if others else "")
-            raise GroupLogError("timeout", f"{where}: nothing came from offset {at.position} on{self._problem}")
+            position = next(iter(self._ahead.values())).position
+            raise self._too_late(f"nothing came from offset {position} on{self._problem}")
         if not resumed:
             # Out of range, and yet there: a leader that does not have it yet.
             self._doubt()
         return bool(resumed)
+
+    def _too_late(self, problem: str) -> GroupLogError:
+        first, others = next(iter(self._ahead)), len(self._ahead) - 1
+        where = f"partition {first} of {self._topic}" + (f" and {others} more" if others else "")
+        return GroupLogError("timeout", f"{where}: {problem}")
 
     def _resumption(self, log: Log, at: _At, *, late: bool) -> int | None:
         """Return where to go on if the log has lost what is next; None if it has not, or if that is not known."""

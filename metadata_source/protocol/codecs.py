@@ -25,11 +25,6 @@ _SNAPPY_EXPANSION: Final = 64
 """No byte of a block makes more: copies are that long at most."""
 
 
-_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
-_LZ4_HAS_SIZE, _LZ4_HAS_DICTIONARY = 0x08, 0x01
-"""Flags of a frame's header: eight bytes, or four, follow the first two."""
-
-
 class TooLargeError(ValueError):
     """Raised for more bytes than may be."""
 
@@ -52,39 +47,6 @@ def decompress(data: bytes, codec: str, most: int) -> bytes:
     except OSError as error:
         raise ValueError(f"not {codec}: {error}") from None
     return b"".join(pieces)
-
-
-def with_lz4_checksum(data: bytes) -> bytes:
-    """Return an LZ4 frame with the checksum that its header should have.
-
-    With messages of format 0 clients wrote that of other bytes, and Kafka does not look at it (KAFKA-3160;
-    ``Lz4BlockInputStream.ignoreFlagDescriptorChecksum``).
-    """
-    if len(data) <= len(_LZ4_MAGIC) or not data.startswith(_LZ4_MAGIC):
-        return data
-    begin, flags = len(_LZ4_MAGIC), data[len(_LZ4_MAGIC)]
-    end = begin + 2 + 8 * bool(flags & _LZ4_HAS_SIZE) + 4 * bool(flags & _LZ4_HAS_DICTIONARY)
-    checksum = _xxh32_of_few(data[begin:end]) >> 8 & 0xFF
-    return data[:end] + bytes([checksum]) + data[end + 1 :]
-
-
-def _xxh32_of_few(data: bytes) -> int:
-    """Return xxHash32 with seed 0 of fewer than 16 bytes (xxhash_spec.md of github.com/Cyan4973/xxHash)."""
-
-    def rotated(number: int, bits: int) -> int:
-        number &= 0xFFFFFFFF
-        return (number << bits | number >> 32 - bits) & 0xFFFFFFFF
-
-    found = 374761393 + len(data)
-    whole = len(data) - len(data) % 4
-    for at in range(0, whole, 4):
-        found = rotated(found + int.from_bytes(data[at : at + 4], "little") * 3266489917, 17) * 668265263
-    for byte in data[whole:]:
-        found = rotated(found + byte * 374761393, 11) * 2654435761
-    found &= 0xFFFFFFFF
-    found = (found ^ found >> 15) * 2246822519 & 0xFFFFFFFF
-    found = (found ^ found >> 13) * 3266489917 & 0xFFFFFFFF
-    return found ^ found >> 16
 
 
 def _streamed(data: bytes, codec: str) -> Iterator[bytes]:

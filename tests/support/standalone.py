@@ -108,6 +108,8 @@ def packed(folder: Path) -> Packed:
         "spark.ui.enabled": "false",
         # As docs/security.md says to do.
         "spark.authenticate.secret": token_hex(),
+        # C1 alone encrypts slowly, and the environment that executors fetch is large.
+        "spark.network.timeout": "600s",
     }
     file = folder / "spark-cluster.conf"
     file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))

@@ -2,28 +2,22 @@
 
 import json
 import pickle
-import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from metadata_source.errors import GroupLogError, OptionsError, ProtocolError
-from metadata_source.group_log.batches import read_answers
+from metadata_source.errors import GroupLogError, OptionsError
 from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
 from metadata_source.group_log.places import Log, Place, Span, advance, spans
-from metadata_source.group_log.reader import SCHEMA, Went, record_rows, span_rows
+from metadata_source.group_log.reader import SCHEMA, Went, span_rows
 from metadata_source.group_log.watcher import LogWatcher
 from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
-from metadata_source.protocol.codecs import decompress, with_lz4_checksum
 from metadata_source.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from schemas.bronze import GROUP_LOG
-from tests.record_batches import Batch, Record, batch_bytes
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
 
@@ -238,95 +232,6 @@ def test_each_span_is_read_by_one_task_and_a_task_takes_no_more_than_it_may(size
 def test_many_clusters_with_little_news_are_few_tasks():
     between = [Span(f"c{cluster}", None, None, n, 0, 20) for cluster in range(300) for n in range(50)]
     assert len(list(grouped(between))) == 19
-
-
-@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_messages_of_old_formats_are_read_before_record_batches(magic: int, codec: int):
-    """A compacted log has them for as long as nobody writes their keys again."""
-    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
-    for offset, value in enumerate((b"\0\0", None, b"\0\1")):
-        builder.append(offset, 1_763_802_000_000 + offset, b"\0\x63", value)
-    old = bytes(builder.build())
-    if codec:
-        # As a broker writes it: a compressed message has the offset of the last one in it.
-        old = (2).to_bytes(8) + old[8:]
-    new = batch_bytes(Batch(3, [Record(0, 0, b"\0\x63", b"\0\2")], base_timestamp=1_763_802_000_000))
-    found = list(read_answers({4: old + new + new[:20], 7: new}))
-    rows = [
-        (p, *row.values()) for each in found for p, row in zip(each.partitions, each.records.to_pylist(), strict=True)
-    ]
-    times = [1_763_802_000_000 + offset if magic else -1 for offset in range(3)]
-    assert rows == [
-        (4, 0, -1, times[0], False, b"\0\x63", b"\0\0"),
-        (4, 1, -1, times[1], False, b"\0\x63", None),
-        (4, 2, -1, times[2], False, b"\0\x63", b"\0\1"),
-        *((p, 3, 1, 1_763_802_000_000, False, b"\0\x63", b"\0\2") for p in (4, 7)),
-    ]
-    assert [each.after for each in found] == [{4: 3}, {4: 4, 7: 4}]
-    table = pa.Table.from_batches([each.records for each in found]).append_column("log_partition", pa.array([4] * 5))
-    span = Span("c", "id", "topic", 4, 0, 9)
-    first = record_rows(span, datetime.now(UTC), table, None).to_pylist()[0]
-    assert (first["timestamp"] is None, first["leader_epoch"]) == (magic == 0, None)
-
-
-#: Three messages, compressed with LZ4 by Kafka 4.4.0's own MemoryRecords, by their format. In format 0 the header's
-#: checksum is the wrong one that clients wrote (KAFKA-3160).
-LZ4_OF_KAFKA = {
-    0: (
-        "00000000000000070000006fb59819520003ffffffff0000006104224d1860401a52000000120001009105000000419194ce"
-        "540f00ff00016b0000003276616c75652d302d61010016013d00300000064d0040bbbcf6360d00094d001f314d001f10074d"
-        "004dc5c4be904d001f324d001350616161616100000000"
-    ),
-    1: (
-        "000000000000000700000083d3b6566501030000019aaacaaa82ffffffff0000006d04224d186040825e00000016000100f0"
-        "0049acdbd96101000000019aaacaaa800900ef6b0000003276616c75652d302d61010016035400004c0050494c206f8c0900"
-        "0155001b8155001f3155001f950200000049b65db2fa55001b8255001f3255001350616161616100000000"
-    ),
-}
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_the_checksum_of_an_lz4_header_counts_in_format_1_alone(magic: int):
-    data = bytes.fromhex(LZ4_OF_KAFKA[magic])
-    (found,) = read_answers({0: data})
-    values = [f"value-{n}-{'a' * 42}".encode() for n in range(3)]
-    assert found.records["value"].to_pylist() == values
-    assert found.records["offset"].to_pylist() == [5, 6, 7]
-    header = data.index(b"\x04\x22\x4d\x18")
-    wrong = bytearray(data)
-    wrong[header + 6] ^= 0x55
-    wrong[12:16] = zlib.crc32(wrong[16:]).to_bytes(4)
-    if magic == 0:
-        (again,) = read_answers({0: bytes(wrong)})
-        assert again.records == found.records
-    else:
-        with pytest.raises(ProtocolError, match="not lz4"):
-            list(read_answers({0: bytes(wrong)}))
-
-
-@pytest.mark.parametrize("size", [b"", (5).to_bytes(8, "little")])
-def test_the_checksum_of_an_lz4_header_is_made_of_all_of_its_fields(size: bytes):
-    header = b"\x04\x22\x4d\x18" + bytes([0x68 if size else 0x60, 0x40]) + size
-    frame = header + b"?" + (5 | 1 << 31).to_bytes(4, "little") + b"hello" + bytes(4)
-    assert decompress(with_lz4_checksum(frame), "lz4", 99) == b"hello"
-    assert [with_lz4_checksum(data) for data in (b"", b"\x04\x22", b"none of LZ4")] == [
-        b"",
-        b"\x04\x22",
-        b"none of LZ4",
-    ]
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_a_message_of_an_old_format_that_is_wrong_is_one_error(magic: int):
-    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
-    builder.append(0, 1_763_802_000_000, b"key", b"value")
-    good = bytes(builder.build())
-    for at in range(12, len(good)):
-        wrong = good[:at] + bytes([good[at] ^ 0x55]) + good[at + 1 :]
-        with pytest.raises(ProtocolError):
-            list(read_answers({0: good + wrong}))
-    (found,) = read_answers({0: good + good[:-1]})
-    assert len(found.records) == 1
 
 
 def test_rows_of_spans_have_the_columns_and_readers_pickle():

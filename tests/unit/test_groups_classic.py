@@ -464,6 +464,16 @@ def test_generation_1_of_static_members_that_is_read_first_may_repeat_itself():
     assert (row["ended_after"], row["ended_before"], row["ended_leader_epoch"]) == (None, at(50), None)
 
 
+def test_an_event_tells_why_records_cannot_be_read():
+    for error, detail in (
+        (None, "48 offsets were gone before they could be read"),
+        ("crc: not that of the bytes", "48 offsets cannot be read: crc: not that of the bytes"),
+    ):
+        log = Log().batch(1, classic(1, static("x-1")))
+        told = history(log.span("lost", log.next_offset, 150, seconds=20, error=error))
+        assert [row["detail"] for row in told.events if row["event"] == "records_lost"] == [detail]
+
+
 def test_generation_1_after_a_loss_is_a_new_life_unless_static_members_may_repeat_it():
     for members, names, reasons in (
         ([classic_member("b", has=ALONE)], ["created", "records_lost", "created"], ["member_joined"]),
@@ -533,7 +543,7 @@ def test_a_group_in_each_version_of_its_record(version):
     assert [row["began_before"] for row in told.rebalances[:2]] == ([at(-1), at(9)] if version > 1 else [at(0), at(10)])
 
 
-# --- records without a time: message format 0, which Kafka wrote before 0.10 ---
+# --- records without a time ---
 
 
 def test_a_record_without_a_time_was_written_after_the_one_before_and_by_when_it_was_read():

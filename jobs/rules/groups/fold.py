@@ -59,7 +59,8 @@ def _step(state: State, row: Row, told: Told) -> State:
     if last is not None and (next_offset - 1 if kind == "lost" else offset) <= last:
         return state
     if kind == "lost":
-        return _broken(state, row, f"{next_offset - offset} offsets were gone before they could be read", told)
+        why = "were gone before they could be read" if row["error"] is None else f"cannot be read: {row['error']}"
+        return _broken(state, row, f"{next_offset - offset} offsets {why}", told)
     is_next = (row["timestamp"], offset - 1) == (state.at, last)
     if row["timestamp"] is None:
         by = written_by(row)

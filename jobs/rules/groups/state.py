@@ -50,7 +50,7 @@ def gathered(*parts: Iterable[Row] | None) -> Partitions:
 def written_by(row: Row) -> datetime:
     """When a row of the log had been written: at its time, or by when it was read where it has none.
 
-    Records of message format 0 (before Kafka 0.10) and spans have none.
+    Some records, and spans, have none.
     """
     time: datetime = row.get("timestamp") or row["read_at"]
     return time
