@@ -493,10 +493,10 @@ CLUSTER_LOG_SPAN = (
         "string",
         "On span rows: read (offset up to next_offset was read, each record once) | lost (offset up to next_offset "
         "was gone before it could be read, and if the log now begins at next_offset, the snapshot there follows; or "
-        "its cluster was taken out of the configuration just before) | truncated (what had been read up to offset is "
-        "the log's up to next_offset alone: the log was lost or made again; the next batch has its newest snapshot and "
-        "the log from there on, or all of the log if it has no snapshot) | cut_off (a file ends within a batch that "
-        "begins at offset).",
+        "it cannot be read, error says why, and the snapshot at next_offset follows; or its cluster was taken out of "
+        "the configuration just before) | truncated (what had been read up to offset is the log's up to next_offset "
+        "alone: the log was lost or made again; the next batch has its newest snapshot and the log from there on, or "
+        "all of the log if it has no snapshot) | cut_off (a file ends within a batch that begins at offset).",
     ),
     Column("next_offset", "bigint", "On span rows: the offset after the last; null after cut_off."),
     Column("records", "bigint", "On read rows: rows of records."),
@@ -536,7 +536,12 @@ CLUSTER_LOG_RECORD = (
     Column("version", "int", "Version of the record."),
     Column("name", "string", "Kafka's name of the type; null of an unknown one."),
     Column("size", "int", "Bytes of the record's value. The bytes themselves are never kept."),
-    Column("error", "string", "Why it was not decoded, such as a type of a newer Kafka, one line; null when it was."),
+    Column(
+        "error",
+        "string",
+        "Why the record was not decoded, such as a type of a newer Kafka, or why the lost offsets, which the log has, "
+        "cannot be read: one line; else null.",
+    ),
 )
 
 CLUSTER_LOG_DECODED = (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from metadata_source.errors import ProtocolError
 from metadata_source.protocol.record_batches import read_batches
 
 if TYPE_CHECKING:
@@ -32,6 +33,22 @@ class WholeBatches:
                 yield found.records
                 rest = rest[found.size :]
         self.left = len(rest)
+
+
+def up_to_bad(data: bytes) -> tuple[list[pa.RecordBatch], ProtocolError | None]:
+    """Return the records of whole batches up to the first that cannot be read, and what is wrong with that one."""
+    records: list[pa.RecordBatch] = []
+    problem, at = None, 0
+    while True:
+        try:
+            found = read_batches(data[at:])
+        except ProtocolError as error:
+            problem, data = error, data[: at + error.offset]
+            continue
+        if not found.size:
+            return records, problem
+        records.append(found.records)
+        at += found.size
 
 
 def between(records: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:

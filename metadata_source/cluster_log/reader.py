@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.cluster_log import rows
-from metadata_source.cluster_log.batches import WholeBatches, between
+from metadata_source.cluster_log.batches import WholeBatches, between, up_to_bad
 from metadata_source.cluster_log.controllers import Controllers
 from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.cluster_log.watcher import committed_end, epoch_before, fetch
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster
 
 _PAUSE_S: Final = 0.1
+_TRIES: Final = 3
+"""How many times a batch is fetched before it counts as one that this controller cannot give."""
 
 
 def read_span(
@@ -61,7 +63,7 @@ class _Reading:
         """Yield the rows of offsets from `start` up to `end`."""
         read = rows.Read(start)
         # From the record before on: a silence may begin with it.
-        position, deadline = max(start - 1, 0), self._deadline()
+        position, deadline, tries = max(start - 1, 0), self._deadline(), 0
         while read.next < end:
             before = position, read.next
             answer = fetch(self._controllers, position, deadline)
@@ -76,10 +78,17 @@ class _Reading:
                             SnapshotId(position, epoch_before(self._controllers, answer, deadline))
                         )
             else:
-                for records in WholeBatches([answer.records]):
+                found, problem = up_to_bad(answer.records)
+                for records in found:
                     read.hear(between(records, position, read.next))
                     yield rows.record_rows(self._source, read.take(between(records, read.next, end)))
                 position = read.next
+                tries = tries + 1 if problem is not None and (position, read.next) == before else 0
+                if problem is not None and tries == _TRIES:
+                    latest = self._beyond(read.next, end, problem)
+                    yield from self._lost(read, latest.offset, f"{problem.path}: {problem.problem}")
+                    yield from self.snapshot(latest)
+                    read, position = rows.Read(latest.offset), latest.offset
             if (position, read.next) != before:
                 # Counted from here: whoever takes the rows may have taken long.
                 deadline = self._deadline()
@@ -92,6 +101,16 @@ class _Reading:
             else:
                 time.sleep(_PAUSE_S)
         yield from rows.read_rows(self._source, read)
+
+    def _beyond(self, bad: int, end: int, problem: ProtocolError) -> SnapshotId:
+        """Return the latest snapshot, which has what a bad batch at an offset did. Raises `problem` if there is none:
+        without it nothing that follows would tell the cluster's state. There will be one, or another controller leads,
+        before the log is read again.
+        """
+        latest = self._controllers.fetch(0, None, self._deadline()).snapshot
+        if latest is None or not bad < latest.offset <= end:
+            raise problem
+        return latest
 
     def beginning(self, start: int) -> Generator[pa.RecordBatch, None, int]:
         """Yield the rows of the snapshot with which the log begins, if that is not after `start`, whose snapshot is not
@@ -124,9 +143,9 @@ class _Reading:
             yield piece
             position += len(piece)
 
-    def _lost(self, read: rows.Read, to: int) -> Iterator[pa.RecordBatch]:
+    def _lost(self, read: rows.Read, to: int, error: str | None = None) -> Iterator[pa.RecordBatch]:
         yield from rows.read_rows(self._source, read)
-        yield rows.unread_row(self._source, "lost", read.next, to)
+        yield rows.unread_row(self._source, "lost", read.next, to, error)
 
     def _deadline(self) -> float:
         return time.monotonic() + self._timeout_s

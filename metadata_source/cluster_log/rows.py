@@ -159,10 +159,16 @@ def read_rows(source: Source, read: Read) -> Iterator[pa.RecordBatch]:
 
 
 def unread_row(
-    source: Source, went: Literal["truncated", "lost", "cut_off"], start: int, end: int | None
+    source: Source,
+    went: Literal["truncated", "lost", "cut_off"],
+    start: int,
+    end: int | None,
+    error: str | None = None,
 ) -> pa.RecordBatch:
-    """Return the row that says why nothing was read from an offset on, up to another one."""
-    return _row(source, went, start, end)
+    """Return the row that says why nothing was read from an offset on, up to another one. `error`: the log has it, and
+    it cannot be read.
+    """
+    return _row(source, went, start, end, error=error)
 
 
 def are_no_ops(records: pa.RecordBatch) -> bool:
@@ -171,11 +177,11 @@ def are_no_ops(records: pa.RecordBatch) -> bool:
     return bool(pc.all(is_no_op).as_py())
 
 
-def _row(source: Source, went: str, start: int, end: int | None, **counts: int | None) -> pa.RecordBatch:
+def _row(source: Source, went: str, start: int, end: int | None, **more: int | str | None) -> pa.RecordBatch:
     values = {"record": "span", "went": went, "offset": start, "next_offset": end}
     columns = {
         name: times_of(pa.array([value], pa.int64())) if SCHEMA.field(name).type == _TIME else pa.array([value])
-        for name, value in (values | counts).items()
+        for name, value in (values | more).items()
     }
     return _batch(source, 1, columns)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow.compute as pc
 
+from metadata_source.cluster_log.batches import up_to_bad
 from metadata_source.cluster_log.controllers import Controllers
 from metadata_source.cluster_log.places import Log, Place, SnapshotId, agreed
 from metadata_source.cluster_log.rows import are_no_ops
@@ -145,8 +146,9 @@ class LogWatcher:
         """Whether a few NoOpRecords are all that came."""
         if not 0 < last.high_watermark - place.next <= _QUIET_OFFSETS:
             return False
-        records = _records(self._controllers.fetch(place.next, None, deadline))
-        return records.num_rows > 0 and are_no_ops(records)
+        # Of a batch that cannot be read the reader says so: if looking failed, it would never come to it.
+        records, problem = up_to_bad(self._controllers.fetch(place.next, None, deadline).records)
+        return problem is None and any(map(len, records)) and all(map(are_no_ops, records))
 
 
 def _records(answer: Fetched) -> pa.RecordBatch:

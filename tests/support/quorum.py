@@ -69,6 +69,8 @@ class Quorum:
     error: int = 0
     damaged: bool = False
     """A bit of the records is another on the way."""
+    bad: set[int] = field(default_factory=set)
+    """Offsets whose batches are no good in the log of whoever leads."""
     now_ms: int = 0
     asked: list[tuple[int, str, int]] = field(default_factory=list)
     """Port, request and offset."""
@@ -101,7 +103,8 @@ class Quorum:
         self.begin, self.snapshots = latest.offset, {latest: self.snapshots[latest]}
 
     def bytes_of(self, start: int, end: int) -> bytes:
-        return b"".join(self.log[at].batch(at) for at in range(start, end))
+        batches = {at: self.log[at].batch(at) for at in range(start, end)}
+        return b"".join(data[:-1] + b"?" if at in self.bad else data for at, data in batches.items())
 
     def connect(self, _cluster: object, address: tuple[str, int], *_: object) -> Any:
         if address[1] in self.dead:

@@ -817,12 +817,61 @@ def test_a_controller_that_was_active_before_takes_nothing_back(
 def test_records_that_are_none_are_one_line(quorum: Quorum) -> None:
     stream = Stream()
     stream.plan()
-    planned = stream.plan()
     quorum.write(topic("a"))
+    planned = stream.plan()
     quorum.damaged = True
-    for again in (stream.plan, lambda: stream.read(planned)):
-        with pytest.raises(ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"):
-            again()
+    with pytest.raises(ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"):
+        stream.read(planned)
+    quorum.damaged = False
+    quorum.write(topic("b"))
+    quorum.damaged = True
+    stream.plan()  # or nobody would come to read it, and to say what is wrong
+
+
+@pytest.mark.parametrize("a_time", [1, 3, 9])
+def test_a_bad_batch_is_lost_once_a_snapshot_has_what_it_said(quorum: Quorum, a_time: int) -> None:
+    quorum.a_time = a_time
+    quorum.write(topic("a"))
+    stream = Stream()
+    stream.plan()
+    stream.batch()
+    quorum.write(topic("b"), topic("bad"), topic("c"))
+    quorum.bad, before = {3}, stream.place
+    planned = stream.plan()
+    with pytest.raises(ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"):
+        stream.read(planned)
+    quorum.snapshot(topic("bad"))
+    quorum.write(topic("d"))
+    # The job plans the batch again.
+    stream.place = before
+    rows = stream.batch()
+    assert told(rows) == [
+        ("record", 2, "b"),
+        ("read", 2, 3),
+        ("lost", 3, 5),
+        ("snapshot", 0, "bad"),
+        ("read", 0, 1, 5),
+        ("record", 5, "d"),
+        ("read", 5, 6),
+    ]
+    (lost,) = (row for row in rows if row.get("went") == "lost")
+    assert lost["error"] == "crc: not that of the bytes"
+
+
+def test_a_bad_batch_that_came_so_by_its_way_is_read(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream()
+    stream.plan()
+    quorum.write(topic("a"))
+    planned = stream.plan()
+    records_from = Quorum._records_from
+
+    def noisy(self: Quorum, offset: int, last: int) -> dict[str, Any]:
+        self.damaged = len(self.asked) % 2 == 0
+        return records_from(self, offset, last)
+
+    monkeypatch.setattr(Quorum, "_records_from", noisy)
+    rows = [("record", 0, "LeaderChangeMessage"), ("record", 1, "a"), ("read", 0, 2)]
+    assert told(stream.read(planned)) == rows
 
 
 @pytest.mark.parametrize(
