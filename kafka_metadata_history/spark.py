@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import resource
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
@@ -28,10 +30,18 @@ def run_job(job: str, arguments: Sequence[str], memory: str) -> int:
     """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143. Raises SessionError
     if Spark cannot be started.
     """
+    _open_as_many_files_as_may_be()
     prepare(memory)
     signal.signal(signal.SIGTERM, exit_on)
     found: int = importlib.import_module(f"jobs.{job}").main(arguments)
     return found
+
+
+def _open_as_many_files_as_may_be() -> None:
+    """Raise the limit of open files, for all processes that this one starts: a connection to a broker is four."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS calls it endless, and refuses that
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def prepare(memory: str) -> None:

@@ -123,7 +123,8 @@ _CLUSTER_OPTIONS: Final = (
     ),
     Option(
         "kafka.sasl.oauthbearer.token.endpoint.url",
-        "Where to ask for tokens, for `OAUTHBEARER`: `https://host/path`.",
+        "Where to ask for tokens, for `OAUTHBEARER`: `https://host/path`. The operator of the machine may list which "
+        "(docs/security.md).",
         per_cluster=True,
     ),
     Option(
@@ -1045,6 +1046,9 @@ _SERVER: Final = re.compile(r"\[(?P<ip6>[0-9A-Fa-f:.%]+)\]:(?P<port6>\d+)|(?P<ho
 
 
 def _servers(text: str, within: str) -> tuple[tuple[str, int], ...]:
+    if "@" in text:
+        # Not shown: there may be a password in it.
+        raise OptionsError(f"{within}kafka.bootstrap.servers: not host:port, comma-separated, without a user in it")
     servers: dict[tuple[str, int], None] = {}
     for server in (part.strip() for part in text.split(",")):
         match = _SERVER.fullmatch(server)

@@ -10,7 +10,7 @@ A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is 
 - `authentication`, `authorization`, `too_large`, `wrong_cluster`: final when a bootstrap server's; an address that was
   only
   remembered may be another cluster's by now, then the bootstrap servers are asked;
-- `options`: not tried again;
+- `options`, `too_many_files` (this process may open no more): not tried again;
 - `clock`: this machine's clock was set ahead, and is not believed yet (`metadata_source.clock`);
 - `overlapped`: not sent, since the poll before was still running.
 """
@@ -66,6 +66,8 @@ _AUTHORIZATION: Final = frozenset({29, 31})
 
 _AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error"})
 _FINAL: Final = frozenset({"authentication", "authorization", "too_large", "wrong_cluster"})
+_OURS: Final = frozenset({"options", "too_many_files"})
+"""Errors that no broker has a part in."""
 _REBOOTSTRAP: Final = _FINAL | {"broker_error"}
 """Errors by which remembered addresses may be wrong: another cluster's by now, or REBOOTSTRAP_REQUIRED (KIP-1102)."""
 _ROUNDS: Final = 3
@@ -443,7 +445,7 @@ class Poller:
                 yield address
                 kind = failures[address].kind
                 is_final = kind in _FINAL and address in self._cluster.bootstrap_servers
-                if is_final or kind == "options" or time.monotonic() >= deadline:
+                if is_final or kind in _OURS or time.monotonic() >= deadline:
                     return
                 if kind in _REBOOTSTRAP:
                     self._forget()

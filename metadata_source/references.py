@@ -8,6 +8,7 @@ the machine's operator names in two variables of the environment, or those of th
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,8 @@ FOLDERS: Final = "KAFKA_METADATA_SECRET_FILES"
 """The variable with the folders, between them `:`."""
 PREFIXES: Final = "KAFKA_METADATA_SECRET_VARIABLES"
 """The variable with what names of variables begin with, comma-separated; `*` is any."""
+ENDPOINTS: Final = "KAFKA_METADATA_TOKEN_ENDPOINTS"
+"""The variable with the URLs that tokens may be asked of, comma-separated; if it is not set, all of https."""
 DEFAULT_FOLDERS: Final = "/etc/kafka:/etc/kafka-metadata-history"
 DEFAULT_PREFIXES: Final = "KAFKA_"
 
@@ -24,7 +27,8 @@ DEFAULT_PREFIXES: Final = "KAFKA_"
 def resolve_secret(name: str, reference: str) -> str:
     """Return the secret that a reference (`env:NAME`, `file:/path`) of option `name` stands for, on this machine.
 
-    A file's last line break is not part of it. Raises OptionsError, never with the secret.
+    Neither a file's last line break nor a byte order mark before it is part of it. Raises OptionsError, never with the
+    secret.
     """
     scheme, _, target = reference.partition(":")
     return _variable(name, target) if scheme == "env" else _file(name, target)
@@ -54,7 +58,7 @@ def _file(name: str, path: str) -> str:
                 f"{name}: {path} may not be read, it is not in {' or '.join(folders)}: move it, or set {FOLDERS} where "
                 "the connection is made to the folders of secrets"
             )
-        secret = file.read_text("utf-8")
+        secret = _regular(file).decode("utf-8-sig")
     except (OSError, RuntimeError, UnicodeDecodeError) as error:
         reason = (
             "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", "a loop of links")
@@ -64,6 +68,28 @@ def _file(name: str, path: str) -> str:
     if not secret:
         raise OptionsError(f"{name}: {path}: empty")
     return secret
+
+
+def _regular(file: Path) -> bytes:
+    """Return what is in a file. Raises OSError, for a pipe or a device too: reading one might never end."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise OSError(0, "not a regular file")
+    return file.read_bytes()
+
+
+def check_endpoint(name: str, url: str) -> None:
+    """Raise OptionsError unless a client's secret may be sent to a token endpoint, the value of option `name`: to one
+    that the operator lists, as Java's `org.apache.kafka.sasl.oauthbearer.allowed.urls` does; without a list, to any
+    that has TLS.
+    """
+    if ENDPOINTS in os.environ:
+        if url not in [each.strip() for each in os.environ[ENDPOINTS].split(",")]:
+            raise OptionsError(f"{name}: {url} is not among the URLs of {ENDPOINTS} where the connection is made")
+    elif not url.lower().startswith("https:"):
+        raise OptionsError(
+            f"{name}: {url} would get the client's secret unencrypted: give an https URL, or set {ENDPOINTS} where the "
+            "connection is made to the URLs that may be asked"
+        )
 
 
 def _listed(variable: str, default: str, separator: str) -> list[str]:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from metadata_source.errors import OptionsError, TokenError
 from metadata_source.jaas import jaas_options
-from metadata_source.references import resolve_secret
-from metadata_source.waiting import TooLateError, by_deadline
+from metadata_source.references import check_endpoint, resolve_secret
+from metadata_source.waiting import Sockets, TooLateError, by_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +84,8 @@ def token(cluster: Cluster, deadline: float) -> Token:
 def _asked_for(cluster: Cluster, deadline: float) -> Token:
     get = _signed if cluster.sasl_mechanism == "AWS_MSK_IAM" else _granted
     try:
-        return by_deadline(lambda: get(cluster, deadline - time.monotonic()), deadline, "token")
+        with Sockets() as sockets:
+            return by_deadline(lambda: get(cluster, deadline - time.monotonic(), sockets), deadline, "token")
     except TooLateError:
         raise TokenError("timeout", f"{_source(cluster)}: no answer in time") from None
 
@@ -106,8 +107,10 @@ def _source(cluster: Cluster) -> str:
 _CLIENT_OPTIONS: Final = ("clientId", "clientSecret", "scope", "extension_*")
 
 
-def _granted(cluster: Cluster, timeout_s: float) -> Token:
+def _granted(cluster: Cluster, timeout_s: float, sockets: Sockets) -> Token:
     """Ask the token endpoint, as a client with an id and a secret."""
+    url = cluster.sasl_oauthbearer_token_endpoint_url or ""
+    check_endpoint("kafka.sasl.oauthbearer.token.endpoint.url", url)
     jaas = jaas_options(cluster, "OAuthBearerLoginModule", _CLIENT_OPTIONS)
     client_id = jaas.get("clientId", cluster.sasl_oauthbearer_client_id)
     secret = jaas.get("clientSecret")
@@ -120,7 +123,7 @@ def _granted(cluster: Cluster, timeout_s: float) -> Token:
     # Not encoded before, as Java's and librdkafka's clients do it unless they are told.
     basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
     request = Request(  # noqa: S310 - http or https: checked with the options
-        cluster.sasl_oauthbearer_token_endpoint_url or "",
+        url,
         urlencode(form).encode(),
         {
             "Accept": "application/json",
@@ -129,7 +132,7 @@ def _granted(cluster: Cluster, timeout_s: float) -> Token:
         },
     )
     try:
-        body = _fetch(request, cluster.https_ca_location, timeout_s)
+        body = _fetch(request, cluster.https_ca_location, timeout_s, sockets)
     except TokenError as error:
         raise TokenError(error.kind, f"{_source(cluster)}: {error.problem}") from None
     extensions = dict(cluster.sasl_oauthbearer_extensions) | {
@@ -151,14 +154,36 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def _fetch(request: Request, ca_file: str | None, timeout_s: float) -> bytes:
+class _Http(HTTPHandler):
+    """Opens its connections by `Sockets`."""
+
+    def __init__(self, sockets: Sockets) -> None:
+        super().__init__()
+        self._sockets = sockets
+
+    def do_open(self, http_class: Any, req: Request, **more: Any) -> Any:
+        def connection(host: str, **settings: Any) -> Any:
+            made = http_class(host, **settings)
+            made._create_connection = self._sockets.connect  # noqa: SLF001 - that of a tunnel through a proxy, too
+            return made
+
+        return super().do_open(connection, req, **more)
+
+
+class _Https(_Http, HTTPSHandler):
+    def __init__(self, sockets: Sockets, context: ssl.SSLContext) -> None:
+        HTTPSHandler.__init__(self, context=context)
+        self._sockets = sockets
+
+
+def _fetch(request: Request, ca_file: str | None, timeout_s: float, sockets: Sockets) -> bytes:
     """Return the answer's body, of bounded length. Raises TokenError."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         reason = error.strerror or "no certificates"
         raise OptionsError(f"kafka.https.ca.location: {ca_file}: {reason.lower()}") from None
-    opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
+    opener = build_opener(_NoRedirects, _Http(sockets), _Https(sockets, context))
     try:
         with opener.open(request, timeout=max(0.001, timeout_s)) as response:
             return bytes(response.read(_MOST_BYTES))
@@ -223,7 +248,7 @@ def _read(body: bytes, extensions: Mapping[str, str]) -> Token:
 _IAM_OPTIONS: Final = ("awsProfileName", "awsRoleArn", "awsRoleSessionName")
 
 
-def _signed(cluster: Cluster, _timeout_s: float) -> Token:
+def _signed(cluster: Cluster, _timeout_s: float, _sockets: Sockets) -> Token:
     """Sign a token with the AWS credentials of this machine, or those that its JAAS line names."""
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer  # noqa: PLC0415

@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import socket
@@ -153,8 +154,11 @@ class Connection:
         """
         addresses = self._addresses(deadline)
         for left in range(len(addresses), 0, -1):
-            # Zero: no warning about slow turns, which many threads on few cores always have.
-            self._net = NetworkSelector(client_id=self._cluster.client_id, slow_task_threshold_secs=0)
+            try:
+                # Zero: no warning about slow turns, which many threads on few cores always have.
+                self._net = NetworkSelector(client_id=self._cluster.client_id, slow_task_threshold_secs=0)
+            except OSError as failure:
+                raise self._error(failure) from None
             self._connection = _Connection(
                 self._net,
                 client_id=self._cluster.client_id,
@@ -329,7 +333,7 @@ class Connection:
             case kafka.errors.KafkaProtocolError():
                 return "protocol", text
             case OSError():
-                return "unreachable", (cause.strerror or str(cause)).lower()
+                return _explain_system(cause)
             case kafka.errors.KafkaError() | str():
                 return "unreachable", _explain_connection(text)
             case _ if type(cause).__module__.startswith("gssapi"):
@@ -405,6 +409,12 @@ def _explain_tls(error: ssl.SSLError, certificate: str | None) -> str:
 
 def _begin(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
+
+
+def _explain_system(error: OSError) -> tuple[str, str]:
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        return "too_many_files", "no more files may be opened here: raise the limit (ulimit -n, LimitNOFILE)"
+    return "unreachable", (error.strerror or str(error)).lower()
 
 
 def _explain_connection(text: str) -> str:

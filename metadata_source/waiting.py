@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +30,8 @@ def read_by(deadline: float) -> float:
 def by_deadline(call: Callable[[], T], deadline: float, what: str) -> T:
     """Return what `call` does, or raise what it raises; TooLateError at the deadline (of `time.monotonic`).
 
-    It runs in a thread, called after `what` it does, which is left behind when it takes too long.
+    It runs in a thread, called after `what` it does, which is left behind when it takes too long: what it may wait for
+    without end is to be of `Sockets`.
     """
     done: Future[T] = Future()
 
@@ -44,3 +47,36 @@ def by_deadline(call: Callable[[], T], deadline: float, what: str) -> T:
     if not done.done():
         raise TooLateError
     return done.result()
+
+
+class Sockets:
+    """Sockets that a call in another thread opens. With the end of the context they are shut down, and so is whatever
+    waits for them: a peer that sends a byte now and then would be waited for as long as it likes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_over = True
+            for each in self._open:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
+
+    def connect(self, *args: Any, **more: Any) -> socket.socket:
+        """Connect as `socket.create_connection` does. Raises TimeoutError once the context has ended."""
+        made = socket.create_connection(*args, **more)
+        with self._lock:
+            if self._is_over:
+                made.close()
+                raise TimeoutError
+            # TLS takes the socket itself over, and hands it out only after its handshake.
+            self._open.append(made.dup())
+        return made

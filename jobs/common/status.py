@@ -27,6 +27,7 @@ TO_DO = {
     "options": "correct the options of this cluster in the configuration",
     "tls": "check kafka.ssl.* of this cluster, and its brokers' certificates",
     "too_large": "raise maxResponseBytes",
+    "too_many_files": "raise the limit of open files (ulimit -n; LimitNOFILE of a systemd unit)",
     "unsupported_version": "remove metadataVersion from the configuration, or upgrade the brokers",
     "wrong_cluster": "correct kafka.bootstrap.servers; a cluster that was rebuilt needs a new alias",
 }
@@ -362,7 +363,10 @@ def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str
         gaps = f"{each.gaps} gap(s) within {window}, {span(each.gap_time)} together"
         yield "gaps", f"{gaps}: silver.poll_gaps says why"
     if each.log is not None and each.log.lost > limits.lost_offsets:
-        yield "lostOffsets", f"{each.log.lost} offset(s) of __consumer_offsets were gone before they could be read"
+        yield (
+            "lostOffsets",
+            f"{each.log.lost} offset(s) of __consumer_offsets were gone before they could be read, or cannot be read",
+        )
 
 
 def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[str, str]]:

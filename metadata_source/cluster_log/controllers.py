@@ -39,7 +39,7 @@ _UNKNOWN_SERVER_ERROR: Final = -1
 _SNAPSHOT_NOT_FOUND: Final = 98
 _INCONSISTENT_CLUSTER_ID: Final = 104
 _AGAIN: Final = frozenset({"unreachable", "timeout", "no_leader", "broker_error"})
-_FINAL: Final = frozenset({"not_allowed", "authentication", "wrong_cluster", "options"})
+_FINAL: Final = frozenset({"not_allowed", "authentication", "wrong_cluster", "options", "too_many_files"})
 """Errors that no other address of the list does better with."""
 _PAUSE_S: Final = 0.2
 _LEAST_S: Final = 1.0

@@ -761,6 +761,12 @@ def test_the_driver_may_make_pods_and_neither_claims_nor_changes_of_the_configur
     }
 
 
+@pytest.mark.parametrize("name", ["kafka-metadata-history", "kafka-metadata-history-once"])
+def test_units_that_poll_may_open_many_files(name: str) -> None:
+    lines = (DEPLOY / "systemd" / f"{name}.service").read_text().splitlines()
+    assert "LimitNOFILE=65536" in lines
+
+
 def test_pods_are_reached_by_each_other_alone() -> None:
     spec = document("kubernetes/network-policy.yaml")["spec"]
     everyone: dict[str, dict[str, str]] = {"podSelector": {}}

@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -182,6 +183,20 @@ def test_nobody_else_reaches_sparks_ports() -> None:
     assert of_cluster["spark.authenticate"] == of_cluster["spark.network.crypto.enabled"] == "true"
     # CVE-2025-55039: the one that Spark takes unless told lets bytes be changed on the way.
     assert of_cluster["spark.network.crypto.cipher"] == "AES/GCM/NoPadding"
+
+
+def test_a_command_may_open_as_many_files_as_its_user() -> None:
+    script = """
+import resource
+from kafka_metadata_history import spark
+
+spark._open_as_many_files_as_may_be()
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    command = ["bash", "-c", f"ulimit -Sn 256 && exec {sys.executable} -c '{script}'"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == [str(most)] * 2
 
 
 def test_each_setting_of_a_cluster_is_explained() -> None:

@@ -1,6 +1,8 @@
 """A peer that speaks SASL and means no good is refused in bounded time, with a line of bounded length."""
 
 import base64
+import errno
+import os
 import time
 
 import pytest
@@ -78,6 +80,20 @@ def test_of_a_users_name_scrams_own_signs_are_escaped(mechanism: str, username: 
     refused(mechanism, lambda token: begun.append(token) or (58, "no", b""), username=username)
     assert begun[0].startswith(b"n,,n=" + sent + b",r=")
     assert begun[0].count(b",") == 3
+
+
+@pytest.mark.parametrize("what", ["NetworkSelector", "socket.create_connection"])
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_process_that_may_open_no_more_files_says_so(what: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(f"metadata_source.transport.{what}", full)
+    (cluster,) = parse({"kafka.bootstrap.servers": "127.0.0.1:1"}).clusters
+    with pytest.raises(PollError) as caught:
+        Connection(cluster, cluster.bootstrap_servers[0], time.monotonic() + 10)
+    assert caught.value.kind == "too_many_files"
+    assert "no more files may be opened here: raise the limit (ulimit -n, LimitNOFILE)" in caught.value.problem
 
 
 def test_of_a_brokers_own_text_the_begin_is_kept() -> None:

@@ -231,6 +231,7 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (None, BOOTSTRAP | {"maxResponseBytes": "1e6"}, "maxResponseBytes: '1e6' is not a whole number"),
         (None, {"kafka.bootstrap.servers": "one"}, "kafka.bootstrap.servers: 'one' is not host:port"),
         (None, {"kafka.bootstrap.servers": "one:0"}, "'one:0' is not host:port"),
+        (None, {"kafka.bootstrap.servers": "one:1,u:hun,ter2@two:2"}, "not host:port, comma-separated, without a user"),
         (None, {"kafka.bootstrap.servers": "one:1,,two:2"}, "'' is not host:port"),
         (None, BOOTSTRAP | {"cluster": "a b"}, "the alias 'a b' is not"),
         (None, {"clusters": "{"}, "clusters: not JSON"),

@@ -1,12 +1,13 @@
 """Which files and variables a reference may name: those that the machine's operator allows, wherever links lead."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from metadata_source import references
 from metadata_source.errors import OptionsError
-from metadata_source.references import FOLDERS, PREFIXES, resolve_secret
+from metadata_source.references import ENDPOINTS, FOLDERS, PREFIXES, check_endpoint, resolve_secret
 from tests.support.documents import ROOT, document
 
 NAME = "kafka.sasl.password"
@@ -16,6 +17,7 @@ NAME = "kafka.sasl.password"
 def defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(FOLDERS, raising=False)
     monkeypatch.delenv(PREFIXES, raising=False)
+    monkeypatch.delenv(ENDPOINTS, raising=False)
 
 
 def refused(reference: str) -> str:
@@ -81,6 +83,46 @@ def test_files_are_in_a_folder_that_is_allowed_however_they_are_named(
     (tmp_path / "link-to-allowed").symlink_to(allowed)
     monkeypatch.setenv(FOLDERS, f"{tmp_path}/link-to-allowed")
     assert resolve_secret(NAME, f"file:{allowed}/password") == "s3cret"
+
+
+def test_a_secret_is_in_a_regular_file_and_begins_after_a_byte_order_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDERS, str(tmp_path))
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbfs3cret\r\n")
+    assert resolve_secret(NAME, f"file:{tmp_path}/marked") == "s3cret"
+    (tmp_path / "other").write_bytes("s3cret".encode("utf-16"))
+    assert refused(f"file:{tmp_path}/other") == f"{NAME}: {tmp_path}/other: not UTF-8 text"
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        assert refused(f"file:{tmp_path}/{name}") == f"{NAME}: {tmp_path}/{name}: not a regular file"
+
+
+def test_a_clients_secret_goes_to_endpoints_with_tls_or_those_that_the_operator_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    option, secure, plain = "kafka.sasl.oauthbearer.token.endpoint.url", "https://idp/token", "http://169.254.169.254/"
+
+    def check(url: str) -> str:
+        with pytest.raises(OptionsError) as caught:
+            check_endpoint(option, url)
+        return caught.value.problem
+
+    check_endpoint(option, secure)
+    check_endpoint(option, "HTTPS://other/token")
+    assert check(plain) == (
+        f"{option}: {plain} would get the client's secret unencrypted: give an https URL, or set "
+        "KAFKA_METADATA_TOKEN_ENDPOINTS where the connection is made to the URLs that may be asked"
+    )
+    monkeypatch.setenv(ENDPOINTS, f"{plain}, {secure}")
+    check_endpoint(option, plain)
+    check_endpoint(option, secure)
+    for url in ("https://other/token", f"{secure}/more", "https://idp"):
+        said = f"{option}: {url} is not among the URLs of KAFKA_METADATA_TOKEN_ENDPOINTS where the connection is made"
+        assert check(url) == said
+    monkeypatch.setenv(ENDPOINTS, "")
+    assert "is not among the URLs" in check(secure)
 
 
 def test_whether_a_file_that_may_not_be_read_is_there_is_not_said(tmp_path: Path) -> None:

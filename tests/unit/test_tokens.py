@@ -1,9 +1,11 @@
 """Tokens: of an endpoint on this machine, and for Amazon MSK, whose signature is computed here again."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import logging
+import socket
 import sys
 import threading
 import time
@@ -14,6 +16,7 @@ import pytest
 from metadata_source import tokens
 from metadata_source.errors import OptionsError, TokenError
 from metadata_source.options import Cluster, parse
+from metadata_source.references import ENDPOINTS
 from metadata_source.threads import side_by_side
 from metadata_source.tokens import forget, token
 from tests.support.token_endpoint import Signer, token_endpoint
@@ -32,6 +35,7 @@ def endpoint(signer, monkeypatch):
     monkeypatch.setenv("CLIENT_SECRET", SECRET)
     tokens._kept.clear()
     with token_endpoint(signer, {"history": SECRET}) as listening:
+        monkeypatch.setenv(ENDPOINTS, f"{listening.url},http://localhost:1/token")
         yield listening
 
 
@@ -143,6 +147,56 @@ def test_an_endpoint_that_hangs_or_is_not_there(endpoint):
         ask(bearer("http://localhost:1/token"))
     with pytest.raises(OptionsError, match=r"kafka.https.ca.location: /none.pem: no such file or directory"):
         ask(bearer(endpoint.url, **{"https.ca.location": "/none.pem"}))
+
+
+def test_no_secret_goes_out_unencrypted_unless_the_operator_says_so(endpoint, monkeypatch):
+    monkeypatch.delenv(ENDPOINTS)
+    with pytest.raises(OptionsError, match="would get the client's secret unencrypted"):
+        ask(bearer(endpoint.url))
+    assert endpoint.asked == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "begin"),
+    [
+        ("http", b""),
+        ("http", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"),
+        ("http", b"HTTP/1.1 401 No\r\nContent-Length: 1000000\r\n\r\n"),
+        ("https", b"\x16\x03\x03\x40\x00"),
+    ],
+    ids=["header", "body", "refusal", "handshake"],
+)
+def test_an_endpoint_that_drips_leaves_no_thread_and_no_socket(endpoint, monkeypatch, scheme, begin):
+    """Each byte of it comes in time."""
+    stopped = threading.Event()
+
+    def drip(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.sendall(begin)
+            while not stopped.wait(0.02):
+                client.sendall(b"x")
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=(server.accept()[0],), daemon=True).start()
+
+    def left() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name == "kafka_metadata token"]
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/token"
+        monkeypatch.setenv(ENDPOINTS, url)
+        threading.Thread(target=serve, daemon=True).start()
+        begun = len(left())
+        for _ in range(4):
+            with pytest.raises(TokenError, match="no answer in time"):
+                ask(bearer(url), seconds=0.2)
+        until = time.monotonic() + 5
+        while len(left()) > begun and time.monotonic() < until:
+            time.sleep(0.02)
+        assert len(left()) == begun
+        stopped.set()
 
 
 # --- Amazon MSK ---
