@@ -32,7 +32,7 @@ from jobs.common.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.opened import MEMORY, facts_without_spark, has_folder, opened
 from metadata_source.errors import OptionsError
 from metadata_source.options import parse, parse_cluster_log
-from metadata_source.text import printable
+from metadata_source.text import let_write_all, printable
 from schemas.lake import LakeError
 
 Command = Callable[..., object]
@@ -98,6 +98,7 @@ class _Query(click.Command):
 @click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people.")
 @click.option("--limit", type=click.IntRange(0), help="Rows at most; 0: all. Default: 100 of a table, else all.")
 @click.option("--wide", is_flag=True, help="A table of all columns, each by itself, and a line for each gap.")
+@click.option("--spark", "by_spark", is_flag=True, help="Let Spark answer, which knows all of its SQL and takes longer.")
 def query(
     *,
     asked: str | None,
@@ -107,6 +108,7 @@ def query(
     form: str,
     limit: int | None,
     wide: bool,
+    by_spark: bool,
     **filters: object,
 ) -> None:
     """Ask the lake a question by its name, or in SQL. Without either, list the questions. NAME --help explains one."""
@@ -115,18 +117,18 @@ def query(
         return
     of = question(asked, since, until, filters, datetime.now(UTC))
     read = load(config)
-    ask, engine = opened(read.lake)
-    check_filters(of, ask)
-    rows = ask(of.sql)
+    lake = opened(read.lake, by_spark=by_spark)
+    is_free = name_of(asked) == FREE
+    check_filters(of, lake.ask)
+    rows = (lake.own if is_free else lake.ask)(of.sql)
     most = (LIMIT if form == "table" else 0) if limit is None else limit
     shown = rows.slice(0, most) if most else rows
     chosen = {of.filters["cluster"]} if "cluster" in of.filters else {*read.clusters}
-    is_free = name_of(asked) == FREE
     if form == "table" and not wide and not is_free and len(chosen) == 1 and _clusters_of(shown) == chosen:
         shown = shown.drop_columns(["cluster"])
     click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
-    say([f"{counted(len(rows))}, by {engine}{left}", *reach(of, ask, None if wide else 1)])
+    say([f"{counted(len(rows))}, by {lake.engine}{left}", *reach(of, lake.ask, None if wide else 1)])
 
 
 def _clusters_of(rows: pa.Table) -> set[object]:
@@ -145,7 +147,7 @@ def report(*, config: str, since: str, until: str | None, out: str, **filters: o
     """Make one page about a window of a cluster's history. The file loads nothing from elsewhere."""
     from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
 
-    ask, _ = opened(load(config).lake)
+    ask = opened(load(config).lake).ask
     say([kept(made(ask, since, until, filters, datetime.now(UTC)), out)])
 
 
@@ -305,6 +307,7 @@ def say(lines: Iterable[str]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command and exit with its status."""
+    let_write_all(sys.stdout, sys.stderr)
     sys.exit(exit_status(argv))
 
 

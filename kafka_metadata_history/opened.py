@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import re
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import duckdb
+import pyarrow as pa
 
 from jobs.common.facts import facts_of
 from jobs.common.questions import QueryError
 from jobs.common.status import Size
-from schemas.in_duckdb import NoQueryError, attach, connected, files_of, query_in_duckdb, tables_of
+from schemas.in_duckdb import (
+    NoQueryError,
+    attach,
+    connected,
+    files_of,
+    older_version,
+    query_in_duckdb,
+    tables_of,
+    unreadable,
+)
 from schemas.lake import NAMES, LakeError, named_in, resolved
+from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from jobs.common.config import Config
@@ -30,47 +43,117 @@ MEMORY: Final = "1g"
 """Of the JVM, which is all of Spark here, unless the user says otherwise."""
 
 
-def opened(lake: Lake) -> tuple[Ask, str]:
-    """Return what answers Spark's SQL about a lake, and the name of its engine. Raises LakeError, as `has_folder`,
-    `without_spark` and `with_spark` do.
+@dataclass(frozen=True)
+class Opened:
+    """A lake that answers. `ask`: our own SQL; `own`: SQL that a person wrote. `engine`: the name of who answers."""
+
+    ask: Ask
+    own: Ask
+    engine: str
+
+
+def opened(lake: Lake, *, by_spark: bool = False) -> Opened:
+    """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder, unless `by_spark`. Raises LakeError, as
+    `has_folder`, `without_spark` and `with_spark` do.
     """
-    return (without_spark(lake), "DuckDB") if has_folder(lake) else (with_spark(lake), "Spark")
+    if not has_folder(lake) or by_spark:
+        ask = with_spark(lake)
+        return Opened(ask, ask, "Spark")
+    found = without_spark(lake)
+    return Opened(found, found.own, "DuckDB")
 
 
-def without_spark(lake: Lake) -> Ask:
-    """Return what answers Spark's SQL about a lake in a folder, without a JVM. A table is opened once: all questions
-    are answered of the rows that it had then.
+def without_spark(lake: Lake) -> InDuckDB:
+    """Return what answers Spark's SQL about a lake in a folder, without a JVM."""
+    return InDuckDB(lake)
 
-    It raises QueryError for what is no query, or names what the lake does not have; LakeError for a folder that holds
-    no lake, one that is not ours, or of another version.
+
+class InDuckDB:
+    """Answers Spark's SQL about a lake in a folder. A table is opened once: all questions are answered of the rows that
+    it had then.
+
+    It raises QueryError for what is no query, or names what no lake has; LakeError for a folder that holds no lake, one
+    that is not ours, of a newer version, damaged, or not complete.
     """
-    database, one_by_one = connected(), Lock()
-    tried: set[str] = set()
-    there: list[str] = []
 
-    def ask(sql: str) -> pa.Table:
-        with one_by_one:
-            return answer(sql)
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._database = connected()
+        self._one_by_one = Lock()
+        self._has_macros = False
+        self._tried: set[str] = set()
+        self._there: list[str] = []
 
-    def answer(sql: str) -> pa.Table:
+    def __call__(self, sql: str) -> pa.Table:
+        """Answer SQL of this program, which is known to mean the same in both engines."""
+        return self._asked(sql, query_in_duckdb)
+
+    def own(self, sql: str) -> pa.Table:
+        """Answer SQL that a person wrote. Raises QueryError, too, for what DuckDB is not known to answer as Spark."""
+        with self._one_by_one:
+            if not self._has_macros:
+                prepare(self._database)
+            self._has_macros = True
+        answer = self._asked(sql, own_in_duckdb)
+        if odd := next((field for field in answer.schema if pa.types.is_interval(field.type)), None):
+            raise QueryError(_not_known(f"an INTERVAL as a column ({odd.name}); timestampdiff(SECOND, a, b) is: it"))
+        return answer
+
+    def _asked(self, sql: str, translated: Callable[[str], str]) -> pa.Table:
         try:
-            query = query_in_duckdb(sql)
+            query = translated(sql)
         except NoQueryError as error:
             raise QueryError(
                 f"neither a name nor a query (SELECT), which is all that is asked here: {error}"
             ) from error
-        new = named_in(sql) - tried
-        there[:] = attach(database, lake, new, there)
-        tried.update(new)
-        try:
-            return database.sql(query).to_arrow_table()
-        except duckdb.CatalogException as error:
-            unknown = next((name for name in tables_of(sql) if name not in NAMES), None)
-            raise QueryError(_no_table(unknown) if unknown else f"DuckDB: {' '.join(str(error).split())}") from error
-        except duckdb.Error as error:
-            raise QueryError(f"DuckDB: {' '.join(str(error).split())}") from error
+        except NotKnownError as error:
+            raise QueryError(_not_known(str(error))) from error
+        with self._one_by_one:
+            new = named_in(sql) - self._tried
+            self._there = attach(self._database, self._lake, new, self._there)
+            self._tried.update(new)
+            try:
+                return self._database.sql(query).to_arrow_table()
+            except duckdb.Error as error:
+                raise self._explained(sql, error) from error
 
-    return ask
+    def _explained(self, sql: str, error: duckdb.Error) -> QueryError | LakeError:
+        """Say what is wrong: with the query, or with the lake."""
+        line = " ".join(str(error).split())
+        if isinstance(error, duckdb.CatalogException):
+            named = tables_of(sql)
+            if unknown := next((name for name in named if name not in NAMES), None):
+                return QueryError(_no_table(unknown))
+            return not_complete(self._lake, sorted({*named} - {*self._there}))
+        if unknown := _NOT_KNOWN.search(line):
+            return QueryError(_not_known(unknown[1] or f"{unknown[2]} with such arguments"))
+        if damaged := _UNREADABLE.search(line):
+            return unreadable(self._lake, damaged[1].replace("__", ".", 1), damaged[2])
+        if isinstance(error, duckdb.BinderException) and (version := older_version(self._lake)) is not None:
+            return QueryError(f"the lake is of version {version}, and lacks what newer ones have: DuckDB: {line}")
+        return QueryError(f"DuckDB: {line}")
+
+
+_NOT_KNOWN: Final = re.compile(r"not known here: ([^!]+)|Macro (?:spark|op)_(\w+)\(\) does not support")
+"""What macros of schemas/spark_functions.sql say, or DuckDB of their arguments."""
+_UNREADABLE: Final = re.compile(r"reading the stream registered as '(\w+)' failed: (.*)")
+
+
+def _not_known(what: str) -> str:
+    return (
+        f"{what} is not known to be in DuckDB what it is in Spark; `query --spark` asks Spark, and docs/queries.md says "
+        "what is known"
+    )
+
+
+def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
+    """Say that tables of a lake are not there: its first run was stopped, or it is of a version that had none."""
+    version = older_version(lake) if lake.root is not None and not lake.is_uri else None
+    if version is not None:
+        return LakeError(f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it")
+    return LakeError(
+        f"{lake}: not complete: {', '.join(missing)} is not there; `kafka-metadata-history run` makes what is missing"
+    )
 
 
 def _no_table(name: str) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import codecs
+import io
+import json
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TextIO
+
+_PLAIN: Final = {"→": "->", "≥": ">=", "≤": "<=", "─": "-", "…": "..."}
+"""What our own tables draw, in ASCII."""
 
 
 def printable(text: str) -> str:
@@ -16,6 +23,30 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def escaped(text: str) -> str:
+    r"""Return JSON with its own escapes (`\u009b`) for what `printable` escapes. It says the same."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
+
+def let_write_all(*streams: TextIO) -> None:
+    r"""Let streams write what their encoding lacks in ASCII: our own marks (`->`), the rest as JSON's escapes. A
+    terminal of ISO-8859-1 has no arrow.
+    """
+    codecs.register_error("kafka_metadata_history", _in_ascii)
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="kafka_metadata_history")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(each) or json.dumps(each)[1:-1] for each in lacking), error.end
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

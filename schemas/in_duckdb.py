@@ -14,14 +14,14 @@ import duckdb
 import pyarrow as pa
 import sqlglot
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from sqlglot import expressions as exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
-from schemas.lake import REFERENCE, TABLES, VIEWS, check_origin, resolved
-from schemas.table import union_all
+from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, resolved, version_of
+from schemas.table import LAKE_VERSION, union_all
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,7 +50,7 @@ class _AnsiSpark(Spark):
 @lru_cache(512)  # Each lake that is opened has the same tables and views.
 def in_duckdb(sql: str) -> str:
     """Spark's SQL as DuckDB has it. Raises NoQueryError for text that Spark's grammar does not know."""
-    return _translated(_parsed(sql))
+    return translated(_parsed(sql))
 
 
 def query_in_duckdb(sql: str) -> str:
@@ -58,7 +58,7 @@ def query_in_duckdb(sql: str) -> str:
     parsed = _parsed(sql)
     if not isinstance(parsed, exp.Query):
         raise NoQueryError("not a query (SELECT)")
-    return _translated(parsed)
+    return translated(parsed)
 
 
 def tables_of(sql: str) -> list[str]:
@@ -69,7 +69,8 @@ def tables_of(sql: str) -> list[str]:
     return [name for name in names if name not in own]
 
 
-def _translated(parsed: exp.Expr) -> str:
+def translated(parsed: exp.Expr) -> str:
+    """Parsed SQL of Spark as DuckDB has it."""
     return parsed.transform(_functions).sql("duckdb", identify=True)
 
 
@@ -77,7 +78,12 @@ def _parsed(sql: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(sql, read=_AnsiSpark)
     except SqlglotError as error:
-        raise NoQueryError(" ".join(_UNDERLINED.sub("", str(error)).split())) from error
+        raise NoQueryError(said_of(error)) from error
+
+
+def said_of(error: SqlglotError) -> str:
+    """What sqlglot says of SQL that it cannot parse, as one line."""
+    return " ".join(_UNDERLINED.sub("", str(error)).split())
 
 
 def _functions(node: exp.Expr) -> exp.Expr:
@@ -121,25 +127,44 @@ def attach(
     there afterwards.
 
     `wanted`: their names, with those that views refer to. `there`: what an earlier call returned. Tables that no job
-    has made yet are left out, as `schemas.in_spark.attach` does. Raises LakeError for a lake that is not ours, or of
-    another version.
+    has made yet are left out, as `schemas.in_spark.attach` does, and of a lake of an older version views that need
+    columns which it lacks. Raises LakeError for a lake that is not ours, of a newer version, or that cannot be read.
     """
     names = [*there]
+    is_older = False
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in TABLES if each.full_name in wanted):
         if (stored := _opened(lake, table)) is not None:
+            is_older |= version_of(stored.metadata().configuration, lake, table) < LAKE_VERSION
             registered = table.full_name.replace(".", "__")
-            database.register(registered, stored.to_pyarrow_dataset())
+            try:
+                database.register(registered, stored.to_pyarrow_dataset())
+            except (DeltaError, OSError) as error:
+                raise unreadable(lake, table.full_name, str(error)) from error
             database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS FROM {registered}")
             names.append(table.full_name)
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
             query = in_duckdb(resolved(union_all(parts), lambda name: name))
-            database.execute(f"CREATE OR REPLACE VIEW {view.full_name} AS {query}")
+            try:
+                database.execute(f"CREATE OR REPLACE VIEW {view.full_name} AS {query}")
+            except duckdb.Error:
+                if not is_older:
+                    raise
+                continue
             names.append(view.full_name)
     return names
+
+
+def older_version(lake: Lake) -> int | None:
+    """The version of a lake that is older than this program's; None if it is not."""
+    stored = next(((table, found) for table in TABLES if (found := _opened(lake, table)) is not None), None)
+    if stored is None:
+        return None
+    version = version_of(stored[1].metadata().configuration, lake, stored[0])
+    return version if version < LAKE_VERSION else None
 
 
 def files_of(lake: Lake) -> dict[str, list[int]]:
@@ -152,10 +177,27 @@ def files_of(lake: Lake) -> dict[str, list[int]]:
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:
     try:
         stored = DeltaTable(lake.path(table))
+        version_of(stored.metadata().configuration, lake, table)
     except TableNotFoundError:
         return None
-    check_origin(stored.metadata().configuration, lake, table)
+    except (DeltaError, OSError) as error:
+        raise unreadable(lake, table.full_name, str(error)) from error
     return stored
+
+
+_NOT_ALLOWED = re.compile(r"Permission denied|Operation not permitted|os error 13")
+_GONE = re.compile(r"No such file|not found|os error 2\b", re.IGNORECASE)
+
+
+def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
+    """Say which table of a lake in a folder cannot be read, what is wrong, and what to do."""
+    todo = "restore it from a backup, or take another lake"
+    if _NOT_ALLOWED.search(problem):
+        todo = "let this user read all files below it"
+    elif _GONE.search(problem):
+        todo = f"a file that its log names is gone; {todo}"
+    line = "permission denied" if _NOT_ALLOWED.search(problem) else " ".join(problem.partition("\n")[0].split())
+    return LakeError(f"{lake}: {name} cannot be read: {line[:500]}: {todo}")
 
 
 def connected() -> duckdb.DuckDBPyConnection:

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from schemas.internal import STATE
-from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, Lake, LakeError, check_origin, named_in, resolved
-from schemas.table import TABLE_PROPERTY, Table, View, sql_string, union_all
+from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, Lake, LakeError, check_origin, named_in, resolved, version_of
+from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string, union_all
 
 _T = TypeVar("_T")
 _CREATION_S = 4.0
@@ -136,16 +136,17 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
     `sql`: only what this query may name, since each table is looked at. Returns the names, in order; tables that no job
     has made yet are left out, and views of such tables too. A view of several parts goes without those of such tables,
-    all but the first: what has never been written holds no rows. Raises LakeError for a lake that is not ours, or of
-    another version: its columns have other names.
+    all but the first: what has never been written holds no rows. A lake of an older version goes without views that
+    need columns which it lacks. Raises LakeError for a lake that is not ours, or of a newer version.
     """
     names: list[str] = []
+    is_older = False
     wanted = NAMES if sql is None else named_in(sql)
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
     for table in (each for each in TABLES if each.full_name in wanted):
         is_there = table_exists(spark, lake, table)
         if is_there and not names:  # one table tells for all of them
-            _check_origin(spark, lake, table)
+            is_older = version_of(properties(spark, lake.identifier(table)), lake, table) < LAKE_VERSION
         if lake.root is not None:
             _detach(spark, table)  # or another lake's would answer
             if is_there:
@@ -157,7 +158,13 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
             query = resolved(union_all(parts), lambda name: f"{prefix}{name}")
-            spark.sql(f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT {sql_string(view.comment)} AS {query}")
+            made = f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT {sql_string(view.comment)} AS {query}"
+            try:
+                spark.sql(made)
+            except AnalysisException:
+                if not is_older:
+                    raise
+                continue
             names.append(view.full_name)
         elif lake.root is not None and spark.catalog.databaseExists(view.schema):
             spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")

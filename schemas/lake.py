@@ -43,7 +43,8 @@ class Lake:
     def __post_init__(self) -> None:
         if (self.root is None) == (self.catalog is None):
             raise LakeError("a lake is either a folder (root) or a catalog, not both and not neither")
-        if odd := set("'`{}\"\\\n").intersection(str(self)):
+        # Delta's readers without Spark take `%20` in the name of a folder for a space.
+        if odd := set("'`{}\"\\\n" if self.is_uri else "'`{}\"\\\n%").intersection(str(self)):
             raise LakeError(
                 f"{self}: {' '.join(sorted(odd))} cannot be in the name of a lake; SQL could not name its tables"
             )
@@ -117,18 +118,27 @@ def named_in(sql: str) -> set[str]:
 
 def check_origin(noted: Mapping[str, str], lake: Lake, table: Table) -> None:
     """Raise LakeError for a table that is not ours, or that another version made. `noted`: its properties."""
+    version = version_of(noted, lake, table)
+    if version < LAKE_VERSION:
+        raise LakeError(
+            f"{table.full_name} in {lake} has version {version}, older than this program's {LAKE_VERSION} (`query` and "
+            "`export` read it): there is no way to upgrade it, take another folder or remove the lake"
+        )
+
+
+def version_of(noted: Mapping[str, str], lake: Lake, table: Table) -> int:
+    """The version of a table, this one or an older one, which can be read. `noted`: its properties. Raises LakeError for
+    a table that is not ours, or that a newer version made.
+    """
     if noted.get(TABLE_PROPERTY) != table.full_name:
         was = noted.get(TABLE_PROPERTY, "made by something else")
         raise LakeError(
             f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, take another lake"
         )
     version = int(noted.get(VERSION_PROPERTY, "0"))
-    if version == LAKE_VERSION:
-        return
-    todo = "upgrade the program"
-    if version < LAKE_VERSION:
-        todo = "there is no way to upgrade it, take another folder or remove the lake"
-    age = "older" if version < LAKE_VERSION else "newer"
-    raise LakeError(
-        f"{table.full_name} in {lake} has version {version}, {age} than this program's {LAKE_VERSION}: {todo}"
-    )
+    if version > LAKE_VERSION:
+        raise LakeError(
+            f"{table.full_name} in {lake} has version {version}, newer than this program's {LAKE_VERSION}: upgrade the "
+            "program"
+        )
+    return version

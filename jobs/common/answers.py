@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from textwrap import fill
@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from metadata_source.text import printable
+from jobs.common.questions import QueryError
+from metadata_source.text import escaped, printable
 
 COLUMNS = 8
 """A table for people has so many columns at most, unless it is wide."""
@@ -25,6 +26,8 @@ WIDTH = 120
 """Of a table where no terminal says how wide it is."""
 LISTED = 4
 """Of a list a table for people shows so many."""
+LONGEST = 500
+"""Of a cell a table for people shows so many characters, as errors do: a group's id may have 20,000 and more."""
 
 Row = Mapping[str, object]
 
@@ -33,8 +36,12 @@ Row = Mapping[str, object]
 
 
 def as_json(rows: pa.Table) -> str:
-    """A JSON object a line. Times in UTC, to the millisecond."""
-    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in _plain_rows(rows))
+    """A JSON object a line. Times in UTC, to the millisecond. What a terminal would obey is escaped."""
+    return "".join(f"{_json(row)}\n" for row in _plain_rows(rows))
+
+
+def _json(value: object) -> str:
+    return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def as_csv(rows: pa.Table) -> str:
@@ -64,6 +71,8 @@ def _plain(value: object) -> object:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, timedelta):
+        return str(value)
     if isinstance(value, Mapping):
         return {str(_plain(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -72,7 +81,7 @@ def _plain(value: object) -> object:
 
 
 def _cell(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
+    return _json(value) if isinstance(value, list | Mapping) else value
 
 
 _FORMULA = re.compile(r"[=@]|[+-](?![\d.]+\Z)")
@@ -118,7 +127,7 @@ def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) ->
             Text(printable(column.heading)), justify="right" if column.is_number else "left", overflow="fold"
         )
     for line in zip(*(each for _, each in shown), strict=True):
-        table.add_row(*(Text(printable(cell)) for cell in line))
+        table.add_row(*(Text(_cut(printable(cell))) for cell in line))
     console = Console(
         file=io.StringIO(), width=10_000 if wide else width or WIDTH, color_system=None, legacy_windows=False
     )
@@ -133,9 +142,17 @@ def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) ->
     return text + "".join(f"{fill(printable(note), width or WIDTH)}\n" for note in notes)
 
 
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= LONGEST else f"{cell[:LONGEST]}... ({len(cell):,} characters)"
+
+
 def _rows(rows: pa.Table) -> Iterator[Row]:
-    for batch in rows.to_batches():
-        yield from batch.to_pylist(maps_as_pydicts="strict")
+    try:
+        for batch in rows.to_batches():
+            yield from batch.to_pylist(maps_as_pydicts="strict")
+    except (OverflowError, ValueError, KeyError) as error:
+        # Python's times end with the year 9999; a map may have a key twice.
+        raise QueryError(f"a value of the answer cannot be shown: {error}") from error
 
 
 def _together(rows: pa.Table) -> list[_Shown]:
@@ -272,7 +289,7 @@ def _text(value: object) -> str:
         more = f", ... ({len(value)})" if len(value) > LISTED else ""
         return ", ".join(_text(each) for each in value[:LISTED]) + more
     if isinstance(value, Mapping):
-        return json.dumps(_plain(value), ensure_ascii=False)
+        return _json(_plain(value))
     return str(value)
 
 
