@@ -4,17 +4,19 @@ spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME]
 [--group G]
 """
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyspark.errors import ParseException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.common.answers import FORMS, written
 from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import load
+from jobs.common.driver import has_jvm
 from jobs.common.questions import FILTERS, QueryError, check_filters, counted, names, option, question, reach
 from jobs.common.session import spark_session
 from schemas.in_spark import attach
@@ -61,11 +63,43 @@ def answer(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
 
 
 def rows_of(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
-    """The rows that `lake` answers to `sql`, whose tables are attached. Raises QueryError as `answer`."""
+    """The rows that `lake` answers to `sql`, whose tables are attached. Raises QueryError as `answer`, and for what
+    would run a program or read other files.
+    """
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
     check_is_query(spark, sql)
-    return spark.sql(sql).toArrow()
+    on_files = spark.conf.get(_ON_FILES, "true") or "true"
+    spark.conf.set(_ON_FILES, "false")
+    try:
+        frame = spark.sql(sql)
+        check_runs_nothing(spark, frame)
+        return frame.toArrow()
+    finally:
+        spark.conf.set(_ON_FILES, on_files)
+
+
+_ON_FILES = "spark.sql.runSQLOnFiles"
+"""Spark's own setting: whether csv.`/etc/passwd` is a table."""
+_PROGRAM = re.compile(
+    r"\b(ScriptTransformation|(?:try_)?reflect\(|java_method\(|table_changes_by_path\b)", re.IGNORECASE
+)
+"""What runs programs, or reads files by their path, as Spark's plans name it."""
+
+
+def check_runs_nothing(spark: SparkSession, frame: DataFrame) -> None:
+    """Refuse a query that would run a program or a method of Java, by what Spark itself understands it to be.
+
+    A session of Spark Connect shows no plan: whoever reaches its server may run Python there anyway.
+    """
+    if not has_jvm(spark):
+        return
+    execution = frame._jdf.queryExecution()  # noqa: SLF001 - nothing public shows a whole plan
+    for plan in (execution.logical(), execution.analyzed()):
+        if found := _PROGRAM.search(plan.treeString(True, True, 2**31 - 1, False, False)):
+            raise QueryError(
+                f"{found[1].rstrip('(')}: a query may not run programs, nor read other files than the lake's"
+            )
 
 
 def check_is_query(spark: SparkSession, sql: str) -> None:

@@ -29,11 +29,12 @@ from jobs.common.questions import (
 )
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
-from kafka_metadata_history.opened import MEMORY, facts_without_spark, has_folder, opened
+from kafka_metadata_history.opened import MEMORY, Opened, facts_without_spark, has_folder, opened
 from metadata_source.errors import OptionsError
 from metadata_source.options import parse, parse_cluster_log
 from metadata_source.text import let_write_all, printable
 from schemas.lake import LakeError
+from schemas.table import LAKE_VERSION
 
 Command = Callable[..., object]
 NAME = "kafka-metadata-history"
@@ -98,7 +99,9 @@ class _Query(click.Command):
 @click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people.")
 @click.option("--limit", type=click.IntRange(0), help="Rows at most; 0: all. Default: 100 of a table, else all.")
 @click.option("--wide", is_flag=True, help="A table of all columns, each by itself, and a line for each gap.")
-@click.option("--spark", "by_spark", is_flag=True, help="Let Spark answer, which knows all of its SQL and takes longer.")
+@click.option(
+    "--spark", "by_spark", is_flag=True, help="Let Spark answer, which knows all of its SQL and takes longer."
+)
 def query(
     *,
     asked: str | None,
@@ -128,7 +131,24 @@ def query(
         shown = shown.drop_columns(["cluster"])
     click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
-    say([f"{counted(len(rows))}, by {lake.engine}{left}", *reach(of, lake.ask, None if wide else 1)])
+    say(
+        [
+            f"{counted(len(rows))}, by {lake.engine}{left}",
+            *_beside(lake, lambda: reach(of, lake.ask, None if wide else 1)),
+        ]
+    )
+
+
+def _beside(lake: Opened, known: Callable[[], list[str]]) -> list[str]:
+    """The lines of `known`, as far as the lake has them, and one that says its version if that is an older one."""
+    version = lake.older()
+    if version is None:
+        return known()
+    note = f"the lake is of version {version}, older than this program's {LAKE_VERSION}: columns may mean other things"
+    try:
+        return [note, *known()]
+    except LakeError:
+        return [note]
 
 
 def _clusters_of(rows: pa.Table) -> set[object]:
@@ -147,8 +167,9 @@ def report(*, config: str, since: str, until: str | None, out: str, **filters: o
     """Make one page about a window of a cluster's history. The file loads nothing from elsewhere."""
     from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
 
-    ask = opened(load(config).lake).ask
-    say([kept(made(ask, since, until, filters, datetime.now(UTC)), out)])
+    lake = opened(load(config).lake)
+    page = made(lake.ask, since, until, filters, datetime.now(UTC))
+    say(_beside(lake, lambda: [kept(page, out)]))
 
 
 @app.command()
@@ -260,6 +281,16 @@ def validate(*, config: str, memory: str) -> int:
 def maintain(*, config: str, memory: str) -> int:
     """Drop rows past their retention, and tidy files up. `run` does so by itself."""
     return in_spark("maintain", "--config", config, memory=memory)
+
+
+@app.command()
+@config_option
+@click.option("--to", "folder", required=True, type=click.Path(path_type=Path), help="A folder that is not there yet.")
+def export(*, config: str, folder: Path) -> None:
+    """Copy the lake, of this version or an older one, to plain Parquet: a folder a table, and manifest.json."""
+    from kafka_metadata_history.export import exported  # noqa: PLC0415 - takes a second
+
+    say(exported(load(config).lake, folder))
 
 
 @app.command()

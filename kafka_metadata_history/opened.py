@@ -26,6 +26,7 @@ from schemas.in_duckdb import (
 )
 from schemas.lake import NAMES, LakeError, named_in, resolved
 from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
+from schemas.table import LAKE_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,17 +51,19 @@ class Opened:
     ask: Ask
     own: Ask
     engine: str
+    older: Callable[[], int | None] = lambda: None
+    """Its version, if that is older than this program's, by the tables that were asked."""
 
 
 def opened(lake: Lake, *, by_spark: bool = False) -> Opened:
-    """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder, unless `by_spark`. Raises LakeError, as
-    `has_folder`, `without_spark` and `with_spark` do.
+    """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder, unless `by_spark`. Raises LakeError,
+    as `has_folder`, `without_spark` and `with_spark` do.
     """
     if not has_folder(lake) or by_spark:
         ask = with_spark(lake)
         return Opened(ask, ask, "Spark")
     found = without_spark(lake)
-    return Opened(found, found.own, "DuckDB")
+    return Opened(found, found.own, "DuckDB", found.older)
 
 
 def without_spark(lake: Lake) -> InDuckDB:
@@ -82,11 +85,16 @@ class InDuckDB:
         self._one_by_one = Lock()
         self._has_macros = False
         self._tried: set[str] = set()
-        self._there: list[str] = []
+        self._there: dict[str, int] = {}
 
     def __call__(self, sql: str) -> pa.Table:
         """Answer SQL of this program, which is known to mean the same in both engines."""
         return self._asked(sql, query_in_duckdb)
+
+    def older(self) -> int | None:
+        """Return the version of the lake, if that is older than this program's, by the tables that were asked."""
+        version = min(self._there.values(), default=LAKE_VERSION)
+        return version if version < LAKE_VERSION else None
 
     def own(self, sql: str) -> pa.Table:
         """Answer SQL that a person wrote. Raises QueryError, too, for what DuckDB is not known to answer as Spark."""
@@ -125,12 +133,12 @@ class InDuckDB:
             if unknown := next((name for name in named if name not in NAMES), None):
                 return QueryError(_no_table(unknown))
             return not_complete(self._lake, sorted({*named} - {*self._there}))
-        if unknown := _NOT_KNOWN.search(line):
-            return QueryError(_not_known(unknown[1] or f"{unknown[2]} with such arguments"))
+        if refused := _NOT_KNOWN.search(line):
+            return QueryError(_not_known(refused[1] or f"{refused[2]} with such arguments"))
         if damaged := _UNREADABLE.search(line):
             return unreadable(self._lake, damaged[1].replace("__", ".", 1), damaged[2])
-        if isinstance(error, duckdb.BinderException) and (version := older_version(self._lake)) is not None:
-            return QueryError(f"the lake is of version {version}, and lacks what newer ones have: DuckDB: {line}")
+        if isinstance(error, duckdb.BinderException) and (version := self.older()) is not None:
+            return LakeError(f"{self._lake}: version {version} may lack what this asks for: DuckDB: {line}")
         return QueryError(f"DuckDB: {line}")
 
 
@@ -141,8 +149,8 @@ _UNREADABLE: Final = re.compile(r"reading the stream registered as '(\w+)' faile
 
 def _not_known(what: str) -> str:
     return (
-        f"{what} is not known to be in DuckDB what it is in Spark; `query --spark` asks Spark, and docs/queries.md says "
-        "what is known"
+        f"{what} is not known to be in DuckDB what it is in Spark; `query --spark` asks Spark, and docs/queries.md "
+        "says what is known"
     )
 
 
@@ -204,6 +212,7 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
 
     from jobs.common.cli import one_line  # noqa: PLC0415
+    from jobs.common.driver import JAVA_ERRORS  # noqa: PLC0415
     from jobs.query import answer, rows_of  # noqa: PLC0415
 
     tried: set[str] = set()
@@ -214,6 +223,18 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
         try:
             return answer(spark, lake, sql) if new else rows_of(spark, lake, sql)
         except PySparkException as error:
+            condition = error.getCondition() or ""
+            if condition in _NO_TABLE and (missing := sorted(NAMES & {*tables_of(sql)})):
+                raise not_complete(lake, missing) from error
+            if condition.startswith(_OF_FILES):
+                raise LakeError(f"{lake}: cannot be read: {one_line(error)}") from error
             raise QueryError(f"Spark: {one_line(error)}") from error
+        except JAVA_ERRORS as error:
+            raise LakeError(f"{lake}: {one_line(error)}") from error
 
     return ask
+
+
+_NO_TABLE: Final = {"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"}
+_OF_FILES: Final = ("DELTA_", "FAILED_READ_FILE", "FAILED_READ")
+"""Beginnings of Spark's conditions: files of a lake are damaged, or may not be read."""

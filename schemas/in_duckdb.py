@@ -24,7 +24,7 @@ from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, resolved, version_
 from schemas.table import LAKE_VERSION, union_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Mapping
 
     from schemas.lake import Lake
     from schemas.table import Table
@@ -121,29 +121,27 @@ def _structure(ddl: str) -> str:
 
 
 def attach(
-    database: duckdb.DuckDBPyConnection, lake: Lake, wanted: Collection[str], there: Collection[str]
-) -> list[str]:
+    database: duckdb.DuckDBPyConnection, lake: Lake, wanted: Collection[str], before: Mapping[str, int]
+) -> dict[str, int]:
     """Put tables and views of the lake under their names (silver.partitions_now, ...). Returns the names that are
-    there afterwards.
+    there afterwards, with the version of each table.
 
-    `wanted`: their names, with those that views refer to. `there`: what an earlier call returned. Tables that no job
+    `wanted`: their names, with those that views refer to. `before`: what an earlier call returned. Tables that no job
     has made yet are left out, as `schemas.in_spark.attach` does, and of a lake of an older version views that need
     columns which it lacks. Raises LakeError for a lake that is not ours, of a newer version, or that cannot be read.
     """
-    names = [*there]
-    is_older = False
+    names = {**before}
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in TABLES if each.full_name in wanted):
         if (stored := _opened(lake, table)) is not None:
-            is_older |= version_of(stored.metadata().configuration, lake, table) < LAKE_VERSION
+            names[table.full_name] = version_of(stored.metadata().configuration, lake, table)
             registered = table.full_name.replace(".", "__")
             try:
                 database.register(registered, stored.to_pyarrow_dataset())
             except (DeltaError, OSError) as error:
                 raise unreadable(lake, table.full_name, str(error)) from error
             database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS FROM {registered}")
-            names.append(table.full_name)
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
@@ -151,27 +149,33 @@ def attach(
             try:
                 database.execute(f"CREATE OR REPLACE VIEW {view.full_name} AS {query}")
             except duckdb.Error:
-                if not is_older:
+                if min(names.values()) == LAKE_VERSION:
                     raise
                 continue
-            names.append(view.full_name)
+            names[view.full_name] = LAKE_VERSION
     return names
 
 
 def older_version(lake: Lake) -> int | None:
     """The version of a lake that is older than this program's; None if it is not."""
-    stored = next(((table, found) for table in TABLES if (found := _opened(lake, table)) is not None), None)
-    if stored is None:
-        return None
-    version = version_of(stored[1].metadata().configuration, lake, stored[0])
-    return version if version < LAKE_VERSION else None
+    for table, stored in there(lake):
+        version = version_of(stored.metadata().configuration, lake, table)
+        return version if version < LAKE_VERSION else None
+    return None
 
 
 def files_of(lake: Lake) -> dict[str, list[int]]:
     """Return the bytes of each file of each table that is there, by the table's full name."""
-    opened = {table.full_name: _opened(lake, table) for table in TABLES}
-    there = {name: stored for name, stored in opened.items() if stored is not None}
-    return {name: pa.table(stored.get_add_actions())["size_bytes"].to_pylist() for name, stored in there.items()}
+    return {
+        table.full_name: pa.table(stored.get_add_actions())["size_bytes"].to_pylist() for table, stored in there(lake)
+    }
+
+
+def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
+    """Yield the tables of a lake in a folder that are there. Raises LakeError as `attach`."""
+    for table in TABLES:
+        if (stored := _opened(lake, table)) is not None:
+            yield table, stored
 
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:

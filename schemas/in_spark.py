@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -159,13 +160,9 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
         if view.parts[0] in parts:
             query = resolved(union_all(parts), lambda name: f"{prefix}{name}")
             made = f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT {sql_string(view.comment)} AS {query}"
-            try:
+            with suppress(AnalysisException) if is_older else nullcontext():
                 spark.sql(made)
-            except AnalysisException:
-                if not is_older:
-                    raise
-                continue
-            names.append(view.full_name)
+                names.append(view.full_name)
         elif lake.root is not None and spark.catalog.databaseExists(view.schema):
             spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")
     return names

@@ -127,8 +127,8 @@ def check_origin(noted: Mapping[str, str], lake: Lake, table: Table) -> None:
 
 
 def version_of(noted: Mapping[str, str], lake: Lake, table: Table) -> int:
-    """The version of a table, this one or an older one, which can be read. `noted`: its properties. Raises LakeError for
-    a table that is not ours, or that a newer version made.
+    """The version of a table, this one or an older one, which can be read. `noted`: its properties. Raises LakeError
+    for a table that is not ours, or that a newer version made.
     """
     if noted.get(TABLE_PROPERTY) != table.full_name:
         was = noted.get(TABLE_PROPERTY, "made by something else")

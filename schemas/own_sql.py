@@ -5,23 +5,22 @@ where it is not. `schemas.known_sql` has what is known.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
 from schemas.in_duckdb import NoQueryError, said_of, translated
 from schemas.known_sql import (
     ELAPSED,
     EXTRACTED,
     FORMS,
+    FUNCTIONS,
     MACROS,
     MADE,
     OWN,
     PATTERNS,
-    SAME,
     TRIED,
     TRUNCATED,
     TYPES,
@@ -29,7 +28,7 @@ from schemas.known_sql import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Mapping
 
     import duckdb
 
@@ -52,14 +51,14 @@ def own_in_duckdb(sql: str) -> str:
     NotKnownError for what is not known to have Spark's value.
     """
     try:
-        if any(token.token_type is TokenType.PIPE_GT for token in OwnSpark().tokenize(sql)):
+        if any(token.token_type.name == "PIPE_GT" for token in OwnSpark().tokenize(sql)):
             raise NotKnownError("|>")
         parsed = sqlglot.parse_one(sql, read=OwnSpark)
     except SqlglotError as error:
         raise NoQueryError(said_of(error)) from error
     if not isinstance(parsed, exp.Query):
         raise NoQueryError("not a query (SELECT)")
-    for unknown in _unknown(parsed):
+    if unknown := next(filter(None, map(_unknown, parsed.walk())), None):
         raise NotKnownError(unknown)
     return translated(_changed(parsed))
 
@@ -72,73 +71,84 @@ def _changed(parsed: exp.Expr) -> exp.Expr:
     return parsed
 
 
-def _unknown(parsed: exp.Expr) -> Iterator[str]:
-    for node in parsed.walk():
-        yield from _unknown_in(node)
-
-
-def _unknown_in(node: exp.Expr) -> Iterator[str]:
-    """Yield what of a node, without those below it, is not known."""
-    name = node.meta.get(OwnSpark.ORIGINAL_NAME_META_KEY) if isinstance(node, exp.Func) else None
+def _unknown(node: exp.Expr) -> str | None:
+    """Say what of a node, without those below it, is not known; None if all is."""
     if isinstance(node, exp.Anonymous):
-        if node.name.lower() not in SAME | OWN | MADE:
-            yield f"the function {node.name.lower()}"
-    elif name is None and type(node).__name__ not in FORMS:
-        yield _words(node)
-    yield from _unknown_arguments(node)
+        if node.name.lower() not in FUNCTIONS:
+            return f"the function {node.name.lower()}"
+    elif type(node).__name__ not in FORMS and not _has_known_name(node):
+        return _words(node)
+    return _unknown_arguments(node)
 
 
-def _unknown_arguments(node: exp.Expr) -> Iterator[str]:
-    """Yield what is not known of a node that is known with some arguments alone."""
-    match node:
-        case exp.TryCast() if _type(node) not in TRIED:
-            yield f"TRY_CAST AS {node.to.sql('spark')}"
-        case exp.Cast() if not isinstance(node, exp.TryCast) and _type(node) not in TYPES:
-            yield f"CAST AS {node.to.sql('spark')}"
-        case exp.TimestampTrunc() | exp.DateTrunc() if node.text("unit").upper() not in TRUNCATED:
-            yield f"date_trunc of {node.args['unit'].sql('spark')}"
-        case exp.Extract() if node.name.upper() not in EXTRACTED:
-            yield f"EXTRACT of {node.name}"
-        case exp.Bracket() if not all(each.is_string for each in node.expressions):
-            yield "[ ] of an array; get(array, place) is"
-        case exp.Tuple() if not isinstance(node.parent, exp.In | exp.Values):
-            yield "(a, b) as one value"
-        case exp.Struct() if isinstance(node.parent, _COMPARED):
-            yield "a comparison of structs"
-        case exp.Struct() if any(each.is_string or each.is_number for each in node.expressions):
-            yield "a struct of values without a name"
-        case exp.Lateral() if node.args.get("outer") or not isinstance(node.this, exp.Explode):
-            yield "this LATERAL VIEW"
-        case exp.RegexpReplace() if not _is_plain(node.args["replacement"]):
-            yield "regexp_replace by a text with $ or \\"
-        case exp.Substring() if not _is_place(node.args.get("start")):
-            yield "substring from a place that is no number of 1 or more"
-        case exp.Lambda() if len(node.expressions) > 1 and not isinstance(node.parent, exp.Reduce):
-            yield "a lambda of two"
-        case exp.ArraySort() if isinstance(node.expression, exp.Lambda):
-            yield "array_sort by a lambda"
-        case exp.GroupConcat() if not node.args.get("separator"):
-            yield "listagg without a separator"
-        case exp.Reduce() if node.args.get("finish"):
-            yield "aggregate with a lambda for the end"
-        case exp.Anonymous() if node.name.lower() in MADE:
-            yield from _unknown_made(node)
-        case _:
-            pass
+def _has_known_name(node: exp.Expr) -> bool:
+    """Whether sqlglot made a node of a function by its name: of SAME, since it knows no other."""
+    return isinstance(node, exp.Func) and OwnSpark.ORIGINAL_NAME_META_KEY in node.meta
 
 
-def _unknown_made(node: exp.Anonymous) -> Iterator[str]:
+def _unknown_arguments(node: exp.Expr) -> str | None:
+    """Say what is not known of a node that is known with some arguments alone."""
+    look = _LIMITED.get(type(node))
+    return None if look is None else look(node)
+
+
+def _limited(is_known: Callable[[Any], bool], what: str) -> Callable[[Any], str | None]:
+    """Make a look at a node: `what` is not known, with its own words in `{}`, unless `is_known`."""
+    return lambda node: None if is_known(node) else what.format(node.sql("spark"))
+
+
+def _of_struct(node: exp.Struct) -> str | None:
+    if isinstance(node.parent, _COMPARED):
+        return "a comparison of structs"
+    if any(each.is_string or each.is_number for each in node.expressions):
+        return "a struct of values without a name"
+    return None
+
+
+_UNITS = _limited(lambda node: node.text("unit").upper() in TRUNCATED, "{}")
+_LIMITED: Final[Mapping[type[exp.Expr], Callable[[Any], str | None]]] = {
+    exp.TryCast: _limited(lambda node: _type(node) in TRIED, "{}"),
+    exp.Cast: _limited(lambda node: _type(node) in TYPES, "{}"),
+    exp.TimestampTrunc: _UNITS,
+    exp.DateTrunc: _UNITS,
+    exp.Extract: _limited(lambda node: node.name.upper() in EXTRACTED, "{}"),
+    exp.Bracket: _limited(
+        lambda node: all(each.is_string for each in node.expressions), "[ ] of an array (get(array, place) is)"
+    ),
+    exp.Tuple: _limited(lambda node: isinstance(node.parent, exp.In | exp.Values), "{} as one value"),
+    exp.Struct: _of_struct,
+    exp.Lateral: _limited(
+        lambda node: isinstance(node.this, exp.Explode) and not node.args.get("outer"), "this LATERAL VIEW"
+    ),
+    exp.RegexpReplace: _limited(
+        lambda node: _is_plain(node.args["replacement"]), "regexp_replace by other than a text without $ and \\"
+    ),
+    exp.Substring: _limited(
+        lambda node: _is_place(node.args.get("start")), "substring from other than a number from 1"
+    ),
+    exp.Lambda: _limited(
+        lambda node: len(node.expressions) == 1 or isinstance(node.parent, exp.Reduce), "a lambda of two"
+    ),
+    exp.ArraySort: _limited(lambda node: not isinstance(node.expression, exp.Lambda), "array_sort by a lambda"),
+    exp.GroupConcat: _limited(lambda node: node.args.get("separator") is not None, "listagg without a separator"),
+    exp.Reduce: _limited(lambda node: node.args.get("finish") is None, "aggregate with a lambda for the end"),
+    exp.Anonymous: lambda node: _unknown_made(node) if node.name.lower() in MADE else None,
+}
+"""Form -> what is not known of one, None if all is."""
+
+
+def _unknown_made(node: exp.Anonymous) -> str | None:
     name, arguments = node.name.lower(), node.expressions
-    if name in {"exists", "forall"}:
-        return
     if name == "date_format":
         pattern = arguments[1] if len(arguments) == 2 else None
-        if pattern is None or not pattern.is_string or _strftime(pattern.this) is None:
-            yield "date_format with such a pattern"
-    elif len(arguments) == 3 and arguments[0].name.upper() not in ELAPSED:
-        yield f"{name} of {arguments[0].name}"
-    elif len(arguments) not in ({3} if name == "timestampdiff" else {2, 3}):
-        yield f"{name} of so many"
+        is_known = pattern is not None and pattern.is_string and _strftime(pattern.this) is not None
+    elif name in {"exists", "forall"}:
+        is_known = len(arguments) == 2
+    elif len(arguments) == 3:
+        is_known = arguments[0].name.upper() in ELAPSED
+    else:
+        is_known = len(arguments) == 2 and name != "timestampdiff"
+    return None if is_known else node.sql("spark")
 
 
 def _words(node: exp.Expr) -> str:
@@ -177,46 +187,42 @@ def _strftime(pattern: str) -> str | None:
 
 def _with_macros(node: exp.Expr) -> exp.Expr:
     """The macros in place of what DuckDB lacks, or has with another value."""
-    match node:
-        case exp.Anonymous():
-            return _called(node)
-        case exp.TryCast():
-            return exp.func(f"op_try_{_type(node).lower()}", node.this)
-        case exp.Cast():
-            kind = _type(node).lower()
-            literal = node.this.is_string and kind in {"timestamp", "string"}
-            if kind in {"string", "int", "bigint", "double", "timestamp"} and not literal:
-                return exp.func(f"op_{kind}", node.this)
-        case exp.Div():
-            return exp.func("op_divide", node.this, node.expression)
-        case exp.Add() | exp.Sub() if not (node.this.is_number or node.expression.is_number):
-            return exp.func("op_plus" if isinstance(node, exp.Add) else "op_minus", node.this, node.expression)
-        case exp.Min() | exp.Max():
-            node.set("this", exp.func("op_ordered", node.this))
-        case exp.Avg():
-            node.set("this", exp.func("op_not_decimal", node.this))
-        case exp.Like() | exp.ILike() if not isinstance(node.parent, exp.Escape):
-            return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
-        case exp.DPipe():
-            node.set("this", _as_text(node.this))
-            node.set("expression", _as_text(node.expression))
-        case exp.ConcatWs():
-            node.set("expressions", [exp.func("op_joined", each) for each in node.expressions])
-        case exp.Concat():
-            node.set("expressions", [_as_text(each) for each in node.expressions])
-        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if _may_nest(node.this) and _may_nest(node.expression):
-            node.set("this", exp.func("op_ordered", node.this))
-        case _:
-            pass
+    make = _MADE_BY.get(type(node))
+    return node if make is None else make(node)
+
+
+def _cast(node: exp.Cast) -> exp.Expr:
+    kind = _type(node).lower()
+    is_text = node.this.is_string and kind in {"timestamp", "string"}
+    return exp.func(f"op_{kind}", node.this) if kind in _CAST_BY and not is_text else node
+
+
+def _sum(node: exp.Binary, macro: str) -> exp.Expr:
+    """Of a number that is written there neither side is a time."""
+    has_number = node.this.is_number or node.expression.is_number
+    return node if has_number else exp.func(macro, node.this, node.expression)
+
+
+def _guarded(node: exp.Expr, macro: str, key: str = "this") -> exp.Expr:
+    """Hold what an expression has under `key` against a macro, in place."""
+    value = node.args[key]
+    node.set(key, [exp.func(macro, each) for each in value] if isinstance(value, list) else exp.func(macro, value))
     return node
 
 
-def _may_nest(side: exp.Expr) -> bool:
-    return isinstance(side, exp.Column | exp.Dot | exp.Array | exp.Struct | exp.Anonymous)
+def _compared(node: exp.Binary) -> exp.Expr:
+    return _guarded(node, "op_ordered") if _may_nest(node.this) and _may_nest(node.expression) else node
 
 
-def _as_text(node: exp.Expr) -> exp.Expr:
-    return node if node.is_string else exp.func("op_string", node)
+def _like(node: exp.Expr) -> exp.Expr:
+    if isinstance(node.parent, exp.Escape):
+        return node
+    return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+
+
+def _truncated(node: exp.Expr) -> exp.Expr:
+    node.set("this", exp.cast(node.this, "timestamptz", dialect="duckdb"))
+    return node
 
 
 def _called(node: exp.Anonymous) -> exp.Expr:
@@ -230,3 +236,33 @@ def _called(node: exp.Anonymous) -> exp.Expr:
         unit, since, until = arguments
         return exp.func("op_elapsed", since, until, exp.Literal.number(ELAPSED[unit.name.upper()]))
     return exp.func(f"spark_{name}", *arguments) if name in OWN else node
+
+
+_CAST_BY: Final = {"string", "int", "bigint", "double", "timestamp"}
+_MADE_BY: Final[Mapping[type[exp.Expr], Callable[[Any], exp.Expr]]] = {
+    exp.Anonymous: _called,
+    exp.TryCast: lambda node: exp.func(f"op_try_{_type(node).lower()}", node.this),
+    exp.Cast: _cast,
+    exp.Div: lambda node: exp.func("op_divide", node.this, node.expression),
+    exp.Add: lambda node: _sum(node, "op_plus"),
+    exp.Sub: lambda node: _sum(node, "op_minus"),
+    exp.GT: _compared,
+    exp.GTE: _compared,
+    exp.LT: _compared,
+    exp.LTE: _compared,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.TimestampTrunc: _truncated,
+    exp.DateTrunc: _truncated,
+    exp.Min: lambda node: _guarded(node, "op_ordered"),
+    exp.Max: lambda node: _guarded(node, "op_ordered"),
+    exp.Avg: lambda node: _guarded(node, "op_not_decimal"),
+    exp.DPipe: lambda node: _guarded(_guarded(node, "op_string"), "op_string", "expression"),
+    exp.Concat: lambda node: _guarded(node, "op_string", "expressions"),
+    exp.ConcatWs: lambda node: _guarded(node, "op_joined", "expressions"),
+}
+"""Form -> what is put in its place; what is below it has been."""
+
+
+def _may_nest(side: exp.Expr) -> bool:
+    return isinstance(side, exp.Column | exp.Dot | exp.Array | exp.Struct | exp.Anonymous)

@@ -37,7 +37,7 @@ Row = Mapping[str, object]
 
 def as_json(rows: pa.Table) -> str:
     """A JSON object a line. Times in UTC, to the millisecond. What a terminal would obey is escaped."""
-    return "".join(f"{_json(row)}\n" for row in _plain_rows(rows))
+    return "".join(f"{_json(row)}\n" for row in plain_rows(rows))
 
 
 def _json(value: object) -> str:
@@ -49,14 +49,15 @@ def as_csv(rows: pa.Table) -> str:
     apostrophe.
     """
     text = io.StringIO()
-    lines = ([_cell(value) for value in row.values()] for row in _plain_rows(rows))
+    lines = ([_cell(value) for value in row.values()] for row in plain_rows(rows))
     csv.writer(text, lineterminator="\n").writerows(
         [_no_formula(cell) for cell in each] for each in (rows.column_names, *lines)
     )
     return text.getvalue()
 
 
-def _plain_rows(rows: pa.Table) -> Iterator[dict[str, object]]:
+def plain_rows(rows: pa.Table) -> Iterator[dict[str, object]]:
+    """Each row, with values as JSON has them."""
     for row in _rows(rows):
         yield {name: _plain(value) for name, value in row.items()}
 
@@ -64,7 +65,7 @@ def _plain_rows(rows: pa.Table) -> Iterator[dict[str, object]]:
 def _plain(value: object) -> object:
     """A value as JSON has it."""
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"
+        return f"{_utc(value):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -78,6 +79,11 @@ def _plain(value: object) -> object:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value
+
+
+def _utc(at: datetime) -> datetime:
+    """A time in UTC. One without a zone is in that of the session, which is UTC, and not in this machine's."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def _cell(value: object) -> object:
@@ -280,7 +286,7 @@ def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+        return f"{_utc(value):%Y-%m-%d %H:%M:%S}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float | Decimal):

@@ -20,6 +20,15 @@ _REPORTED: tuple[type[Exception], ...] = (ValueError, RuntimeError, PySparkExcep
 """Errors whose message says what is wrong."""
 _STREAM_FAILED = re.compile(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ?(.*?) ?(?:SQLSTATE: \w+)?")
 
+_NO_CLASS = re.compile(r"ClassNotFoundException: (?:Class )?([\w.$]+)|No FileSystem for scheme \"?(\w+)")
+_PACKAGES = {
+    "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
+    "org.apache.hadoop.fs.azurebfs.": "org.apache.hadoop:hadoop-azure, of the version of Spark's Hadoop",
+    "com.google.cloud.hadoop.": "com.google.cloud.bigdataoss:gcs-connector",
+    "io.delta.storage.S3DynamoDB": "io.delta:delta-storage-s3-dynamodb, of the version of Delta",
+}
+"""The beginning of a class's name -> the package that has it."""
+
 Job = Callable[[SparkSession, Config, bool], int | None]
 """Runs a job with a session and a checked configuration; the last argument says whether for one round only. Returns the
 exit status (None: 0).
@@ -99,6 +108,9 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
 
 def one_line(error: BaseException) -> str:
     """The message of an error, printable, without the stack traces that Spark wraps around it."""
+    cause = java_cause(error)
+    if lacking := _NO_CLASS.search(cause):
+        return _without_class(lacking[1], lacking[2])
     lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
     ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
@@ -109,5 +121,19 @@ def one_line(error: BaseException) -> str:
     line = line if failed is None else f"a stream ended: {failed[1]}"
     if "Python worker failed to connect back" in line:
         return f"{line} The machine was too busy to start Python in Spark's time; run it again"
-    cause = printable(java_cause(error).partition("\n")[0])
+    cause = printable(cause.partition("\n")[0])
+    if line.endswith("awaitResult:") and cause:
+        return cause
     return line if not cause.startswith("java.") or cause in line else f"{line} ({cause})"
+
+
+def _without_class(name: str | None, scheme: str | None) -> str:
+    """Say which class Spark lacks, and what brings it."""
+    if name is None:
+        return f"Spark knows no file system {scheme}: ; docs/spark-clusters.md says what lakes in object stores take"
+    package = next((each for begin, each in _PACKAGES.items() if name.startswith(begin)), None)
+    brings = f"; {package}, has it" if package is not None else ""
+    return (
+        f"Spark lacks the class {name}{brings}: add it to spark.jars or spark.jars.packages "
+        "(docs/spark-clusters.md, Lakes in object stores)"
+    )
