@@ -187,7 +187,11 @@ def has_folder(lake: Lake) -> bool:
     """Whether a lake is a folder of this machine. Raises LakeError if no lake is there."""
     if lake.root is None or lake.is_uri:
         return False
-    if not lake.exists:
+    try:
+        exists = lake.exists
+    except OSError as error:
+        raise LakeError(f"{lake}: {error.strerror}: let this user read all files below it") from error
+    if not exists:
         raise LakeError(f"{lake}: no lake there; `kafka-metadata-history run` makes one")
     return True
 

@@ -13,6 +13,7 @@ import sqlglot
 from jobs.common.questions import about, filters_of, names, option
 from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, markdown_table
 from schemas.in_duckdb import in_duckdb
+from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES
 from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
 from schemas.table import Table, View
 
@@ -54,8 +55,24 @@ def cluster_log_options() -> str:
     return markdown_table(tuple(each for each in CLUSTER_LOG_OPTIONS if each not in OPTIONS))
 
 
+def known_functions() -> str:
+    """Return what of Spark's SQL DuckDB is known to answer with Spark's values."""
+    rows = (
+        ("functions", FUNCTIONS),
+        ("types of `CAST`", TYPES),
+        ("types of `TRY_CAST` of a text", TRIED),
+        ("units of `datediff(UNIT, a, b)` and `timestampdiff`", ELAPSED),
+        ("units of `date_trunc`", TRUNCATED),
+        ("fields of `EXTRACT`", EXTRACTED),
+        ("letters of `date_format`", PATTERNS),
+    )
+    lines = (f"| {what} | {', '.join(f'`{each}`' for each in sorted(known))} |" for what, known in rows)
+    return "\n".join(("| | known |", "|---|---|", *lines))
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("queries.md", "queries"): queries,
+    ("queries.md", "known SQL"): known_functions,
     ("tables.md", "tables"): tables,
     ("options.md", "options"): options,
     ("options.md", "options of kafka_group_log"): group_log_options,

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from jobs.common.config import Config, exposures, load
 from jobs.common.driver import JAVA_ERRORS, JVM_IS_GONE, end_with_process, java_cause, java_text
 from jobs.common.session import spark_session
-from metadata_source.text import printable
+from metadata_source.text import let_write_all, printable
 
 log = logging.getLogger("kafka_metadata_history")
 
@@ -86,6 +86,7 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
     """Do it, and return its exit status (None: 0), or that of an error (1 unless it has another) after one line that
     says what is wrong.
     """
+    let_write_all(sys.stdout, sys.stderr)
     # PySpark writes each error that it raises to stderr by itself, whole plans with it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
@@ -130,10 +131,10 @@ def one_line(error: BaseException) -> str:
 def _without_class(name: str | None, scheme: str | None) -> str:
     """Say which class Spark lacks, and what brings it."""
     if name is None:
-        return f"Spark knows no file system {scheme}: ; docs/spark-clusters.md says what lakes in object stores take"
+        return f"Spark knows no file system {scheme}://; docs/spark-clusters.md says what lakes in object stores take"
     package = next((each for begin, each in _PACKAGES.items() if name.startswith(begin)), None)
     brings = f"; {package}, has it" if package is not None else ""
     return (
         f"Spark lacks the class {name}{brings}: add it to spark.jars or spark.jars.packages "
-        "(docs/spark-clusters.md, Lakes in object stores)"
+        "(docs/spark-clusters.md, Lakes elsewhere)"
     )

@@ -8,7 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jobs.common.answers import COLUMNS, as_csv, as_json, as_table
+from jobs.common.answers import COLUMNS, LONGEST, as_csv, as_json, as_table
+from jobs.common.questions import QueryError
 
 AT = datetime(2026, 11, 1, 12, 0, 3, 250_000, tzinfo=UTC)
 EARLIER = datetime(2026, 11, 1, 11, 59, 58, tzinfo=UTC)
@@ -148,3 +149,34 @@ def test_no_cell_of_csv_is_a_formula() -> None:
         *texts[7:],
     ]
     assert as_csv(pa.table({"n": [-1], "part": [-1.5]})) == "n,part\n-1,-1.5\n"
+
+
+def test_json_escapes_what_a_terminal_would_obey_and_says_the_same() -> None:
+    rows = pa.table({"group_id": ["a\x9b2J\u202eb\U000e0041", "ä→"], "of": [{"k": "\x85"}, None]})
+    text = as_json(rows)
+    assert text.splitlines()[0] == r'{"group_id": "a\u009b2J\u202eb\udb40\udc41", "of": {"k": "\u0085"}}'
+    assert [json.loads(line) for line in text.splitlines()] == rows.to_pylist()
+    assert "ä→" in text
+
+
+def test_a_table_cuts_a_long_cell_and_programs_get_it_whole() -> None:
+    rows = pa.table({"group_id": ["g" * 20_000]})
+    assert as_table(rows, wide=True).splitlines()[-1] == f"{'g' * LONGEST}... (20,000 characters)"
+    assert json.loads(as_json(rows))["group_id"] == "g" * 20_000
+
+
+def test_a_time_without_a_zone_is_utc_wherever_this_runs() -> None:
+    rows = pa.table({"at": pa.array([AT.replace(tzinfo=None)], pa.timestamp("us"))})
+    assert json.loads(as_json(rows))["at"] == "2026-11-01T12:00:03.250Z"
+    assert lines(rows) == ["at", "2026-11-01 12:00:03"]
+
+
+def test_a_value_that_cannot_be_shown_is_one_line() -> None:
+    rows = pa.table({"at": pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))})
+    for written in (as_json, as_table):
+        with pytest.raises(QueryError, match="^a value of the answer cannot be shown: [^\\n]+$"):
+            written(rows)
+
+
+def test_a_duration_is_text() -> None:
+    assert json.loads(as_json(pa.table({"took": [timedelta(seconds=90)]})))["took"] == "0:01:30"

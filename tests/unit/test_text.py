@@ -1,9 +1,11 @@
 """Text for people: names of a cluster that would do something to a terminal do not."""
 
+import io
+
 import pytest
 
 from jobs.common.cli import one_line
-from metadata_source.text import printable, text_table
+from metadata_source.text import let_write_all, printable, text_table
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,64 @@ def test_a_table_keeps_its_lines_and_columns() -> None:
 
 def test_an_error_is_printable() -> None:
     assert one_line(RuntimeError("group \x1b[2J is odd")) == r"group \x1b[2J is odd"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [
+        ("iso-8859-1", b"\xe4 -> >= - \\u4e16 \\ud83d\\ude00"),
+        ("ascii", b"\\u00e4 -> >= - \\u4e16 \\ud83d\\ude00"),
+        ("utf-8", "ä → ≥ ─ 世 😀".encode()),
+    ],
+)
+def test_a_terminal_gets_characters_that_it_has(encoding: str, expected: bytes) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    let_write_all(stream, io.StringIO())
+    stream.write("ä → ≥ ─ 世 😀")
+    stream.flush()
+    written = stream.buffer
+    assert isinstance(written, io.BytesIO)
+    assert written.getvalue() == expected
+
+
+class JavaError(Exception):
+    """As PySpark's exceptions are, with Java's own below."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(texts[0])
+        self.java_exception = Java(texts)
+
+
+class Java:
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self._texts = texts
+
+    def toString(self) -> str:  # noqa: N802 - Java's
+        return self._texts[0]
+
+    def getCause(self) -> object:  # noqa: N802
+        return Java(self._texts[1:]) if len(self._texts) > 1 else None
+
+
+@pytest.mark.parametrize(
+    ("cause", "says"),
+    [
+        (
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+            "Spark lacks the class org.apache.hadoop.fs.s3a.S3AFileSystem; org.apache.hadoop:hadoop-aws, of the version "
+            "of Spark's Hadoop, has it: add it to spark.jars or spark.jars.packages (docs/spark-clusters.md, Lakes "
+            "elsewhere)",
+        ),
+        (
+            "java.lang.ClassNotFoundException: com.example.Store",
+            "Spark lacks the class com.example.Store: add it to spark.jars or spark.jars.packages "
+            "(docs/spark-clusters.md, Lakes elsewhere)",
+        ),
+        (
+            'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"',
+            "Spark knows no file system gs://; docs/spark-clusters.md says what lakes in object stores take",
+        ),
+    ],
+)
+def test_a_class_that_spark_lacks_is_named_with_what_brings_it(cause: str, says: str) -> None:
+    assert one_line(JavaError("java.lang.RuntimeException: java.lang.Exception", cause)) == says
