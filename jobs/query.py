@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.common.answers import FORMS, written
 from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import load
-from jobs.common.driver import has_jvm
+from jobs.common.driver import plans
 from jobs.common.questions import FILTERS, QueryError, check_filters, counted, names, option, question, reach
 from jobs.common.session import spark_session
 from schemas.in_spark import attach
@@ -92,11 +92,8 @@ def check_runs_nothing(spark: SparkSession, frame: DataFrame) -> None:
 
     A session of Spark Connect shows no plan: whoever reaches its server may run Python there anyway.
     """
-    if not has_jvm(spark):
-        return
-    execution = frame._jdf.queryExecution()  # noqa: SLF001 - nothing public shows a whole plan
-    for plan in (execution.logical(), execution.analyzed()):
-        if found := _PROGRAM.search(plan.treeString(True, True, 2**31 - 1, False, False)):
+    for plan in plans(spark, frame):
+        if found := _PROGRAM.search(plan):
             raise QueryError(
                 f"{found[1].rstrip('(')}: a query may not run programs, nor read other files than the lake's"
             )

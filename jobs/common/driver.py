@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -34,6 +34,18 @@ _BESIDE: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 def has_jvm(spark: SparkSession) -> bool:
     """Whether the session is a classic one."""
     return hasattr(spark, "_jvm")
+
+
+def plans(spark: SparkSession, frame: DataFrame) -> list[str]:
+    """Return what Spark understands a query to be, as it is written and with all names resolved, whole; none in a
+    session of Spark Connect.
+    """
+    if not has_jvm(spark):
+        return []
+    execution = cast("Any", frame)._jdf.queryExecution()  # noqa: SLF001 - `explain` cuts long lists
+    return [
+        each.treeString(True, True, 2**31 - 1, False, False) for each in (execution.logical(), execution.analyzed())
+    ]
 
 
 def java_text(error: BaseException) -> str:

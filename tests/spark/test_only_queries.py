@@ -1,12 +1,15 @@
 """jobs/query.py asks; it changes nothing, whatever it is given."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 from jobs.common.markers import with_values
 from jobs.common.questions import QueryError, names, text_of
-from jobs.query import check_is_query
+from jobs.query import check_is_query, rows_of
+from schemas.lake import Lake
 
 
 @pytest.mark.parametrize(
@@ -67,3 +70,33 @@ def test_the_named_ones_are_queries(spark: SparkSession) -> None:
     for name in names():
         with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"):
             check_is_query(spark, f"SELECT * FROM nothing, ({text_of(name)})")
+
+
+MANY = ", ".join(f"{n} AS c{n}" for n in range(60))
+JAVA = "('java.lang.System', 'setProperty', 'kafka.metadata.history.ran', 'yes')"
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("SELECT TRANSFORM(1) USING 'cat' AS (a)", "^ScriptTransformation: a query may not run programs"),
+        ("WITH a AS (SELECT TRANSFORM(1) USING 'cat' AS (a)) SELECT a FROM a", "^ScriptTransformation: "),
+        (f"SELECT reflect{JAVA}", "^reflect: a query may not run programs"),
+        (f"SELECT try_reflect{JAVA}", "^try_reflect: "),
+        (f"SELECT {MANY}, java_method{JAVA} AS x", "^java_method: "),
+        (f"SELECT 1 WHERE EXISTS (SELECT reflect{JAVA})", "^reflect: "),
+        (f"SELECT IDENTIFIER('ref' || 'lect'){JAVA}", "^reflect: "),
+        (f"SELECT 1 -- \\\n' \n, reflect{JAVA} -- '", "^reflect: "),
+    ],
+)
+def test_a_query_runs_no_program(spark: SparkSession, tmp_path: Path, sql: str, says: str) -> None:
+    with pytest.raises(QueryError, match=says):
+        rows_of(spark, Lake(root=str(tmp_path)), sql)
+
+
+@pytest.mark.parametrize("of", ["csv", "text", "parquet", "delta", "binaryFile"])
+def test_a_query_reads_no_file_by_its_path(spark: SparkSession, tmp_path: Path, of: str) -> None:
+    (tmp_path / "file").write_text("secret\n")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        rows_of(spark, Lake(root=str(tmp_path)), f"SELECT * FROM {of}.`{tmp_path}/file`")
+    assert spark.conf.get("spark.sql.runSQLOnFiles") == "true"

@@ -174,7 +174,7 @@ def test_a_time_without_a_zone_is_utc_wherever_this_runs() -> None:
 def test_a_value_that_cannot_be_shown_is_one_line() -> None:
     rows = pa.table({"at": pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))})
     for written in (as_json, as_table):
-        with pytest.raises(QueryError, match="^a value of the answer cannot be shown: [^\\n]+$"):
+        with pytest.raises(QueryError, match=r"^a value of the answer cannot be shown: [^\n]+$"):
             written(rows)
 
 

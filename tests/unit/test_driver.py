@@ -52,7 +52,7 @@ def test_one_module_reaches_for_the_jvm() -> None:
     assert asking.pop("jobs/common/cli.py") == asking.pop("jobs/validate.py") == {"py4j"}
     # delta-rs has a class of the same name as Spark's plugin.
     assert asking.pop("schemas/in_duckdb.py") == {"DeltaTable"}
-    of_the_session = {"_jvm", "_jsc", "_jsparkSession", "sparkContext", "newSession"}
+    of_the_session = {"_jvm", "_jsc", "_jsparkSession", "_jdf", "sparkContext", "newSession"}
     assert asking == {"jobs/common/driver.py": {*of_the_session, "py4j", "DeltaTable"}}
 
 
