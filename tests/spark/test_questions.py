@@ -175,6 +175,9 @@ def test_a_lake_in_a_catalog_is_asked_as_one_in_a_folder(
             answers.append([json.loads(line) for line in printed.out.splitlines()])
         assert len(answers[0]) > 3
         assert as_text(answers[0]) == as_text(answers[1])
+    assert exit_status(["query", "SELECT hash('a') AS x", "--spark", "--config", config, "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    assert (json.loads(printed.out), printed.err.splitlines()[0]) == ({"x": 1485273170}, "1 row, by Spark")
     page = tmp_path / "report.html"
     assert exit_status(["report", "--config", str(other), *window, "--out", str(page)]) == 0
     assert "clicks" in page.read_text()
