@@ -154,6 +154,16 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
     assert capsys.readouterr().out == "topic,n\n__consumer_offsets,2\nclicks,3\nlogs,2\norders,3\n"
 
 
+@pytest.mark.usefixtures("spark")
+def test_spark_answers_of_a_folder_where_it_is_wanted(
+    config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")  # the user's Spark: that of the tests
+    assert exit_status(["query", "SELECT hash('a') AS x", "--spark", "--config", config, "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    assert (json.loads(printed.out), printed.err.splitlines()[0]) == ({"x": 1485273170}, "1 row, by Spark")
+
+
 @pytest.mark.soak
 @pytest.mark.usefixtures("spark")
 def test_a_lake_in_a_catalog_is_asked_as_one_in_a_folder(
@@ -175,9 +185,6 @@ def test_a_lake_in_a_catalog_is_asked_as_one_in_a_folder(
             answers.append([json.loads(line) for line in printed.out.splitlines()])
         assert len(answers[0]) > 3
         assert as_text(answers[0]) == as_text(answers[1])
-    assert exit_status(["query", "SELECT hash('a') AS x", "--spark", "--config", config, "--format", "json"]) == 0
-    printed = capsys.readouterr()
-    assert (json.loads(printed.out), printed.err.splitlines()[0]) == ({"x": 1485273170}, "1 row, by Spark")
     page = tmp_path / "report.html"
     assert exit_status(["report", "--config", str(other), *window, "--out", str(page)]) == 0
     assert "clicks" in page.read_text()
