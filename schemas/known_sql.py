@@ -24,7 +24,7 @@ OWN: Final = frozenset(re.findall(r"^CREATE MACRO spark_(\w+)", MACROS, re.MULTI
 
 _SAME = """
 count sum min max avg mean count_if collect_list collect_set array_agg max_by min_by bool_or bool_and stddev stddev_samp
-stddev_pop variance var_samp var_pop median corr covar_pop covar_samp listagg string_agg
+stddev_pop variance var_samp var_pop median covar_pop covar_samp listagg string_agg
 row_number rank dense_rank lag lead first_value last_value nth_value ntile percent_rank cume_dist
 abs sqrt pow power exp pi greatest least if coalesce nullif nvl nvl2 ifnull
 upper ucase lower lcase length char_length character_length len substring substr ltrim rtrim concat concat_ws replace
@@ -97,7 +97,7 @@ Table TableAlias Identifier Alias Column Star Join Lateral Window WindowSpec Fil
 Literal Boolean Null RawString Paren Neg Not And Or Xor Is In Between Case If EQ NEQ GT GTE LT LTE NullSafeEQ
 NullSafeNEQ Add Sub Mul Div Mod IntDiv DPipe Like ILike Escape RegexpLike Dot Bracket Cast TryCast DataType
 DataTypeParam Interval IntervalUnit Var Lambda Extract Trim StrPosition Substring Exists CurrentDate CurrentTimestamp
-PropertyEQ Tuple Anonymous Transform ArgMax ArgMin GroupConcat
+PropertyEQ Tuple Anonymous Transform ArgMax ArgMin GroupConcat HexString
 """
 FORMS: Final = frozenset(_FORMS.split())
 """Forms of SQL that are known, as sqlglot's classes."""

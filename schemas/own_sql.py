@@ -116,6 +116,9 @@ _LIMITED: Final[Mapping[type[exp.Expr], Callable[[Any], str | None]]] = {
         lambda node: all(each.is_string for each in node.expressions), "[ ] of an array (get(array, place) is)"
     ),
     exp.Tuple: _limited(lambda node: isinstance(node.parent, exp.In | exp.Values), "{} as one value"),
+    exp.HexString: _limited(
+        lambda node: isinstance(node.parent, exp.Cast) and _type(node.parent) == "STRING", "{} as bytes"
+    ),
     exp.Struct: _of_struct,
     exp.Lateral: _limited(
         lambda node: isinstance(node.this, exp.Explode) and not node.args.get("outer"), "this LATERAL VIEW"
@@ -193,7 +196,9 @@ def _with_macros(node: exp.Expr) -> exp.Expr:
 
 def _cast(node: exp.Cast) -> exp.Expr:
     kind = _type(node).lower()
-    is_text = node.this.is_string and kind in {"timestamp", "string"}
+    is_text = isinstance(node.this, exp.HexString) or (node.this.is_string and kind in {"timestamp", "string"})
+    if kind == "decimal":
+        return _guarded(node, "op_decimal")
     return exp.func(f"op_{kind}", node.this) if kind in _CAST_BY and not is_text else node
 
 
@@ -256,6 +261,8 @@ _MADE_BY: Final[Mapping[type[exp.Expr], Callable[[Any], exp.Expr]]] = {
     exp.DateTrunc: _truncated,
     exp.Min: lambda node: _guarded(node, "op_ordered"),
     exp.Max: lambda node: _guarded(node, "op_ordered"),
+    exp.Greatest: lambda node: _guarded(node, "op_ordered"),
+    exp.Least: lambda node: _guarded(node, "op_ordered"),
     exp.Avg: lambda node: _guarded(node, "op_not_decimal"),
     exp.DPipe: lambda node: _guarded(_guarded(node, "op_string"), "op_string", "expression"),
     exp.Concat: lambda node: _guarded(node, "op_string", "expressions"),

@@ -53,6 +53,9 @@ CREATE MACRO op_double(x) AS
       THEN error('not a number: ' || CAST(x AS VARCHAR))
     WHEN typeof(x) IN ('DATE', 'BLOB', 'INTERVAL') THEN op_refused('a DOUBLE', x)
     ELSE CAST(CAST(x AS VARCHAR) AS DOUBLE) END;
+CREATE MACRO op_decimal(x) AS
+  CASE WHEN typeof(x) = 'VARCHAR' AND NOT regexp_full_match(CAST(x AS VARCHAR), '\s*[+-]?[0-9]+(\.[0-9]*)?\s*')
+      THEN error('not a number: ' || CAST(x AS VARCHAR)) ELSE x END;
 CREATE MACRO op_try_whole(x) AS
   CASE WHEN typeof(x) <> 'VARCHAR' THEN op_refused('TRY_CAST', x)
     WHEN regexp_full_match(CAST(x AS VARCHAR), '\s*[+-]?[0-9]+\s*') THEN trim(CAST(x AS VARCHAR)) END;

@@ -137,6 +137,8 @@ map_keys(map_from_entries(array(struct('b', 1), struct('a', 2)))); size(array(1,
 struct(i AS p).p; transform(a, x -> struct(x AS y)); size(filter(a, x -> x > 1)) > 0; sequence(i, 3);
 sequence(1, 1); array(1, 2.5); array('a', NULL); array_min(sa); array_max(sa); size(array_except(a, array(1))) > 0;
 array_contains(a, k); named_struct('p', i, 'q', s);
+CAST('2026-11-26 10:00:00' AS DATE); CAST('2026-1-2' AS DATE); CAST(' 1.25 ' AS DECIMAL(5, 1)); CAST('y' AS BOOLEAN);
+CAST(X'6f7264657273' AS STRING); greatest(da, DATE '2026-01-01'); least(s, 'b'); da - i; da + i; CAST('-0' AS INT);
 """)
 """Values of each row."""
 
@@ -145,13 +147,15 @@ count(*); count(i); count(DISTINCT i); count(DISTINCT i, s); sum(d); sum(de); av
 max(s); min(ts); max(d); max(b); min(b); collect_list(i); sort_array(collect_set(s)); sort_array(collect_list(s));
 array_sort(collect_set(i)); array_agg(i); min_by(s, i); bool_or(b); bool_and(b); stddev(d); stddev(i);
 stddev_samp(i); stddev_pop(i); variance(i); var_samp(i); var_pop(i); median(i); median(d); percentile(i, 0.5);
-percentile(l, 0.95); percentile(i, array(0.5, 0.9)); corr(i, l); covar_pop(i, l); covar_samp(i, l);
+percentile(l, 0.95); percentile(i, array(0.5, 0.9)); covar_pop(i, l); covar_samp(i, l);
 count(*) FILTER (WHERE b); listagg(s, ','); string_agg(s, ','); sum(i) / count(*); round(avg(i), 2); avg(l / 1000);
 max(i) - min(i); min_by(ts, i); percentile(d, 0.99); percentile(l, 0.0); max_by(s, l); min_by(i, l);
 max_by(i, k) FILTER (WHERE b); avg(l); avg(i / 2); sum(d) / 3; sum(DISTINCT l); count(DISTINCT s); stddev(l);
-corr(d, i); collect_list(s); array_sort(collect_list(i)); size(collect_set(i)); max(length(s)); min(da);
+collect_list(s); array_sort(collect_list(i)); size(collect_set(i)); max(length(s)); min(da);
 bool_or(i > 1); count_if(s LIKE 'a%'); variance(d); sum(size(a)); max(i / 2); sum(i) % 2; round(sum(l) / 1000, 1);
 median(l); max(CAST(ts AS DATE));
+stddev(i) FILTER (WHERE k = 1); variance(i) FILTER (WHERE k = 1); covar_samp(i, l) FILTER (WHERE k = 1);
+stddev_pop(i) FILTER (WHERE k = 1); median(i) FILTER (WHERE false);
 """)
 """Values of all rows."""
 
@@ -233,6 +237,7 @@ ERRORS = [
     "CAST('x' AS INT)",
     "CAST('1.7' AS INT)",
     "CAST('x' AS DOUBLE)",
+    "CAST('1_0' AS DECIMAL(5, 1))",
     "CAST('x' AS TIMESTAMP)",
     "CAST(3000000000 AS INT)",
     "CAST(s AS BOOLEAN)",

@@ -7,6 +7,7 @@ import re
 import duckdb
 import pytest
 
+from jobs.common.markers import with_values
 from schemas.in_duckdb import NoQueryError, connected, in_duckdb
 from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 from tests.support.documents import blocks
@@ -77,6 +78,8 @@ def test_the_value_is_that_of_spark(database: duckdb.DuckDBPyConnection, express
         ("SELECT x FROM t LATERAL VIEW OUTER explode(a) e AS x", "this LATERAL VIEW"),
         ("SELECT p FROM t LATERAL VIEW posexplode(a) e AS p, x", "this LATERAL VIEW"),
         ("SELECT k FROM t SORT BY k", "SORT"),
+        ("SELECT X'41'", "X'41' as bytes"),
+        ("SELECT greatest(a, a) > get(a, 0), corr(i, l) FROM t", "the function corr"),
         ("SELECT k FROM t TABLESAMPLE (50 PERCENT)", "TABLE SAMPLE"),
         ("SELECT b, sum(i) FROM t GROUP BY ROLLUP (b)", "ROLLUP"),
         ("SELECT /*+ BROADCAST(t) */ k FROM t", "HINT"),
@@ -127,6 +130,13 @@ def test_all_that_is_said_to_be_known_is_translated(database: duckdb.DuckDBPyCon
         database.sql(own_in_duckdb(f"SELECT {each} AS x FROM t"))
     for query in QUERIES:
         database.sql(own_in_duckdb(query))
+
+
+def test_the_window_is_put_in(database: duckdb.DuckDBPyConnection) -> None:
+    sql = with_values(
+        "SELECT CAST(:since AS TIMESTAMP) < now() AS x, :topic AS y", {"since": "2026-11-01", "topic": "it's"}
+    )
+    assert database.sql(own_in_duckdb(sql)).fetchall() == [(True, "it's")]
 
 
 def test_the_documents_ask_nothing_else() -> None:
