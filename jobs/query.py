@@ -68,10 +68,10 @@ def rows_of(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
     """
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
-    check_is_query(spark, sql)
     on_files = spark.conf.get(_ON_FILES, "true") or "true"
     spark.conf.set(_ON_FILES, "false")
     try:
+        check_is_query(spark, sql)
         frame = spark.sql(sql)
         check_runs_nothing(spark, frame)
         return frame.toArrow()

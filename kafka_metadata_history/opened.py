@@ -228,8 +228,9 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
             return answer(spark, lake, sql) if new else rows_of(spark, lake, sql)
         except PySparkException as error:
             condition = error.getCondition() or ""
-            if condition in _NO_TABLE and (missing := sorted(NAMES & {*tables_of(sql)})):
-                raise not_complete(lake, missing) from error
+            missing = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
+            if condition == "TABLE_OR_VIEW_NOT_FOUND" and missing in NAMES:
+                raise not_complete(lake, [missing]) from error
             if condition.startswith(_OF_FILES):
                 raise LakeError(f"{lake}: cannot be read: {one_line(error)}") from error
             raise QueryError(f"Spark: {one_line(error)}") from error
@@ -239,6 +240,5 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
     return ask
 
 
-_NO_TABLE: Final = {"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"}
 _OF_FILES: Final = ("DELTA_", "FAILED_READ_FILE", "FAILED_READ")
 """Beginnings of Spark's conditions: files of a lake are damaged, or may not be read."""
