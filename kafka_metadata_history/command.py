@@ -287,7 +287,7 @@ def maintain(*, config: str, memory: str) -> int:
 @config_option
 @click.option("--to", "folder", required=True, type=click.Path(path_type=Path), help="A folder that is not there yet.")
 def export(*, config: str, folder: Path) -> None:
-    """Copy the lake, of this version or an older one, to plain Parquet: a folder a table, and manifest.json."""
+    """Copy the lake to plain Parquet: a folder a table. Reads lakes of older versions, too."""
     from kafka_metadata_history.export import exported  # noqa: PLC0415 - takes a second
 
     say(exported(load(config).lake, folder))
