@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from metadata_source.cluster_log.watcher import LogWatcher
 from metadata_source.errors import ClusterLogError, PollError
 from metadata_source.look import TOPICS, look, report
-from metadata_source.text import text_table
+from metadata_source.text import counted, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -73,6 +73,12 @@ class Checked:
         return [each for each in self.permissions if each.is_missing and each.feature in self.wanted]
 
     @property
+    def unanswered(self) -> list[Permission]:
+        """The features that the configuration wants and whose question got no answer, without a permission missing."""
+        wanted = [each for each in self.permissions if each.feature in self.wanted]
+        return [each for each in wanted if not each.is_missing and not each.is_allowed]
+
+    @property
     def is_good(self) -> bool:
         """Whether everything that is configured will be recorded."""
         return self.problem is None and not self.missing and (self.log is None or self.log.problem is None)
@@ -91,8 +97,9 @@ def checked(options: Options, *, reads_log: bool, logs: ClusterLogOptions | None
         log = None if logs is None else checked_log(logs, cluster.alias)
         try:
             state, permissions = look(cluster, options.topic_filter, options.request_timeout_ms)
-        except PollError as error:
-            return Checked(cluster, wanted, f"{error.kind}: {error.problem}", log=log)
+        except Exception as error:  # noqa: BLE001 - raised, it would cost what was found of other clusters
+            failure = error if isinstance(error, PollError) else PollError.stumbled(error)
+            return Checked(cluster, wanted, f"{failure.kind}: {failure.problem}", log=log)
         return Checked(cluster, wanted, None, state, permissions, log)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE, "check") as side_by_side:
@@ -108,8 +115,9 @@ def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
     with closing(watcher):
         try:
             return CheckedLog(watcher.look(None).end, is_open=cluster.security_protocol == "PLAINTEXT")
-        except ClusterLogError as error:
-            return CheckedLog(problem=f"{error.kind}: {error.problem}")
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = error if isinstance(error, ClusterLogError | PollError) else PollError.stumbled(error)
+            return CheckedLog(problem=f"{failure.kind}: {failure.problem}")
 
 
 def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator[str]:
@@ -123,13 +131,16 @@ def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator
         return
     topics = each.state.metadata.topics.num_rows
     latency = each.state.poll.latency_ms
-    yield f"{alias}: polled in {latency:.1f} ms, {topics} topics{'; permissions are missing' if each.missing else ''}"
+    missing = "; permissions are missing" if each.missing else ""
+    yield f"{alias}: polled in {latency:.1f} ms, {counted(topics, 'topic')}{missing}"
     if whole:
         yield from (
             f"  {line}".rstrip()
             for line in (*report(each.state), "", *_feature_lines(each, is_configured=is_configured))
         )
         yield ""
+    else:
+        yield from (f"  {permission.feature}: {permission.answer}" for permission in each.unanswered)
     for permission in each.permissions if whole else each.missing:
         if permission.is_missing:
             yield f"  {permission.feature}: {permission.answer}"

@@ -32,7 +32,7 @@ from metadata_source.groups import Broker
 from metadata_source.members import lack_replica
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
-from metadata_source.outcomes import answered, failed, outcome_of
+from metadata_source.outcomes import answered, outcome_of
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, PAGE_PARTITIONS, UNCLEAN, Question
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def answer(kind: str, about: Subject, asker: Asker) -> Answer:
     except PollError as error:
         return Answer(kind, outcome_of(error), asked_at)
     except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
-        return Answer(kind, failed(f"{type(error).__name__}: {error}"), asked_at)
+        return Answer(kind, outcome_of(PollError.stumbled(error)), asked_at)
     # A clock that was set back meanwhile must not date an answer before its question.
     return Answer(kind, answered(rows.missing), asked_at, max(asked_at, datetime.now(UTC)), rows)
 
@@ -208,8 +208,8 @@ def _reassignments(asker: Asker, about: Subject) -> Rows:
 def _quorum(asker: Asker, _: Subject) -> Rows:
     response = asker.ask(questions.quorum())
     questions.check(response.error_code)
-    (topic,) = response.topics
-    (partition,) = topic.partitions
+    topic = questions.the_one(response.topics, "topic")
+    partition = questions.the_one(topic.partitions, "partition")
     questions.check(partition.error_code)
     return Rows(
         [

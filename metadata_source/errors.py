@@ -67,6 +67,12 @@ class PollError(RuntimeError):
     def __reduce__(self) -> tuple[object, ...]:
         return PollError, (self.kind, self.problem)
 
+    @classmethod
+    def stumbled(cls, error: Exception) -> Self:
+        """Return the error for an answer over which this program's own code stumbled."""
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return cls("protocol", f"this program stumbled over what the broker answered ({what})")
+
 
 class LogError(RuntimeError):
     """A log of a cluster that cannot be read.

@@ -21,8 +21,8 @@ from metadata_source.kinds import ISR, KAFKA, KINDS, LEADER, OFFLINE, PREFERRED,
 from metadata_source.members import lack_replica
 from metadata_source.options import parse
 from metadata_source.poller import Poller
-from metadata_source.probes import Permission, Prober
-from metadata_source.text import text_table
+from metadata_source.probes import ALLOWED_ANSWER, MinIsr, Permission, Prober
+from metadata_source.text import counted, text_table
 from metadata_source.yaml_file import read_yaml
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ def look(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -
     """Poll a cluster once, and ask what else its user may ask. Raises PollError."""
     poll, metadata = _poll(cluster, topic_filter, request_timeout_ms)
     prober = Prober(cluster, _address(poll.broker or ""))
-    state = State(poll, metadata, *_min_isr(prober, metadata), cluster.kind)
+    names = metadata.topics["topic"].to_pylist()
+    min_isr = prober.min_isr([name for name in names if name is not None])
+    known = pa.array([min_isr.known.get(name) for name in names], pa.int32())
+    state = State(poll, metadata, known, min_isr, cluster.kind)
     return state, [_describe(metadata), _describe_configs(state), *prober.permissions()]
 
 
@@ -119,25 +122,17 @@ def _address(broker: str) -> Address:
     return host.strip("[]"), int(port)
 
 
-def _min_isr(prober: Prober, metadata: ClusterMetadata) -> tuple[pa.Array, str | None]:
-    """Return each topic's `min.insync.replicas`, null where it may not be known, and what went wrong if it did."""
-    names = metadata.topics["topic"].to_pylist()
-    try:
-        known = prober.min_isr([name for name in names if name is not None])
-    except PollError as error:
-        return pa.nulls(len(names), pa.int32()), error.problem
-    return pa.array([known.get(name) for name in names], pa.int32()), None
-
-
 @dataclass(frozen=True, slots=True)
 class State:
-    """The known state of a cluster: the poll, its topics (after the filter), and `min_isr` beside each of them."""
+    """The known state of a cluster: the poll, its topics (after the filter), and `min_isr` beside each of them, with
+    what they `answered`.
+    """
 
     poll: Poll
     metadata: ClusterMetadata
     min_isr: pa.Array
     """int32, one a topic; null is unknown."""
-    min_isr_problem: str | None = None
+    answered: MinIsr = MinIsr()  # noqa: RUF009 - frozen
     kind: str = KAFKA
 
     def means_nothing(self, name: str) -> bool:
@@ -282,7 +277,7 @@ def _partition_lines(state: State) -> Iterator[str]:
     for at, name in enumerate(troubles.column_names):
         if state.means_nothing(name):
             troubles = troubles.set_column(at, name, pa.nulls(troubles.num_rows, pa.bool_()))
-    yield f"{topics.num_rows} topics, {troubles.num_rows} partitions, of which"
+    yield f"{counted(topics.num_rows, 'topic')}, {counted(troubles.num_rows, 'partition')}, of which"
     rows: list[tuple[object, ...]] = []
     for name, called in TROUBLES.items():
         if state.means_nothing(name):
@@ -291,13 +286,12 @@ def _partition_lines(state: State) -> Iterator[str]:
         unknown = troubles[name].null_count
         known = pc.sum(troubles[name]).as_py() or 0
         number = known if unknown < troubles.num_rows or not unknown else "unknown"
-        rows.append((called, number, _remark(state.kind, name, troubles)))
+        rows.append((called, number, _remark(state, name, troubles)))
     yield from (f"  {line}".rstrip() for line in text_table(("", "partitions", ""), rows)[2:])
     errors = topics.filter(pc.not_equal(topics["error_code"], 0))
     if errors.num_rows:
-        yield (
-            f"{errors.num_rows} topics answered with an error, such as {errors['topic'][0]}: {errors['error_code'][0]}"
-        )
+        which = f"such as {errors['topic'][0]}: {errors['error_code'][0]}"
+        yield f"{counted(errors.num_rows, 'topic')} answered with an error, {which}"
     worst = topics_in_trouble(troubles)
     if worst.num_rows:
         yield ""
@@ -309,11 +303,14 @@ def _partition_lines(state: State) -> Iterator[str]:
             yield f"... and {worst.num_rows - _LISTED} more"
 
 
-def _remark(kind: str, name: str, troubles: pa.Table) -> str:
-    if name == UNDER_REPLICATED in KINDS[kind].not_meaningful:
+def _remark(state: State, name: str, troubles: pa.Table) -> str:
+    if name == UNDER_REPLICATED in KINDS[state.kind].not_meaningful:
         return "observers, if there are any, make some of them"
     if unknown := troubles[name].null_count:
-        return f"unknown for {unknown} partitions: needs DESCRIBE_CONFIGS on their topics"
+        answered = state.answered
+        why = "the answer of min ISR says why" if answered.unknown else "their topics are gone"
+        needs = "needs DESCRIBE_CONFIGS on their topics"
+        return f"unknown for {counted(unknown, 'partition')}: {needs if answered.denied else why}"
     whole = pc.sum(pc.and_not(troubles[name], troubles[UNDER_REPLICATED])).as_py() if name in _NORMAL else 0
     return f"{whole} of them with all replicas in sync: they have no more than they need" if whole else ""
 
@@ -321,7 +318,7 @@ def _remark(kind: str, name: str, troubles: pa.Table) -> str:
 def _describe(metadata: ClusterMetadata) -> Permission:
     denied = pc.sum(pc.equal(metadata.topics["error_code"], TOPIC_AUTHORIZATION_FAILED)).as_py() or 0
     seen = metadata.topics.num_rows - denied
-    answer = f"allowed: {seen} topics seen (brokers do not name the others)"
+    answer = f"allowed: {counted(seen, 'topic')} seen (brokers do not name the others)"
     if denied:
         answer = f"missing for {denied} of the topics asked for"
     elif not seen:
@@ -330,11 +327,11 @@ def _describe(metadata: ClusterMetadata) -> Permission:
 
 
 def _describe_configs(state: State) -> Permission:
-    unknown, topics = state.min_isr.null_count, len(state.min_isr)
-    if state.min_isr_problem is not None:
-        answer = f"not known: {state.min_isr_problem}"
-    elif not topics:
+    answered, topics = state.answered, len(state.min_isr)
+    if not topics:
         answer = "not known: no topic to ask about"
+    elif answered.denied:
+        answer = f"missing: DESCRIBE_CONFIGS on {answered.denied} of {topics} topics"
     else:
-        answer = "allowed" if not unknown else f"missing: DESCRIBE_CONFIGS on {unknown} of {topics} topics"
+        answer = ALLOWED_ANSWER if answered.unknown is None else f"not known: {answered.unknown}"
     return Permission("min ISR", "DESCRIBE_CONFIGS on the topics", answer, "--operation DescribeConfigs --topic '*'")

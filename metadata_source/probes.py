@@ -7,20 +7,21 @@ permissions before anything else (KafkaApis.scala), so that an answer such as NO
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from metadata_source import questions
 from metadata_source.errors import PollError
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.facts import OFFSETS_TOPIC, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
 from metadata_source.transport import Address, Connection, error_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from metadata_source.options import Cluster
 
@@ -32,6 +33,9 @@ _TIMEOUT_S: Final = 10.0
 _OF_CLUSTER: Final = "--operation Describe --cluster"
 _OF_LOG: Final = f"--operation Read --topic {OFFSETS_TOPIC}"
 _NO_GROUP: Final = "kafka-metadata-history-probe"
+ALLOWED_ANSWER: Final = "allowed"
+NO_LOG: Final = f"nothing to read: there is no topic {OFFSETS_TOPIC} (Kafka makes it for the first group)"
+"""The answer where the coordinators' log may be read, and is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,41 @@ class Permission:
         """Whether brokers refuse the question."""
         return self.answer.startswith("missing")
 
+    @property
+    def is_allowed(self) -> bool:
+        """Whether brokers answer the question."""
+        return self.answer.startswith(ALLOWED_ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class MinIsr:
+    """Answers about `min.insync.replicas` of topics. `known`: its value, by topic. `errors`: how many topics were
+    answered with an error code. `silent`: how many without a number. `problem`: why nobody knows anything.
+    """
+
+    known: Mapping[str, int] = field(default_factory=dict)
+    errors: Mapping[int, int] = field(default_factory=dict)
+    silent: int = 0
+    problem: str | None = None
+
+    @property
+    def denied(self) -> int:
+        """How many topics the user may not ask about, as the error code says."""
+        return sum(count for code, count in self.errors.items() if code in DENIED)
+
+    @property
+    def unknown(self) -> str | None:
+        """Why some are not known of topics that are there and that the user may ask about; None where all are."""
+        return self.problem or "; ".join(self._whys()) or None
+
+    def _whys(self) -> Iterator[str]:
+        for code, count in sorted(self.errors.items()):
+            # Of a topic that is gone since the poll brokers say so after the check of permissions.
+            if code not in DENIED | {UNKNOWN_TOPIC_OR_PARTITION}:
+                yield f"topics answered with error {code} ({error_name(code)}): {count}"
+        if self.silent:
+            yield f"topics of which the answer has no {MIN_ISR}: {self.silent}"
+
 
 class Prober:
     """Asks one broker, each question over a connection of its own, so that one that fails leaves the others be."""
@@ -58,18 +97,23 @@ class Prober:
         self._cluster = cluster
         self._address = address
 
-    def min_isr(self, topics: Sequence[str]) -> dict[str, int]:
-        """Return `min.insync.replicas` of those topics that may be asked. Raises PollError."""
+    def min_isr(self, topics: Sequence[str]) -> MinIsr:
+        """Return what these topics answer about `min.insync.replicas`. Never raises."""
         known: dict[str, int] = {}
-        for question in questions.topic_configs(topics, (MIN_ISR,)):
-            known |= {
-                result.resource_name: int(config.value)
-                for result in self._ask(question).results
-                if not result.error_code
-                for config in result.configs
-                if config.name == MIN_ISR
-            }
-        return known
+        errors: Counter[int] = Counter()
+        try:
+            for question in questions.topic_configs(topics, (MIN_ISR,)):
+                for result in self._ask(question).results:
+                    values = [config.value or "" for config in result.configs if config.name == MIN_ISR]
+                    if result.error_code:
+                        errors[result.error_code] += 1
+                    elif values and values[0].isdecimal():
+                        known[result.resource_name] = int(values[0])
+        except PollError as error:
+            return MinIsr(problem=error.problem)
+        except Exception as error:  # noqa: BLE001 - the other questions, and the other clusters, have answers
+            return MinIsr(problem=PollError.stumbled(error).problem)
+        return MinIsr(known, errors, max(0, len(topics) - len(known) - errors.total()))
 
     def permissions(self) -> list[Permission]:
         """Return what cluster and group questions come to, for what is recorded now or will be."""
@@ -81,18 +125,22 @@ class Prober:
             Permission("controller quorum", cluster, self._try(self._quorum, cluster), _OF_CLUSTER),
             Permission("fenced brokers", fenced, self._try(self._fenced, fenced)),
             Permission("consumer groups", groups, self._try(self._groups, groups), "--operation Describe --group '*'"),
-            Permission("rebalance history", log, self._try(self._group_log, log), _OF_LOG),
+            Permission("rebalance history", log, self._try(self._group_log, log, NO_LOG), _OF_LOG),
         ]
 
-    def _try(self, probe: Any, needs: str) -> str:
+    def _try(self, probe: Any, needs: str, no_topic: str = ALLOWED_ANSWER) -> str:
         try:
             code = probe()
         except PollError as error:
             return f"not known: {error.problem}"
+        except Exception as error:  # noqa: BLE001 - the other questions, and the other clusters, have answers
+            return f"not known: {PollError.stumbled(error).problem}"
         if code in DENIED:
             return f"missing: {needs}"
+        if code == UNKNOWN_TOPIC_OR_PARTITION:
+            return no_topic
         if code in ALLOWED:
-            return "allowed"
+            return ALLOWED_ANSWER
         return f"not known: error {code} ({error_name(code)})"
 
     def _reassignments(self) -> int:
@@ -110,7 +158,7 @@ class Prober:
     def _groups(self) -> int:
         # Not FindCoordinator, which makes __consumer_offsets where there is none.
         fields = {"groups": [_NO_GROUP], "include_authorized_operations": False}
-        (group,) = self._ask(Question(DescribeGroupsRequest, fields)).groups
+        group = questions.the_one(self._ask(Question(DescribeGroupsRequest, fields)).groups, "group")
         if group.error_code in DENIED:
             # Not every group; perhaps some: those that this broker knows are listed.
             listed = self._ask(Question(ListGroupsRequest, {"states_filter": [], "types_filter": []}))

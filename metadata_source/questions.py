@@ -8,7 +8,7 @@ it forwards (KRaft), or says that it is not the controller (ZooKeeper).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow.compute as pc
 from kafka.protocol.admin import (
@@ -22,6 +22,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from metadata_source.errors import PollError, ProtocolError, TooSlowError
 from metadata_source.lineage import NO_EPOCH
+from metadata_source.nulls import null_field
 from metadata_source.protocol.cluster_messages import FETCH
 from metadata_source.protocol.entries import read_entries, written_entries
 from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from metadata_source.protocol.spec import Api, Message
     from metadata_source.protocol.wire import Columns
     from metadata_source.transport import Connection
+
+_T = TypeVar("_T")
 
 DENIED: Final = frozenset({29, 30, 31})
 """TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED."""
@@ -100,8 +103,12 @@ class Question:
         return self.request.API_KEY, self.lowest, last
 
     def put(self, connection: Connection, version: int, deadline: float) -> Any:
-        """Return the response, of kafka-python's class. Raises PollError."""
-        return connection.ask(self.request(version=version, **self.fields), deadline)
+        """Return the response, of kafka-python's class. Raises PollError, for a null where Kafka allows none, too."""
+        response = connection.ask(self.request(version=version, **self.fields), deadline)
+        if (field := null_field(response, version)) is not None:
+            what = f"{type(response).__name__} v{version}: {field}: null, where null is not allowed"
+            raise PollError("protocol", f"{format_address(connection.address)}: {what}")
+        return response
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +308,13 @@ def check(code: int) -> None:
         raise PollError("unsupported_version", f"error {code}")
     if code:
         raise PollError("broker_error", f"error {code} ({error_name(code)})")
+
+
+def the_one(answered: Sequence[_T], what: str) -> _T:
+    """Return what was asked about. Raises PollError where the answer has none, or more than that."""
+    if len(answered) != 1:
+        raise PollError("odd_answer", f"asked about one {what}, the broker answered about {len(answered)}")
+    return answered[0]
 
 
 def topic_configs(topics: Sequence[str], names: Sequence[str]) -> Iterator[Question]:

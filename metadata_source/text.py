@@ -49,6 +49,11 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(each) or json.dumps(each)[1:-1] for each in lacking), error.end
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 topic`, `2 topics`, `1,000 topics`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Return the lines of a table with aligned columns: numbers to the right, None blank, all of it
     printable.

@@ -23,7 +23,7 @@ from metadata_source.look import (
 )
 from metadata_source.options import parse
 from metadata_source.poller import Poll
-from metadata_source.probes import Permission
+from metadata_source.probes import MinIsr, Permission
 from metadata_source.protocol.metadata import ClusterMetadata
 
 NODES = pa.list_(pa.int32())
@@ -79,6 +79,7 @@ BAD = metadata(
     ("odd", [(0, 1, [1, 2], [1, 2]), (5, -1, [], [])]),
 )
 MIN_ISR = pa.array([2, 2, None], pa.int32())
+NOTHING = MinIsr()
 
 
 def test_troubles_of_each_partition():
@@ -117,15 +118,15 @@ def test_brokers_that_hold_replicas_and_are_not_listed_are_shown():
     assert rows == [(1, "one", 9092, "a", 2, 3, 4), (2, "two", 9093, None, 2, 2, 5), (3, None, None, None, 0, 1, 5)]
 
 
-def state(answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA) -> State:
+def state(answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA, answered: MinIsr = NOTHING) -> State:
     poll = Poll(
         latency_ms=1.5, response_bytes=4321, api_version=13, broker="one:9092", broker_id=1, elr_version_level=0
     )
-    return State(poll, answer, min_isr, kind=kind)
+    return State(poll, answer, min_isr, answered, kind)
 
 
 def test_unknown_is_said_with_what_it_needs():
-    of = state(BAD, MIN_ISR)
+    of = state(BAD, MIN_ISR, answered=MinIsr({"good": 2, "bad": 2}, {29: 1}))
     text = "\n".join(report(of))
     assert "unknown for 2 partitions: needs DESCRIBE_CONFIGS on their topics" in text
     assert _describe_configs(of).answer == "missing: DESCRIBE_CONFIGS on 1 of 3 topics"
@@ -316,3 +317,51 @@ def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monke
         "  rebalance history: missing: READ",
         f"    kafka-acls --bootstrap-server a:9092,b:9092 --add --allow-principal User:PRINCIPAL {acl}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("errors", "silent", "says"),
+    [
+        ({}, 0, "allowed"),
+        ({3: 1}, 0, "allowed"),
+        ({29: 1}, 0, "missing: DESCRIBE_CONFIGS on 1 of 3 topics"),
+        ({29: 1, 41: 1}, 0, "missing: DESCRIBE_CONFIGS on 1 of 3 topics"),
+        ({41: 3}, 0, "not known: topics answered with error 41 (NotControllerError): 3"),
+        ({7: 1}, 0, "not known: topics answered with error 7 (RequestTimedOutError): 1"),
+        ({-1: 2}, 0, "not known: topics answered with error -1 (UnknownError): 2"),
+        ({}, 3, "not known: topics of which the answer has no min.insync.replicas: 3"),
+    ],
+)
+def test_a_permission_is_missing_only_where_the_error_code_says_so(errors, silent, says):
+    """A topic may be deleted between two requests, and a broker may answer without what it was asked for."""
+    of = state(BAD, MIN_ISR, answered=MinIsr({"good": 2}, errors, silent))
+    assert _describe_configs(of).answer == says
+    text = "\n".join(report(of))
+    assert ("needs DESCRIBE_CONFIGS" in text) == (29 in errors)
+    assert ("the answer of min ISR says why" in text) == says.startswith("not known")
+
+
+def test_one_thing_is_counted_as_one():
+    lines = list(report(state(metadata(("t", [(5, -1, [], [])])), pa.nulls(1, pa.int32()))))
+    assert "1 topic, 1 partition, of which" in lines
+    assert any("unknown for 1 partition: their topics are gone" in line for line in lines)
+
+
+def test_what_the_code_stumbles_over_costs_no_other_cluster(monkeypatch):
+    def look(cluster, *_):
+        if cluster.alias == "odd":
+            raise TypeError("cannot unpack\nnon-iterable NoneType object")
+        return state(BAD, MIN_ISR), [Permission("consumer groups", "DESCRIBE", "not known: one:9092: null")]
+
+    monkeypatch.setattr(check, "look", look)
+    clusters = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in ("orders", "odd")}
+    options = parse({"clusters": json.dumps(clusters), "enrich": "groups"}, "stream")
+    orders, odd = check.checked(options, reads_log=False)
+    assert list(check.lines(odd, whole=False)) == [
+        f"odd: failed: protocol: {PollError.stumbled(TypeError('cannot unpack non-iterable NoneType object')).problem}"
+    ]
+    assert list(check.lines(orders, whole=False)) == [
+        "orders: polled in 1.5 ms, 3 topics",
+        "  consumer groups: not known: one:9092: null",
+    ]
+    assert (orders.is_good, odd.is_good) == (True, False)

@@ -11,8 +11,9 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchResponse
 
+from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.options import parse
-from metadata_source.probes import Prober
+from metadata_source.probes import NO_LOG, MinIsr, Prober
 
 
 class Answered(Prober):
@@ -62,7 +63,8 @@ def said(*given) -> list[str]:
 
 @pytest.mark.parametrize("code", [0, 3, 5, 15, 16, 69])
 def test_no_error_and_errors_that_come_after_the_check_say_allowed(code):
-    assert said(*answers(code)) == ["allowed"] * 5
+    log = NO_LOG if code == UNKNOWN_TOPIC_OR_PARTITION else "allowed"
+    assert said(*answers(code)) == ["allowed"] * 4 + [log]
 
 
 @pytest.mark.parametrize("code", [29, 30, 31])
@@ -122,10 +124,39 @@ def test_min_isr_is_asked_for_alone_and_in_parts():
         ),
         DescribeConfigsResponse(results=[]),
     )
-    assert prober.min_isr(topics) == {"t0": 2}
+    assert prober.min_isr(topics).known == {"t0": 2}
     resources = [resource for request in prober.asked for resource in request.resources]
     assert [resource.resource_name for resource in resources] == topics
     assert {(resource.resource_type, *resource.configuration_keys) for resource in resources} == {
         (2, "min.insync.replicas")
     }
     assert [len(request.resources) for request in prober.asked] == [500, 1]
+
+
+def described(**of_group) -> list:
+    return [*answers(0)[:3], DescribeGroupsResponse(groups=[group(0).groups[0]] * of_group["count"]), fetched(0)]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_answer_about_another_number_of_things_is_not_known(count):
+    said_of = said(*described(count=count))
+    assert said_of[3] == f"not known: asked about one group, the broker answered about {count}"
+    assert said_of[:3] + said_of[4:] == ["allowed"] * 4
+
+
+def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
+    reassigned, quorum, _, *others = answers(0)
+    prober = Answered(reassigned, quorum, *others)
+    monkeypatch.setattr(prober, "_fenced", lambda: int(None))
+    answered = [permission.answer for permission in prober.permissions()]
+    assert answered.pop(2).startswith("not known: this program stumbled over what the broker answered (TypeError: ")
+    assert answered == ["allowed"] * 4
+
+
+@pytest.mark.parametrize("value", [None, "two", "", "-1"])
+def test_a_min_isr_that_is_no_number_is_unknown(value):
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    config = result.DescribeConfigsResourceResult(name="min.insync.replicas", value=value, synonyms=[])
+    of_topic = [result(error_code=0, error_message="", resource_type=2, resource_name="t", configs=[config])]
+    assert Answered(DescribeConfigsResponse(results=of_topic)).min_isr(["t"]) == MinIsr(silent=1)
+    assert Answered().min_isr(["t"]).problem.startswith("this program stumbled over what the broker answered")
