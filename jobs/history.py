@@ -312,11 +312,13 @@ class History(Maker):
         elif taken := [(cluster, *place) for cluster in self._of_silver() for place in self._taken_so_far(cluster)]:
             so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint")
             rows = rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
-        found = headers_of(rows_of(rows.select(*HEADER).toArrow()))
+        all_rows = rows_of(rows.select(*HEADER).toArrow())
+        found = headers_of(all_rows)
         places = [(stream, n) for _, stream, n in taken] + [(header["stream"], header["n"]) for header in found]
         for stream, n in places:
             self._looked[stream] = max(n, self._looked.get(stream, -1))
-        for level, line in self._outages.see(found):
+        answers = [row for row in all_rows if row["record"] == "answer"]
+        for level, line in (*self._outages.see(found), *self._outages.unanswered.see(answers)):
             log.log(level, "%s", line)
         return [header for header in found if not self._is_past(header)]
 

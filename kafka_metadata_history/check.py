@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.cluster_log.watcher import LogWatcher
-from metadata_source.errors import ClusterLogError, PollError
+from metadata_source.errors import LogError, PollError, stumbled
 from metadata_source.look import TOPICS, look, report
 from metadata_source.text import counted, text_table
 
@@ -98,8 +98,7 @@ def checked(options: Options, *, reads_log: bool, logs: ClusterLogOptions | None
         try:
             state, permissions = look(cluster, options.topic_filter, options.request_timeout_ms)
         except Exception as error:  # noqa: BLE001 - raised, it would cost what was found of other clusters
-            failure = error if isinstance(error, PollError) else PollError.stumbled(error)
-            return Checked(cluster, wanted, f"{failure.kind}: {failure.problem}", log=log)
+            return Checked(cluster, wanted, _problem(error), log=log)
         return Checked(cluster, wanted, None, state, permissions, log)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE, "check") as side_by_side:
@@ -116,8 +115,13 @@ def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
         try:
             return CheckedLog(watcher.look(None).end, is_open=cluster.security_protocol == "PLAINTEXT")
         except Exception as error:  # noqa: BLE001 - as above
-            failure = error if isinstance(error, ClusterLogError | PollError) else PollError.stumbled(error)
-            return CheckedLog(problem=f"{failure.kind}: {failure.problem}")
+            return CheckedLog(problem=_problem(error))
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, PollError | LogError):
+        return f"{error.kind}: {error.problem}"
+    return f"protocol: {stumbled(error)}"
 
 
 def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator[str]:
@@ -127,6 +131,8 @@ def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator
     alias = each.cluster.alias
     if each.problem is not None or each.state is None:
         yield f"{alias}: failed: {each.problem}"
+        if "MetadataResponse" in (each.problem or ""):
+            yield "  if the server is not Apache Kafka, an older version may do: try `metadataVersion: 8` for this cluster"
         yield from _log_lines(each.log, whole=whole)
         return
     topics = each.state.metadata.topics.num_rows

@@ -35,10 +35,6 @@ class Connections:
     def __contains__(self, address: object) -> bool:
         return address in self._kept
 
-    def kept(self, address: Address) -> Connection | None:
-        """Return the connection to an address if there is one."""
-        return self._kept.get(address)
-
     def get(self, address: Address, deadline: float) -> Connection:
         """Return the connection to an address; make it by `deadline` (of `time.monotonic`) if there is none. Raises
         PollError.

@@ -19,7 +19,7 @@ from metadata_source.kinds import (
     WARPSTREAM,
 )
 from metadata_source.members import lack_replica
-from metadata_source.protocol.oddities import LISTS, have_repeats
+from metadata_source.protocol.oddities import LISTS, have_negatives, have_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -109,6 +109,10 @@ def _lists_twice(found: Evidence) -> bool:
     return any(have_repeats(found.partitions[name].combine_chunks()).any() for name in LISTS)
 
 
+def _lists_nobody(found: Evidence) -> bool:
+    return any(have_negatives(found.partitions[name].combine_chunks()).any() for name in LISTS)
+
+
 def _is_led(found: Evidence) -> pa.ChunkedArray:
     return pc.greater_equal(found.partitions["leader"], 0)
 
@@ -144,6 +148,8 @@ _IMAGES: Final = frozenset({KAFKA, CONFLUENT, AUTOMQ})
 SIGNS: Final[Mapping[str, tuple[frozenset[str], Callable[[Evidence], bool]]]] = {
     "listed_twice: a broker is twice among a partition's replicas, in its ISR, or among its offline replicas, which no "
     "maker's brokers mean; such a list is unknown": (frozenset(KINDS), _lists_twice),
+    "no_broker: a negative id is among a partition's replicas, in its ISR, or among its offline replicas, which no "
+    "maker's brokers mean; such a list is unknown": (frozenset(KINDS), _lists_nobody),
     FLAT_EPOCHS: (_IMAGES, lambda found: found.has_flat_epochs),
     UNLISTED_IN_SYNC: (_IMAGES, _has_unlisted_in_sync),
     "guessed_leader: a leader is named with error 5 (no leader), as Redpanda does": (

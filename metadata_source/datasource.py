@@ -329,6 +329,7 @@ def _poller(task: _Task, due: _Due, decoders: threading.Semaphore, *, interval_m
         task.request_timeout_ms,
         decoders,
         interval_ms=interval_ms,
+        needs_id=interval_ms is not None,
         enrich_timeout_ms=due.polling.enrich_timeout_ms,
     )
 

@@ -26,13 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source import groups, offsets, questions
-from metadata_source.errors import PollError
+from metadata_source.errors import PollError, stumbled
 from metadata_source.facts import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.groups import Broker
 from metadata_source.members import lack_replica
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
-from metadata_source.outcomes import answered, outcome_of
+from metadata_source.outcomes import answered, failed, outcome_of
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, PAGE_PARTITIONS, UNCLEAN, Question
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def answer(kind: str, about: Subject, asker: Asker) -> Answer:
     except PollError as error:
         return Answer(kind, outcome_of(error), asked_at)
     except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
-        return Answer(kind, outcome_of(PollError.stumbled(error)), asked_at)
+        return Answer(kind, failed(stumbled(error)), asked_at)
     # A clock that was set back meanwhile must not date an answer before its question.
     return Answer(kind, answered(rows.missing), asked_at, max(asked_at, datetime.now(UTC)), rows)
 

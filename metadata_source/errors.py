@@ -52,6 +52,12 @@ class TokenError(RuntimeError):
         self.problem = problem
 
 
+def stumbled(error: Exception) -> str:
+    """Return the problem, one line, where this program's own code stumbled over an answer; its kind is `protocol`."""
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"this program stumbled over what the broker answered ({what})"
+
+
 class PollError(RuntimeError):
     """A poll that got no usable answer.
 
@@ -66,12 +72,6 @@ class PollError(RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return PollError, (self.kind, self.problem)
-
-    @classmethod
-    def stumbled(cls, error: Exception) -> Self:
-        """Return the error for an answer over which this program's own code stumbled."""
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        return cls("protocol", f"this program stumbled over what the broker answered ({what})")
 
 
 class LogError(RuntimeError):

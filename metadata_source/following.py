@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from metadata_source.errors import LogError, OptionsError
+from metadata_source.errors import LogError, OptionsError, stumbled
 
 if TYPE_CHECKING:
     import logging
@@ -119,6 +119,8 @@ class Looks(Generic[_Place, _Seen]):
                 seen[alias] = self._under_way.pop(alias).result()
             except LogError as error:
                 self._note(alias, error)
+            except Exception as error:  # noqa: BLE001 - raised, it would end the reading of every log
+                self._note(alias, LogError("protocol", stumbled(error)))
             else:
                 self._note(alias, seen[alias].problem)
         return seen

@@ -110,7 +110,7 @@ def read_yaml_options(config: Path) -> dict[str, str]:
 
 def _poll(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> tuple[Poll, ClusterMetadata]:
     """Poll once; return the poll, and what it says of the topics that the filter covers. Raises PollError."""
-    with Poller(cluster, topic_filter, request_timeout_ms) as poller:
+    with Poller(cluster, topic_filter, request_timeout_ms, needs_id=True) as poller:
         poll = poller.poll()
     if poll.error_kind is not None or poll.metadata is None:
         raise PollError(poll.error_kind or "protocol", poll.error or "")

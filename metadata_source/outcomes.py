@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 OK: Final = "ok"
 NOT_ALLOWED: Final = "not_allowed"
 NOT_SUPPORTED: Final = "not_supported"
+FAILED: Final = "failed: "
+PUT_OFF: Final = "failed: put off: "
+"""How the outcome of a question begins that was due and was not asked."""
 
 
 def answered(missing: str | None = None) -> str:
@@ -28,7 +31,12 @@ def is_answered(outcome: str) -> bool:
 
 def failed(problem: str) -> str:
     """Return the outcome of what got no answer, as one line."""
-    return f"failed: {_line(problem)}"
+    return f"{FAILED}{_line(problem)}"
+
+
+def put_off(reason: str) -> str:
+    """Return the outcome of what was due and was not asked."""
+    return f"{PUT_OFF}{_line(reason)}"
 
 
 def outcome_of(error: PollError) -> str:

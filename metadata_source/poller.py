@@ -10,6 +10,7 @@ A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is 
 - `authentication`, `authorization`, `too_large`, `wrong_cluster`: final when a bootstrap server's; an address that was
   only
   remembered may be another cluster's by now, then the bootstrap servers are asked;
+- `no_cluster_id`: the answer has none, and nobody gave one, where history needs it; final, too;
 - `options`, `too_many_files` (this process may open no more): not tried again;
 - `clock`: this machine's clock was set ahead, and is not believed yet (`metadata_source.clock`);
 - `overlapped`: not sent, since the poll before was still running.
@@ -33,7 +34,7 @@ from metadata_source.errors import PollError, ProtocolError
 from metadata_source.images import Age, Image, difference, filtered
 from metadata_source.kinds import KINDS, LEADER
 from metadata_source.options import ENRICH_TIMEOUT_MS, METADATA_VERSIONS, TopicFilter
-from metadata_source.outcomes import failed
+from metadata_source.outcomes import FAILED, put_off
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
 from metadata_source.transport import Address, error_name, format_address
@@ -65,11 +66,15 @@ _AUTHORIZATION: Final = frozenset({29, 31})
 """TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
 
 _AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error"})
-_FINAL: Final = frozenset({"authentication", "authorization", "too_large", "wrong_cluster"})
+_FINAL: Final = frozenset({"authentication", "authorization", "too_large", "wrong_cluster", "no_cluster_id"})
 _OURS: Final = frozenset({"options", "too_many_files"})
 """Errors that no broker has a part in."""
 _REBOOTSTRAP: Final = _FINAL | {"broker_error"}
 """Errors by which remembered addresses may be wrong: another cluster's by now, or REBOOTSTRAP_REQUIRED (KIP-1102)."""
+NO_ID: Final = (
+    "the answer has no cluster id, by which history is kept: give the cluster a `clusterId`, any name that no other "
+    "cluster has"
+)
 _ROUNDS: Final = 3
 """How often a poll goes round the brokers. More would keep the others of its batch waiting for one that is down."""
 _BACKOFF_S: Final = 0.1
@@ -159,6 +164,8 @@ class _Memory:
     throttled_until: dict[Address, float] = field(default_factory=dict)
     owed: set[str] = field(default_factory=set)
     """Kinds of enrichment that were due and that nobody has been asked for since."""
+    failed_at: dict[str, float] = field(default_factory=dict)
+    """Kinds of enrichment that failed when they were asked last, and when that was (of `time.monotonic`)."""
     led: frozenset[tuple[int, int]] | None = None
     """Partitions of the offsets topic, with leader epochs, when groups were asked for last."""
 
@@ -186,8 +193,10 @@ class Poller:
         *,
         interval_ms: int | None = None,
         enrich_timeout_ms: int = ENRICH_TIMEOUT_MS,
+        needs_id: bool = False,
     ) -> None:
-        self._cluster = cluster
+        """Ask nobody yet. `needs_id`: an answer without a cluster id is a failed poll, unless `clusterId` is given."""
+        self._cluster, self._needs_id = cluster, needs_id
         self._filter = topic_filter
         self._timeout_s = request_timeout_ms / 1000
         self._enrich_timeout_s = enrich_timeout_ms / 1000
@@ -354,43 +363,47 @@ class Poller:
         order in which they came.
 
         It ends by `until` (of `time.monotonic`), and takes no more than `enrich_timeout_ms`. A kind for which no time
-        is left stays due.
+        is left stays due. Those that failed come last, the longest ago first: one that takes the time, or the
+        connection, each time is not in the way of the others.
         """
         self.let_go()
         deadline = min(until, time.monotonic() + self._enrich_timeout_s)
         answers: list[Answer] = []
-        asker = _Asker(self, deadline)
-        for kind in about.kinds:
+        asker, failed_at = _Asker(self, deadline), self._memory.failed_at
+        for kind in sorted(about.kinds, key=lambda kind: failed_at.get(kind, 0.0)):
             reason = self._put_off(deadline)
             if reason is not None:
-                answers.append(Answer(kind, failed(f"put off: {reason}")))
+                answers.append(Answer(kind, put_off(reason)))
                 continue
             self._memory.owed.discard(kind)
-            answers.append(answer(kind, about, asker))
+            answers.append(found := answer(kind, about, asker))
+            failed_at.pop(kind, None)
+            if found.outcome.startswith(FAILED):
+                failed_at[kind] = time.monotonic()
         return answers
-
-    @property
-    def _connection(self) -> Connection | None:
-        """The one over which the last good answer came; None once it is lost."""
-        return None if self._answered is None else self._connections.kept(self._answered)
 
     def _put_off(self, deadline: float) -> str | None:
         """Return why nothing can be asked now."""
-        if self._connection is None:
-            return "the connection was lost"
         now = time.monotonic()
         if deadline - now < _LEAST_S:
             return "no time is left before the next poll"
-        wait = self._memory.throttled_until.get(self._connection.address, 0.0) - now
+        wait = self._memory.throttled_until.get(self._answerer, 0.0) - now
         if wait > deadline - now:
             return f"throttled by the broker for another {wait:.1f} s"
         return None
 
+    @property
+    def _answerer(self) -> Address:
+        """Where the last good answer came from. Raises PollError if there was none."""
+        if self._answered is None:
+            raise PollError("unreachable", "no poll was answered yet")
+        return self._answered
+
     def ask(self, question: AnyQuestion, deadline: float) -> Any:
-        """Ask over the connection of the poll before. Raises PollError, as `visit`."""
-        if self._connection is None:
-            raise PollError("unreachable", "the connection was lost")
-        return self._ask_over(self._connection, question, deadline)
+        """Ask the broker that answered the poll before: over the same connection, unless that was lost. Raises
+        PollError, as `visit`.
+        """
+        return self._ask_over(self._connections.get(self._answerer, deadline), question, deadline)
 
     def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
         """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's
@@ -425,10 +438,9 @@ class Poller:
         self._throttle(connection.address, _throttle_time_ms(response))
         return response
 
-    def require(self, question: Question) -> None:
+    def require(self, question: Question, deadline: float) -> None:
         """Raise PollError unless the broker of the poll before has such a request."""
-        if self._connection is not None:
-            questions.version(self._connection, question)
+        questions.version(self._connections.get(self._answerer, deadline), question)
 
     def _addresses(self, failures: dict[Address, PollError], deadline: float) -> Iterator[Address]:
         """Yield the brokers to ask, one after the other for as long as there is a point, each round after a pause.
@@ -479,7 +491,7 @@ class Poller:
             self._obey_throttle(address, deadline)
             connection = self._connections.get(address, deadline)
             poll = self._ask(connection, deadline, names)
-            poll = _good(self._cluster, self._filter, poll)
+            poll = _good(self._cluster, self._filter, poll, needs_id=self._needs_id)
         except PollError as error:
             # Anew: this one's traceback holds the answer, and this frame would hold the traceback.
             failure = PollError(error.kind, error.problem)
@@ -594,7 +606,7 @@ class _Asker:
     coordinated: list[Coordinated] | PollError | None = None
 
     def require(self, question: Question) -> None:
-        self.poller.require(question)
+        self.poller.require(question, self.deadline)
 
     def ask(self, question: Question) -> Any:
         return self.poller.ask(question, self.deadline)
@@ -630,7 +642,9 @@ def _throttle_time_ms(response: Any) -> int | None:
 def _version(connection: Connection, pinned: int | None) -> int:
     """Return the version to ask in: the pinned one, or the highest that the broker has too."""
     where = format_address(connection.address)
-    lowest, highest = connection.api_versions.get(_METADATA, (0, -1))
+    if _METADATA not in connection.api_versions:
+        raise PollError("unsupported_version", f"{where}: this server does not name Metadata among its requests")
+    lowest, highest = connection.api_versions[_METADATA]
     if pinned is not None:
         if not lowest <= pinned <= highest:
             raise PollError(
@@ -643,7 +657,7 @@ def _version(connection: Connection, pinned: int | None) -> int:
     return version
 
 
-def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll) -> Poll:
+def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll, *, needs_id: bool) -> Poll:
     """Return the poll with what its answer says of the topics that the filter covers.
 
     Raises PollError for an answer that says nothing about the cluster's state.
@@ -654,7 +668,11 @@ def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll) -> Poll:
     if metadata.error_code:
         kind = "authorization" if metadata.error_code in _AUTHORIZATION else "broker_error"
         raise PollError(kind, f"{where}: error {metadata.error_code} ({error_name(metadata.error_code)})")
-    if cluster.cluster_id is not None and metadata.cluster_id not in {cluster.cluster_id, None}:
+    # Metadata before v2 has none; other makers' servers leave it null, or empty.
+    cluster_id = metadata.cluster_id or cluster.cluster_id
+    if cluster_id is None and needs_id:
+        raise PollError("no_cluster_id", f"{where}: {NO_ID}")
+    if cluster.cluster_id not in {cluster_id, None}:
         raise PollError(
             "wrong_cluster",
             f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is {cluster.cluster_id} (a rebuilt "
@@ -666,7 +684,7 @@ def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll) -> Poll:
     if (problem := oddity(metadata)) is not None:
         raise PollError("odd_answer", f"{where}: {problem}")
     covered = filtered(metadata, topic_filter)
-    return replace(poll, metadata=covered, image=Image.of(covered))
+    return replace(poll, cluster_id=cluster_id, metadata=covered, image=Image.of(covered))
 
 
 def _failed(last: Poll, attempts: int, failures: dict[Address, PollError]) -> Poll:

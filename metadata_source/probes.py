@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from metadata_source import questions
-from metadata_source.errors import PollError
+from metadata_source.errors import PollError, stumbled
 from metadata_source.facts import OFFSETS_TOPIC, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
 from metadata_source.transport import Address, Connection, error_name
@@ -112,7 +112,7 @@ class Prober:
         except PollError as error:
             return MinIsr(problem=error.problem)
         except Exception as error:  # noqa: BLE001 - the other questions, and the other clusters, have answers
-            return MinIsr(problem=PollError.stumbled(error).problem)
+            return MinIsr(problem=stumbled(error))
         return MinIsr(known, errors, max(0, len(topics) - len(known) - errors.total()))
 
     def permissions(self) -> list[Permission]:
@@ -134,7 +134,7 @@ class Prober:
         except PollError as error:
             return f"not known: {error.problem}"
         except Exception as error:  # noqa: BLE001 - the other questions, and the other clusters, have answers
-            return f"not known: {PollError.stumbled(error).problem}"
+            return f"not known: {stumbled(error)}"
         if code in DENIED:
             return f"missing: {needs}"
         if code == UNKNOWN_TOPIC_OR_PARTITION:

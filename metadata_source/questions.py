@@ -22,7 +22,6 @@ from kafka.protocol.consumer import FetchRequest
 
 from metadata_source.errors import PollError, ProtocolError, TooSlowError
 from metadata_source.lineage import NO_EPOCH
-from metadata_source.nulls import null_field
 from metadata_source.protocol.cluster_messages import FETCH
 from metadata_source.protocol.entries import read_entries, written_entries
 from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
@@ -103,12 +102,8 @@ class Question:
         return self.request.API_KEY, self.lowest, last
 
     def put(self, connection: Connection, version: int, deadline: float) -> Any:
-        """Return the response, of kafka-python's class. Raises PollError, for a null where Kafka allows none, too."""
-        response = connection.ask(self.request(version=version, **self.fields), deadline)
-        if (field := null_field(response, version)) is not None:
-            what = f"{type(response).__name__} v{version}: {field}: null, where null is not allowed"
-            raise PollError("protocol", f"{format_address(connection.address)}: {what}")
-        return response
+        """Return the response, of kafka-python's class. Raises PollError."""
+        return connection.ask(self.request(version=version, **self.fields), deadline)
 
 
 @dataclass(frozen=True, slots=True)

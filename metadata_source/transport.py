@@ -32,6 +32,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from metadata_source import tokens
 from metadata_source.credentials import credentials
 from metadata_source.errors import OptionsError, PollError, TokenError
+from metadata_source.nulls import null_field
 from metadata_source.references import resolve_secret
 from metadata_source.text import printable
 from metadata_source.waiting import TooLateError, by_deadline
@@ -59,6 +60,8 @@ _SCRAM_ITERATIONS: Final = range(4_096, 1_000_001)
 """RFC 5802, 5.1, and RFC 7677, 4, name the least, and so does Kafka: fewer make a password easy to guess for who
 pretends to be a broker. The most is the library's: a second or so of work.
 """
+_UNREAD: Final = "Unable to decode response"
+"""The library's words for an answer that is not the message it should be."""
 _ELSEWHERE: Final = frozenset({"unreachable", "timeout"})
 """Kinds of error after which another of a host's addresses may do better."""
 _NEWER_ERRORS: Final = {
@@ -107,6 +110,7 @@ class Connection:
         self.features: dict[str, int] | None = None
         self.supported_features: dict[str, int] = {}
         self.sent_at: datetime | None = None
+        self._last_asked = "ApiVersionsRequest"
         self._cluster = cluster
         self._reach(context or tls_context(cluster), self._sasl_settings(deadline), deadline)
 
@@ -124,11 +128,15 @@ class Connection:
         return answer
 
     def ask(self, request: Any, deadline: float) -> Any:
-        """Send a request of kafka-python's own message classes and return its response. Raises
-        PollError, as `request`.
+        """Send a request of kafka-python's own message classes and return its response. Raises PollError, as `request`,
+        and for a null where Kafka's definitions allow none.
         """
         self._renew_credentials(deadline)
-        return self._drive(lambda: self._send(request, deadline), deadline)
+        response = self._drive(lambda: self._send(request, deadline), deadline)
+        if (field := null_field(response, request.API_VERSION)) is not None:
+            what = f"{type(response).__name__} v{request.API_VERSION}: {field}: null, where null is not allowed"
+            raise PollError("protocol", f"{self._where}: {what}")
+        return response
 
     def close(self) -> None:
         """Close the socket and the selector. Does not wait, and can be called twice."""
@@ -145,6 +153,8 @@ class Connection:
             error = self._error(future.exception)
             if error.kind == "authentication":
                 tokens.forget(self._cluster)
+            if _UNREAD in str(future.exception) and self._connection.broker_version_data is None:
+                raise _VersionsUnreadError(error.kind, error.problem)
             raise error from None
         return future.value
 
@@ -154,35 +164,48 @@ class Connection:
         """
         addresses = self._addresses(deadline)
         for left in range(len(addresses), 0, -1):
+            until = time.monotonic() + max(0.001, (deadline - time.monotonic()) / left)
             try:
-                # Zero: no warning about slow turns, which many threads on few cores always have.
-                self._net = NetworkSelector(client_id=self._cluster.client_id, slow_task_threshold_secs=0)
-            except OSError as failure:
-                raise self._error(failure) from None
-            self._connection = _Connection(
-                self._net,
-                client_id=self._cluster.client_id,
-                receive_message_max_bytes=self._cluster.max_response_bytes,
-                security_protocol=self._cluster.security_protocol,
-                **sasl,
-            )
-            try:
-                self._try(addresses[-left], context, (deadline - time.monotonic()) / left)
+                try:
+                    self._try(addresses[-left], context, sasl, until)
+                except _VersionsUnreadError:
+                    # As after UNSUPPORTED_VERSION (KIP-511): librdkafka's mock cluster says so in a body of no version.
+                    self._try(addresses[-left], context, sasl, until, first_asked=0)
             except PollError as error:
-                self.close()
                 if left == 1 or error.kind not in _ELSEWHERE:
                     raise
-            except BaseException:
-                self.close()
-                raise
             else:
                 return
 
-    def _try(self, address: str, context: ssl.SSLContext | None, seconds: float) -> None:
-        deadline = time.monotonic() + max(0.001, seconds)
-        # Not by the library, which leaves sockets that did not connect to the garbage collector.
-        sock = self._open_socket(address, deadline)
-        self._drive(lambda: self._connect(sock, context, deadline), deadline)
+    def _try(
+        self,
+        address: str,
+        context: ssl.SSLContext | None,
+        sasl: dict[str, Any],
+        deadline: float,
+        first_asked: int = ApiVersionsRequest.max_version,
+    ) -> None:
+        """Connect to an address. `first_asked`: the version of ApiVersions to begin with. Raises PollError."""
+        try:
+            # Zero: no warning about slow turns, which many threads on few cores always have.
+            self._net = NetworkSelector(client_id=self._cluster.client_id, slow_task_threshold_secs=0)
+        except OSError as failure:
+            raise self._error(failure) from None
+        self._connection = _Connection(
+            self._net,
+            client_id=self._cluster.client_id,
+            receive_message_max_bytes=self._cluster.max_response_bytes,
+            security_protocol=self._cluster.security_protocol,
+            **sasl,
+        )
+        self._connection._api_versions_idx = first_asked  # noqa: SLF001
+        try:
+            # Not by the library, which leaves sockets that did not connect to the garbage collector.
+            sock = self._open_socket(address, deadline)
+            self._drive(lambda: self._connect(sock, context, deadline), deadline)
+        except BaseException:
+            self.close()
+            raise
 
     def _addresses(self, deadline: float) -> list[str]:
         try:
@@ -301,6 +324,7 @@ class Connection:
     def _write(self, request: Any, deadline: float) -> Any:
         """Send a request; returns the future of its answer."""
         timeout_ms = max(0.0, deadline - time.monotonic()) * 1000
+        self._last_asked = f"{type(request).__name__} v{request.API_VERSION}"
         return self._connection.send_request(request, request_timeout_ms=timeout_ms)
 
     @property
@@ -329,9 +353,10 @@ class Connection:
             ):
                 return "authentication", self._explain_refusal(cause, text)
             case kafka.errors.BrokerResponseError():
-                return "broker_error", f"error {cause.errno} ({error_name(cause.errno)})"
+                return self._explain_error(cause)
             case kafka.errors.KafkaProtocolError():
-                return "protocol", text
+                unread = f"the answer to {self._last_asked} cannot be read: its bytes are no such message"
+                return "protocol", unread if text == _UNREAD else text
             case OSError():
                 return _explain_system(cause)
             case kafka.errors.KafkaError() | str():
@@ -341,6 +366,12 @@ class Connection:
             case _:
                 # The library's own code stumbled over what the broker sent.
                 return "protocol", f"{type(cause).__name__}: {text}"
+
+    def _explain_error(self, error: kafka.errors.BrokerResponseError) -> tuple[str, str]:
+        # The library's own, of a server that does not name SaslHandshake among its requests.
+        if isinstance(error, kafka.errors.IncompatibleBrokerVersion) and self._cluster.sent_mechanism is not None:
+            return "authentication", "this server has no SASL: set kafka.security.protocol to PLAINTEXT or SSL"
+        return "broker_error", f"error {error.errno} ({error_name(error.errno)})"
 
     def _explain_refusal(self, error: BaseException, text: str) -> str:
         if not isinstance(error, kafka.errors.SaslAuthenticationFailedError):
@@ -450,6 +481,10 @@ def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
 
 def _reason(error: OSError) -> str:
     return (getattr(error, "reason", None) or error.strerror or type(error).__name__).lower().replace("_", " ")
+
+
+class _VersionsUnreadError(PollError):
+    """The answer to ApiVersions cannot be read."""
 
 
 class _Scram(SaslMechanismScram):  # type: ignore[misc]

@@ -64,7 +64,7 @@ POLL_KEY = (
 )
 
 POLL_COLUMNS = (
-    Column("cluster_id", "string", "Cluster id as answered."),
+    Column("cluster_id", "string", "Cluster id as answered; where the answer has none, the clusterId that is given."),
     Column(
         "received_at",
         "timestamp",

@@ -59,6 +59,7 @@ MEANINGS: dict[str, Any] = {
         "window": "Polls and gaps of so long before now count.",
         "lastGoodPoll": "The last good poll of a cluster may be so old. Default: two intervals and two minutes.",
         "failures": "So many failed polls in a row are too many.",
+        "unanswered": "So many answers in a row to a question of enrich that failed or were refused are too many.",
         "failedPercent": "More failed polls of a hundred are too many.",
         "latePercent": "More late polls of a hundred are too many.",
         "gaps": "More gaps are too many.",

@@ -120,6 +120,12 @@ class Config:
         return frozenset(alias for alias, each in polling.items() if "offsets" in each.enrich)
 
     @property
+    def longest_beat(self) -> timedelta:
+        """The longest time between two questions of `enrich` of a kind; none: zero."""
+        polling = parse(self.source_options({}), "stream").polling.values()
+        return max((beat * _MILLISECOND for each in polling for beat in each.enrich.values()), default=timedelta())
+
+    @property
     def topic_filter(self) -> str | None:
         """The filter of the polls, as bronze has it; None for every topic."""
         return topic_filter(self.poll).to_json()
@@ -414,6 +420,7 @@ FILE: Mapping[str, Any] = {
         "window": (f"{_OF_STATUS}window", _duration),
         "lastGoodPoll": (f"{_OF_STATUS}last_good_poll", _duration),
         "failures": (f"{_OF_STATUS}failures", partial(_count, 1)),
+        "unanswered": (f"{_OF_STATUS}unanswered", partial(_count, 1)),
         "failedPercent": (f"{_OF_STATUS}failed_percent", _percent),
         "latePercent": (f"{_OF_STATUS}late_percent", _percent),
         "gaps": (f"{_OF_STATUS}gaps", partial(_count, 0)),

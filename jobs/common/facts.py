@@ -10,6 +10,7 @@ from jobs.common.config import Config
 from jobs.common.markers import literal, with_values
 from jobs.common.status import Facts, Row, Size, clusters_of
 from metadata_source.options import MAX_BATCH_MS
+from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
 
 UPKEEP = "upkeep"
 """The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
@@ -26,17 +27,36 @@ IS_VISIT = "record = 'answer' AND kind = 'offsets' AND outcome LIKE 'ok%' AND cl
 # All rows of a batch have the day on which its first poll was due.
 _POLLS = f"""
 SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, answered_at, outcome, error_kind, error,
-  {IS_VISIT} AS is_visit
+  cluster_id, {IS_VISIT} AS is_visit
 FROM {{bronze.metadata_polls}}
 WHERE (record = 'poll' OR {IS_VISIT}) AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
   AND day >= CAST(:day AS DATE)
 """
 _STATES = """
-SELECT history, cluster, round, done_poll, done_at, changed_poll, last_seen_at, told_by, refused_polls, stale_polls,
-  of.seen, of.waiting
+SELECT history, cluster, cluster_id, round, done_poll, done_at, changed_poll, last_seen_at, told_by, refused_polls,
+  stale_polls, of.seen, of.waiting, of.places
 FROM (
-  SELECT *, from_json(memory, 'seen map<string, bigint>, waiting array<string>') AS of FROM {internal.state}
+  SELECT *,
+    from_json(memory, 'seen map<string, bigint>, waiting array<string>, places map<string, array<bigint>>') AS of
+  FROM {internal.state}
 )
+"""
+# Those after the last one that was told. A question that was put off says less than one that failed.
+_ANSWERS = f"""
+SELECT cluster, kind, count(CASE WHEN is_after THEN 1 END) AS failing,
+  min(CASE WHEN is_after THEN scheduled_at END) AS failing_since,
+  CASE WHEN count(CASE WHEN is_after THEN 1 END) > 0 THEN max_by(
+    outcome, CASE WHEN NOT is_after THEN '' WHEN outcome LIKE '{PUT_OFF}%' THEN '0' ELSE poll_id END
+  ) END AS outcome
+FROM (
+  SELECT cluster, kind, outcome, scheduled_at, poll_id, poll_id > coalesce(
+    max(CASE WHEN outcome LIKE 'ok%' OR outcome = '{NOT_SUPPORTED}' THEN poll_id END)
+      OVER (PARTITION BY cluster, kind), '') AS is_after
+  FROM {{bronze.metadata_polls}}
+  WHERE record = 'answer' AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:asked_since AS TIMESTAMP)
+    AND day >= CAST(:asked_day AS DATE)
+)
+GROUP BY cluster, kind
 """
 _GAPS = """
 SELECT cluster, gap_start, gap_end FROM {silver.poll_gaps}
@@ -70,6 +90,13 @@ FROM ({_READ}) FULL JOIN ({_COSTS}) USING (cluster)
 """
 
 
+_RECORDED = """
+SELECT cluster, max(read_at) AS recorded_at FROM {bronze.cluster_log}
+WHERE cluster IN (CLUSTERS) AND read_at >= CAST(:since AS TIMESTAMP) AND day >= CAST(:day AS DATE)
+GROUP BY cluster
+"""
+
+
 def facts_of(
     ask: Callable[[str], pa.Table], sizes: Callable[[], Iterable[Size]], config: Config, now: datetime
 ) -> Facts:
@@ -77,9 +104,14 @@ def facts_of(
     intervals = config.poll_intervals
     window = config.limits.window_of(max(intervals.values()))
     since = now - window
+    asked_since = now - max(window, (config.limits.unanswered + 1) * config.longest_beat)
     values = {
-        "since": since.isoformat(),
-        "day": (since - timedelta(milliseconds=MAX_BATCH_MS)).astimezone(UTC).date().isoformat(),
+        name + of: text
+        for name, at in (("", since), ("asked_", asked_since))
+        for of, text in (
+            ("since", at.isoformat()),
+            ("day", (at - timedelta(milliseconds=MAX_BATCH_MS)).astimezone(UTC).date().isoformat()),
+        )
     }
 
     def asked(query: str) -> list[Row]:
@@ -87,11 +119,12 @@ def facts_of(
         rows: list[Row] = ask(sql).to_pylist(maps_as_pydicts="strict")
         return rows
 
-    queries = [_POLLS, _STATES, _GAPS, *([_LOGS] if config.group_log is not None else [])]
     with ThreadPoolExecutor(4, "status") as side_by_side:
-        found = side_by_side.map(asked, queries)
+        found = side_by_side.map(asked, (_POLLS, _STATES, _GAPS, _ANSWERS))
+        logs = None if config.group_log is None else side_by_side.submit(asked, _LOGS)
+        recorded = None if config.cluster_log is None else side_by_side.submit(asked, _RECORDED)
         of_tables = list(sizes())
-        polls, states, gaps, *logs = found
+        polls, states, gaps, answers = found
     return Facts(
         now,
         str(config.lake),
@@ -101,9 +134,11 @@ def facts_of(
             headers=polls,
             states=states,
             gaps=gaps,
-            logs=logs[0] if logs else None,
+            logs=None if logs is None else logs.result(),
             followed=frozenset(config.with_controllers),
             asked=config.asked_for_offsets,
+            answers=answers,
+            recorded={row["cluster"]: row["recorded_at"] for row in ([] if recorded is None else recorded.result())},
         ),
         of_tables,
         max((row["done_at"] for row in states if row["history"] == UPKEEP), default=None),

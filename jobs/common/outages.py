@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from jobs.common.status import TO_DO, reason
+from jobs.common.unanswered import Unanswered
 from metadata_source.text import printable
 
 Header = Mapping[str, Any]
@@ -34,6 +35,7 @@ class Outages:
 
     def __init__(self) -> None:
         self._clusters: dict[str, _Cluster] = {}
+        self.unanswered = Unanswered()
 
     def __str__(self) -> str:
         failing = len(self.failing)

@@ -4,11 +4,12 @@ Knows no Spark: rows of bronze, silver and internal.state go in, as whoever read
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, takewhile
 from typing import Any
 
+from jobs.common.unanswered import Asked, asked_of
 from jobs.rules.ids import POLLS
 from metadata_source.text import printable
 
@@ -29,6 +30,7 @@ TO_DO = {
     "too_large": "raise maxResponseBytes",
     "too_many_files": "raise the limit of open files (ulimit -n; LimitNOFILE of a systemd unit)",
     "unsupported_version": "remove metadataVersion from the configuration, or upgrade the brokers",
+    "no_cluster_id": "nothing of this cluster is recorded before",
     "wrong_cluster": "correct kafka.bootstrap.servers; a cluster that was rebuilt needs a new alias",
 }
 """Why polls fail that no later poll mends -> what a person has to do."""
@@ -45,6 +47,7 @@ class Limits:
     window: timedelta = timedelta(hours=1)
     last_good_poll: timedelta | None = None
     failures: int = 3
+    unanswered: int = 3
     failed_percent: int = 20
     late_percent: int = 10
     gaps: int = 0
@@ -69,6 +72,7 @@ class Polls:
     `good_at`: when the last good one was answered. `failing`: the last ones, that failed, the first of which was due at
     `failing_since`, the last of which failed for `error_kind` and `error`. `waits_since`: when the first one was due
     that is not in silver yet. `ignored`: of an older stream than silver has, so that silver never takes them.
+    `cluster_id`: of the last good one.
     """
 
     polls: int = 0
@@ -81,6 +85,7 @@ class Polls:
     error: str | None = None
     waits_since: datetime | None = None
     ignored: int = 0
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,23 +94,25 @@ class Log:
 
     `read_at`: when something new was last read of it. `waits_since`: when the first row was read that rebalances have
     not had. `lost`: offsets that were gone before they could be read. `costs_wait_since`: when the first rebalance was
-    told that has no cost yet.
+    told that has no cost yet. `never_read`: nothing was ever read of it, as where the topic is not there.
     """
 
     read_at: datetime | None = None
     waits_since: datetime | None = None
     lost: int = 0
     costs_wait_since: datetime | None = None
+    never_read: bool = False
 
 
 @dataclass(frozen=True)
 class ClusterLog:
     """The controllers' log of one cluster. `read_at`: when the records were read that silver had last. `known_until`:
-    silver knows all of it up to then, but for a part that was lost.
+    silver knows all of it up to then, but for a part that was lost. `recorded_at`: when bronze had records last.
     """
 
     read_at: datetime | None = None
     known_until: datetime | None = None
+    recorded_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,8 @@ class Cluster:
     answers that silver did not accept since. `gold_waits_since`: up to when gold has had silver; None: it has had all.
     `gap_time`: of the gaps together. `log`: None where it is not read. `told_by`: polls | log (the controllers' log),
     which tells topics and partitions; None before history began. `cluster_log`: None where it is not read. `lag`: None
-    where nobody asks for offsets.
+    where nobody asks for offsets. `asked`: the questions of `enrich`. `known_as`: the other alias under which
+    the cluster has history whose answers silver refused.
     """
 
     cluster: str
@@ -142,6 +150,8 @@ class Cluster:
     told_by: str | None = None
     cluster_log: ClusterLog | None = None
     lag: Lag | None = None
+    asked: tuple[Asked, ...] = ()
+    known_as: str | None = None
 
 
 @dataclass(frozen=True)
@@ -180,20 +190,24 @@ def clusters_of(
     logs: Iterable[Row] | None,
     followed: Collection[str] = (),
     asked: Collection[str] = (),
+    answers: Iterable[Row] = (),
+    recorded: Mapping[str, datetime] | None = None,
 ) -> list[Cluster]:
     """The facts of each cluster, in the order of `intervals`, which has the time between two polls by alias.
 
     `headers`: of bronze, those due within the window, in any order. `states`: of internal.state, with `seen` and
     `waiting` out of silver's memory. `gaps`: of silver.poll_gaps, those that ended within the window. `logs`: fields of
     Log by cluster; None where the configuration does not have the log read. `followed`: the clusters whose controllers'
-    log it has read, `asked`: those whose groups are asked for their offsets.
+    log it has read, `asked`: those whose groups are asked for their offsets. `answers`: fields of Asked, by cluster.
+    `recorded`: when bronze had records of the controllers' log last, by cluster.
     """
-    by_cluster = _by(headers), _by(gaps)
+    by_cluster = _by(headers), _by(gaps), _by(answers)
     told = {(row["history"], row["cluster"]): row for row in states}
+    aliases = {row.get("cluster_id"): alias for (history, alias), row in told.items() if history == "silver"}
     of_logs = None if logs is None else {row["cluster"]: row for row in logs}
     found = []
     for alias, interval in intervals.items():
-        of_cluster, of_gaps = (each.get(alias, []) for each in by_cluster)
+        of_cluster, of_gaps, of_answers = (each.get(alias, []) for each in by_cluster)
         silver = told.get(("silver", alias), {})
         seen, refused = dict(silver.get("seen") or {}), silver.get("refused_polls") or 0
         polls = polls_of(
@@ -202,8 +216,12 @@ def clusters_of(
         # An answer of another cluster is good in bronze, and silver refuses it.
         good = [at for at in (silver.get("last_seen_at"), None if refused else polls.good_at) if at is not None]
         log = None if of_logs is None else Log(**_without_cluster(of_logs.get(alias, {})))
+        if log is not None and log.read_at is None and not told.get(("rebalance_history", alias), {}).get("places"):
+            log = replace(log, never_read=True)
         of_controllers = told.get(("cluster_log", alias), {})
-        cluster_log = ClusterLog(of_controllers.get("last_seen_at"), of_controllers.get("done_at"))
+        cluster_log = ClusterLog(
+            of_controllers.get("last_seen_at"), of_controllers.get("done_at"), (recorded or {}).get(alias)
+        )
         found.append(
             Cluster(
                 alias,
@@ -219,6 +237,8 @@ def clusters_of(
                 silver.get("told_by"),
                 cluster_log if alias in followed else None,
                 lag_of(of_cluster, told.get(("group_lag", alias), {}).get("done_poll")) if alias in asked else None,
+                asked_of(of_answers),
+                aliases.get(polls.cluster_id) if refused and polls.cluster_id is not None else None,
             )
         )
     return found
@@ -249,6 +269,7 @@ def polls_of(headers: Iterable[Row], seen: Mapping[str, int], waiting: Collectio
         last.get("error"),
         min((header["scheduled_at"] for header in waits), default=None),
         sum(header["stream"] < newest for header in waits),
+        next((header.get("cluster_id") for header in reversed(of_newest) if header["outcome"] == "ok"), None),
     )
 
 
@@ -291,7 +312,7 @@ def _without_cluster(row: Row) -> dict[str, Any]:
 
 # --- judging ---
 
-OF_CLUSTER = ("lastGoodPoll", "failures", "failedPercent", "latePercent", "gaps", "behind", "lostOffsets")
+OF_CLUSTER = ("lastGoodPoll", "failures", "unanswered", "failedPercent", "latePercent", "gaps", "behind", "lostOffsets")
 OF_LAKE = ("upkeep", "lakeBytes")
 """The thresholds, by their keys under `status` in the configuration."""
 
@@ -339,6 +360,9 @@ def _of_now(each: Cluster, at: datetime, limits: Limits) -> Iterator[tuple[str, 
     polls, refused = each.polls, ""
     if each.refused_polls:
         refused = f"; {each.refused_polls} answers since were another cluster's"
+    if each.refused_polls and each.known_as is not None:
+        history = f"which has its history as {each.known_as}"
+        refused += f": of {polls.cluster_id}, {history}: name it so again, an alias is for good"
     oldest = limits.last_good_poll or 2 * each.interval + timedelta(minutes=2)
     if each.good_at is None:
         yield "lastGoodPoll", f"there was no good poll yet{refused}"
@@ -348,6 +372,9 @@ def _of_now(each: Cluster, at: datetime, limits: Limits) -> Iterator[tuple[str, 
         yield "lastGoodPoll", f"the last good poll is {span(each.good_at - at)} ahead: a clock is wrong"
     if polls.failing >= limits.failures or (polls.failing and polls.error_kind in TO_DO):
         yield "failures", f"the last {polls.failing} poll(s) failed: {why(polls)}"
+    for question in each.asked:
+        if question.failing >= limits.unanswered:
+            yield "unanswered", question.says
 
 
 def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str, str]]:
@@ -381,9 +408,12 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
             yield "behind", f"{history} is {span(facts.at - since)} behind: {'; '.join(known)}"
     log = each.cluster_log
     if log is not None and (log.known_until is None or facts.at - log.known_until > limits.behind):
-        read = "not read yet" if log.read_at is None else f"last read {span(facts.at - log.read_at)} ago"
+        at, because = log.read_at, ": the pipeline's log says why"
+        if at is None and log.recorded_at is not None:
+            at, because = log.recorded_at, ", and no round of history has had it yet"
+        read = "not read yet" if at is None else f"last read {span(facts.at - at)} ago"
         tells = "; polls tell topics and partitions" if each.told_by == POLLS else ""
-        yield "behind", f"the controllers' log was {read}{tells}: the pipeline's log says why"
+        yield "behind", f"the controllers' log was {read}{tells}{because}"
 
 
 def waits(each: Cluster) -> dict[str, datetime | None]:

@@ -29,14 +29,16 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
     hurt = {each.cluster for each in crossed}
     upkeep = "never" if facts.upkeep_at is None else f"{_time(facts.upkeep_at)}, {span(facts.at - facts.upkeep_at)} ago"
     histories = list(dict.fromkeys(name for each in facts.clusters for name in waits(each)))
+    has_unanswered = any(_unanswered(each) for each in facts.clusters)
     lines = [
         f"{facts.lake} at {_time(facts.at)}; polls and gaps of the last {span(facts.window)}",
         "",
         *text_table(
             ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps",
              *(f"{SHORT.get(name, name)} behind" for name in histories),
-             "told by", "controllers' log", "failed because"),
-            [_line(each, histories, facts.at, is_hurt=each.cluster in hurt) for each in facts.clusters],
+             "told by", "controllers' log", *(["no answer to"] if has_unanswered else []), "failed because"),
+            [_line(each, histories, facts.at, is_hurt=each.cluster in hurt, has_unanswered=has_unanswered)
+             for each in facts.clusters],
         ),
         "",
         *text_table(
@@ -62,7 +64,9 @@ def _empty(sizes: Sequence[Size]) -> list[str]:
     return [f"tables without a file: {count}"] if count else []
 
 
-def _line(each: Cluster, histories: Iterable[str], at: datetime, *, is_hurt: bool) -> tuple[object, ...]:
+def _line(
+    each: Cluster, histories: Iterable[str], at: datetime, *, is_hurt: bool, has_unanswered: bool
+) -> tuple[object, ...]:
     polls, waiting = each.polls, waits(each)
     return (
         each.cluster,
@@ -73,15 +77,28 @@ def _line(each: Cluster, histories: Iterable[str], at: datetime, *, is_hurt: boo
         sum(polls.failed.values()),
         polls.late,
         each.gaps,
-        *(span(_behind(waiting[name], at)) if name in waiting else None for name in histories),
+        *(_behind_by(each, name, waiting[name], at) if name in waiting else None for name in histories),
         f"{POLLS}, not {LOG}" if each.cluster_log is not None and each.told_by == POLLS else each.told_by,
         None if each.cluster_log is None else _read(each.cluster_log, at),
+        *([_unanswered(each)] if has_unanswered else []),
         why(polls) if polls.failing else kinds(polls),
     )
 
 
+def _unanswered(each: Cluster) -> str:
+    return ", ".join(f"{question.kind} {question.failing}" for question in each.asked if question.failing)
+
+
+def _behind_by(each: Cluster, history: str, since: datetime | None, at: datetime) -> str:
+    if history == "group log" and each.log is not None and each.log.never_read:
+        return "nothing read"
+    return span(_behind(since, at))
+
+
 def _read(log: ClusterLog, at: datetime) -> str:
-    return "not read yet" if log.read_at is None else f"read {span(at - log.read_at)} ago"
+    if log.read_at is None:
+        return "not read yet" if log.recorded_at is None else "read, not history yet"
+    return f"read {span(at - log.read_at)} ago"
 
 
 def _whose(each: Crossed) -> str:
@@ -155,6 +172,11 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
         for each in facts.clusters
         for kind, count in sorted(each.polls.failed.items())
     ]
+    unanswered = [
+        ({"cluster": each.cluster, "kind": question.kind}, question.failing)
+        for each in facts.clusters
+        for question in each.asked
+    ]
     logs = [({"cluster": each.cluster}, each.log) for each in facts.clusters if each.log is not None]
     read = [(labels, log.read_at) for labels, log in logs]
     lost = [(labels, log.lost) for labels, log in logs]
@@ -177,6 +199,7 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
             "Polls within the window that failed, after the last good one.",
             of_each(lambda c: c.polls.failing),
         ),
+        ("failing_answers", "Answers in a row to a question of enrich that failed or were refused.", unanswered),
         ("recent_late_polls", late, of_each(lambda c: c.polls.late)),
         ("recent_gaps", "Rows of silver.poll_gaps that ended within the window.", of_each(lambda c: c.gaps)),
         ("recent_gap_seconds", "Length of these gaps together.", of_each(lambda c: c.gap_time)),

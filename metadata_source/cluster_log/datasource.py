@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from metadata_source.cluster_log.places import Log, Place, Span, following, spans
-from metadata_source.errors import ClusterLogError
+from metadata_source.errors import ClusterLogError, stumbled
 from metadata_source.following import LogStreamReader, Looks, check_schema
 from metadata_source.options import parse_cluster_log
 from metadata_source.tasks import grouped
@@ -123,6 +123,8 @@ def _read_cluster(task: _Task, alias: str, stopped: threading.Event) -> Iterator
             yield from reader.read_span(cluster, span, read_at=task.read_at, timeout_ms=timeout_ms, pace=pace)
         except ClusterLogError as error:
             raise error.of(alias) from None
+        except Exception as error:
+            raise ClusterLogError("protocol", stumbled(error)).of(alias) from error
 
 
 def _looks(options: ClusterLogOptions) -> Looks[Place, Log]:

@@ -10,11 +10,11 @@ import logging
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from metadata_source.errors import GroupLogError
+from metadata_source.errors import GroupLogError, stumbled
 from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.following import LogStreamReader, Looks, check_schema
 from metadata_source.group_log.places import Place, Span, advance, found, spans
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from metadata_source.pseudonyms import Pseudonyms
 
 log = logging.getLogger("kafka_metadata_history.group_log")
+
+_ABSENT: Final = "is not there: nothing is read of it until it is (Kafka makes it for the first group)"
 
 
 class KafkaGroupLogSource(DataSource):
@@ -138,6 +140,8 @@ def _read_cluster(task: _Task, alias: str, pseudonyms: Pseudonyms | None) -> Ite
         )
     except GroupLogError as error:
         raise error.of(alias) from None
+    except Exception as error:
+        raise GroupLogError("protocol", stumbled(error)).of(alias) from error
 
 
 class _BatchReader(DataSourceReader):
@@ -205,6 +209,7 @@ def _looks(options: GroupLogOptions, topic: str) -> Looks[Place, _Seen]:
 
     def watcher(cluster: Cluster) -> _Watcher:
         return _Watcher(
+            f"cluster {cluster.alias}: topic {topic}",
             LogWatcher(cluster, topic, options.request_timeout_ms),
             options.starting,
             options.resume_at.get(cluster.alias),
@@ -213,16 +218,21 @@ def _looks(options: GroupLogOptions, topic: str) -> Looks[Place, _Seen]:
     return Looks({cluster.alias: watcher(cluster) for cluster in options.clusters}, log)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Watcher:
-    """Looks at a log, and finds where one without a place is to begin."""
+    """Looks at a log, and finds where one without a place is to begin. `name`: of the log, for people."""
 
+    name: str
     log: LogWatcher
     starting: Literal["earliest", "latest"] | int
     resume_at: Mapping[int, int] | None
+    is_absent: bool = False
 
     def look(self, place: Place | None) -> _Seen:
         seen = self.log.look(place)
+        if self.is_absent != (not seen.partitions):
+            self.is_absent = not seen.partitions
+            log.warning("%s %s", self.name, _ABSENT if self.is_absent else "is there now, and is read")
         if place is not None or not seen.whole:
             return _Seen(seen, {})
         if (known := self.resume_at) is not None:

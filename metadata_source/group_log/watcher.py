@@ -69,7 +69,7 @@ class LogWatcher:
         # cluster, they share its token.
         reached = replace(cluster, max_response_bytes=max(cluster.max_response_bytes, _LARGEST_ANSWER))
         # Who answers says who the brokers are: no topic is asked for.
-        self._poller = Poller(reached, NO_TOPIC, timeout_ms)
+        self._poller = Poller(reached, NO_TOPIC, timeout_ms, needs_id=True)
         self._leaders: dict[Address, list[Led]] = {}
         self._topic_id: str | None = None
         self._lineages: dict[Led, Lineage] = {}
@@ -158,12 +158,12 @@ class LogWatcher:
 
     def _check_read(self, topic: Mapping[str, Any], deadline: float) -> None:
         """Raise PollError unless the topic may be read: with DESCRIBE alone everything but that would work."""
-        allowed = topic.get("authorized_operations")
-        if topic.get("error_code") in DENIED:
+        allowed, code = topic.get("authorized_operations"), topic.get("error_code")
+        if code in DENIED:
             missing = True
-        elif allowed is None or allowed == _NOT_TOLD:
+        elif code or allowed is None or allowed == _NOT_TOLD:
             # A broker before Kafka 2.3, or another software, or no topic: one that may not be described is left out of
-            # an answer about all topics.
+            # an answer about all topics. Beside an error the operations mean nothing.
             missing = fetch_error(self._poller.ask(read_probe(self._topic), deadline)) in DENIED
         else:
             missing = not allowed & _READ

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from metadata_source.protocol.metadata import ClusterMetadata
 
 _SHORT = 8
+_LAST_PORT: Final = 65_535
 LISTS: Final = ("replicas", "isr", "offline_replicas")
 """A partition's lists of brokers."""
 
@@ -22,24 +23,23 @@ LISTS: Final = ("replicas", "isr", "offline_replicas")
 def oddity(metadata: ClusterMetadata) -> str | None:
     """Return what is odd first, in words that follow the broker's address; None for a usual answer.
 
-    Odd are: a broker, a topic or a partition that is listed twice, a topic without a name, a negative broker id or
-    partition number. A broker that is twice in a list of one partition makes that list odd, and nothing else
-    (`have_repeats`): brokers have answered so in production (cruise-control#1905).
+    Odd are: a broker, a topic or a partition that is listed twice, a topic without a name or with an empty one, a
+    broker without a host or a port, a negative broker id or partition number. A broker that is twice in a list of one
+    partition, or has a negative id there, makes that list odd, and nothing else (`are_odd`): brokers have answered so
+    in production (cruise-control#1905).
     """
     return next(_oddities(metadata), None)
 
 
 def _oddities(metadata: ClusterMetadata) -> Iterator[str]:
     """Yield what is odd. Each look may take the answer to be as the looks before it would have it."""
-    brokers = metadata.brokers["broker_id"].to_numpy()
-    if (at := _first(brokers < 0)) is not None:
-        yield f"it lists a broker with the id {brokers[at]}"
-    if (at := _repeated(brokers, np.array([len(brokers)]))) is not None:
-        yield f"it lists broker {brokers[at]} twice"
+    yield from _of_brokers(metadata.brokers)
 
     topics = metadata.topics["topic"].combine_chunks()
     if topics.null_count:
         yield f"topic {pc.index(topics.is_null(), True).as_py() + 1} of {len(topics)} has no name"
+    if (at := _first(_are_empty(topics))) is not None:
+        yield f"topic {at + 1} of {len(topics)} has an empty name"
     if len(pc.unique(topics)) < len(topics):
         counted = pc.value_counts(topics)
         yield f"it lists topic {counted.filter(pc.greater(counted.field('counts'), 1))[0]['values']} twice"
@@ -52,6 +52,31 @@ def _oddities(metadata: ClusterMetadata) -> Iterator[str]:
         yield f"it lists topic {topics[_owner(at, counts)]}, partition {numbers[at]} twice"
 
 
+def _of_brokers(table: pa.Table) -> Iterator[str]:
+    brokers = table["broker_id"].to_numpy()
+    if (at := _first(brokers < 0)) is not None:
+        yield f"it lists a broker with the id {brokers[at]}"
+    if (at := _repeated(brokers, np.array([len(brokers)]))) is not None:
+        yield f"it lists broker {brokers[at]} twice"
+    if (at := _first(_are_empty(table["host"].combine_chunks()))) is not None:
+        yield f"broker {brokers[at]} has no host"
+    ports = table["port"].to_numpy()
+    if (at := _first((ports < 1) | (ports > _LAST_PORT))) is not None:
+        yield f"broker {brokers[at]} has the port {ports[at]}"
+
+
+def are_odd(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
+    """Whether each list of brokers cannot be meant: it has one twice, or a negative id."""
+    return have_repeats(lists) | have_negatives(lists)
+
+
+def have_negatives(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
+    """Whether each list has a negative number; one that is null has none."""
+    found: npt.NDArray[np.bool_] = np.zeros(len(lists), dtype=np.bool_)
+    found[pc.list_parent_indices(lists).filter(pc.less(lists.flatten(), 0)).to_numpy()] = True
+    return found
+
+
 def have_repeats(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
     """Whether each list has a number twice; one that is null has none."""
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
@@ -59,6 +84,11 @@ def have_repeats(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = np.zeros(len(lengths), dtype=np.bool_)
     found[owners[_repeats(lists.flatten().to_numpy(), lengths)]] = True
     return found
+
+
+def _are_empty(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = pc.equal(texts, "").fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _first(flags: npt.NDArray[np.bool_]) -> int | None:

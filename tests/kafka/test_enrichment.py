@@ -156,8 +156,13 @@ def test_a_lost_quorum_takes_no_poll_its_time(cluster, topics):
     said = list(outcomes_of(rows).values())
     assert len(said) == len(headers)
     assert {each["fenced"] for each in said} == {"ok"}
-    assert all(each["reassignments"].startswith("failed: 127.0.0.1:") for each in said)
-    assert {each["quorum"] for each in said} == {"failed: put off: the connection was lost"}
+    # One of the two takes all of the time: they take turns.
+    for kind in ("reassignments", "quorum"):
+        timed_out = [each[kind].startswith("failed: 127.0.0.1:") for each in said]
+        assert 2 <= sum(timed_out) <= 4, said
+        assert {each[kind] for each, was_asked in zip(said, timed_out, strict=True) if not was_asked} == {
+            "failed: put off: no time is left before the next poll"
+        }
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from jobs import status
 from jobs.common.config import load
 from jobs.common.status import Cluster, ClusterLog, Facts, Lag, Log, Polls
+from jobs.common.unanswered import Asked
 from kafka_metadata_history.opened import facts_without_spark
 from schemas import bronze, silver
 from schemas.groups import REBALANCES_TOLD
@@ -31,6 +32,7 @@ LED = {"error_code": 0, "leader": 1, "leader_epoch": 5, "replicas": [1, 2], "isr
 LAX = {
     "lastGoodPoll": "1d",
     "failures": 99,
+    "unanswered": 99,
     "failedPercent": 99,
     "latePercent": 99,
     "gaps": 9,
@@ -131,6 +133,7 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
         error_kind="authentication",
         error="host:9092: no\x1b[31m\nsuch user",
         waits_since=at(22),
+        cluster_id="id-prod",
     )
     gap = at(20) - at(5)
     log = Log(read_at=at(22), waits_since=at(21), lost=7, costs_wait_since=at(5))
@@ -143,8 +146,9 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
             told_by="polls",
             cluster_log=ClusterLog(at(20), at(19)),
             lag=Lag(at(20) + timedelta(seconds=0.1), at(20)),
+            asked=(Asked("offsets", 1, at(21), "failed: no answer"),),
         ),
-        Cluster("new", interval, log=Log()),
+        Cluster("new", interval, log=Log(never_read=True)),
     ]
     assert (facts.window, facts.rounds, facts.upkeep_at) == (timedelta(hours=1), 9, None)
 

@@ -64,12 +64,12 @@ def test_files_that_cannot_be_used_are_read_again_at_once() -> None:
 def test_one_connection_to_an_address_until_it_is_dropped(kept: Connections, made: Made) -> None:
     first, second, third = ADDRESSES[:3]
     one = kept.get(first, 0.0)
-    assert kept.get(first, 0.0) is kept.kept(first) is one
+    assert kept.get(first, 0.0) is kept._kept.get(first) is one
     for address in (second, third):
         kept.get(address, 0.0)
     kept.drop(first)
     kept.drop(first)
-    assert (first in kept, kept.kept(first), made.closed) == (False, None, [first])
+    assert (first in kept, kept._kept.get(first), made.closed) == (False, None, [first])
     assert kept.get(first, 0.0) is not one
     kept.close()
     assert sorted(made.closed) == [first, first, second, third]

@@ -26,6 +26,7 @@ from jobs.common.cli import parser_of
 from jobs.common.config import load
 from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, ClusterLog, Facts, Lag, Limits, Log, Polls, Size, judge
 from jobs.common.status_text import PREFIX, as_prometheus
+from jobs.common.unanswered import Asked
 from kafka_metadata_history.command import NAME, app
 from metadata_source.references import DEFAULT_FOLDERS, DEFAULT_PREFIXES
 
@@ -882,7 +883,9 @@ def exported() -> dict[str, set[str]]:
     now = datetime(2026, 11, 1, tzinfo=UTC)
     polls = Polls(10, {"timeout": 1}, 1, now, 1, now, "timeout", "no answer", now)
     cluster = Cluster("prod", timedelta(seconds=30), polls, now, 0, 0, now, 1, timedelta(minutes=2), Log(now, now, 1))
-    cluster = replace(cluster, told_by="log", cluster_log=ClusterLog(now, now), lag=Lag(now, now))
+    cluster = replace(
+        cluster, told_by="log", cluster_log=ClusterLog(now, now), lag=Lag(now, now), asked=(Asked("groups"),)
+    )
     facts = Facts(now, "/lake", timedelta(hours=1), [cluster], [Size("bronze.metadata_polls", 1, 1)], now, 1)
     text = as_prometheus(facts, judge(facts, Limits()))
     found: dict[str, set[str]] = {}

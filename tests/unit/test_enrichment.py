@@ -17,8 +17,8 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
+from metadata_source import connections, questions
 from metadata_source import poller as poller_module
-from metadata_source import questions
 from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
@@ -530,19 +530,39 @@ def test_where_no_time_is_left_a_kind_stays_due(poller):
     said = enriched(poller, "quorum", "fenced", seconds=0.01)
     assert said == dict.fromkeys(("quorum", "fenced"), "failed: put off: no time is left before the next poll")
     assert poller.due(("quorum",), []) == ("quorum",)
-    assert not poller._connection.closed
+    assert poller._answered in poller._connections
 
 
-def test_a_connection_that_is_lost_puts_the_rest_off(poller):
-    connect(poller, connection := Connected(PollError("timeout", "one:9092: no answer in time")))
+def test_a_connection_that_is_lost_is_made_again_for_the_rest(poller, monkeypatch):
+    connect(poller, connection := Connected(PollError("protocol", "one:9092: ListGroupsResponse v4: groups: null")))
+    monkeypatch.setattr(connections, "Connection", lambda *_: Connected(quorum()))
     kinds = ("reassignments", "quorum")
     assert poller.due(kinds, kinds) == kinds
     assert enriched(poller, "reassignments", "quorum") == {
-        "reassignments": "failed: one:9092: no answer in time",
-        "quorum": "failed: put off: the connection was lost",
+        "reassignments": "failed: one:9092: ListGroupsResponse v4: groups: null",
+        "quorum": "ok",
     }
     assert connection.closed
-    assert poller.due(kinds, []) == ("quorum",)
+    assert poller.due(kinds, []) == ()
+
+
+def test_a_kind_that_fails_each_time_is_not_in_the_way_of_the_others(poller, monkeypatch):
+    """One that gets no answer takes all of the time, poll after poll."""
+
+    class Silent(Connected):
+        def ask(self, request, deadline):
+            if "Quorum" in type(request).__name__ or "Reassignments" in type(request).__name__:
+                time.sleep(max(0.0, deadline - time.monotonic()))
+                raise PollError("timeout", "one:9092: no answer in time")
+            return super().ask(request, deadline)
+
+    monkeypatch.setattr(connections, "Connection", lambda *_: Silent(fenced()))
+    connect(poller, Silent(fenced()))
+    kinds = ("fenced", "reassignments", "quorum")
+    assert poller.due(kinds, kinds) == kinds
+    timed_out, no_time = "failed: one:9092: no answer in time", "failed: put off: no time is left before the next poll"
+    for asked, left in (("reassignments", "quorum"), ("quorum", "reassignments")) * 2:
+        assert enriched(poller, *kinds, seconds=0.1) == {"fenced": "ok", asked: timed_out, left: no_time}
 
 
 def test_a_refusal_leaves_the_connection_to_the_next(poller):

@@ -200,6 +200,45 @@ def test_a_log_whose_place_was_lost_is_read_from_where_it_was_read_up_to(monkeyp
     reader.stop()
 
 
+def test_a_topic_that_is_not_there_is_said_once_and_once_when_it_is(monkeypatch, caplog):
+    first = Log("cluster", "t", frozenset({0}), {0: 0}, {0: 5})
+    looks = iter([Log("cluster"), Log("cluster"), first, first])
+    monkeypatch.setattr(LogWatcher, "look", lambda *_: next(looks))
+    source = KafkaGroupLogSource(BOOTSTRAP)
+    reader = source.streamReader(source.schema())
+    reader.prepareForTriggerAvailableNow()
+    offset = reader.initialOffset()
+    for _ in range(4):
+        reader._available = None
+        offset = reader.latestOffset(offset, None)
+    reader.stop()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cluster default: topic __consumer_offsets {says}"
+        for says in (
+            "is not there: nothing is read of it until it is (Kafka makes it for the first group)",
+            "is there now, and is read",
+        )
+    ]
+
+
+def test_what_one_log_stumbles_over_costs_no_other(monkeypatch, caplog):
+    def look(watcher, _):
+        if watcher._poller._cluster.alias == "odd":
+            raise KeyError("partition\n7")
+        return Log("cluster", "t", frozenset({0}), {0: 0}, {0: 5})
+
+    monkeypatch.setattr(LogWatcher, "look", look)
+    clusters = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in ("odd", "well")}
+    source = KafkaGroupLogSource({"clusters": json.dumps(clusters)})
+    reader = source.streamReader(source.schema())
+    reader.prepareForTriggerAvailableNow()
+    assert set(reader.latestOffset(reader.initialOffset(), None)) == {"well"}
+    reader.stop()
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert "protocol: cluster odd: this program stumbled over what the broker answered (KeyError" in said
+    assert "\n" not in said
+
+
 def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
     options = parse_group_log(BOOTSTRAP)
     source = KafkaGroupLogSource(BOOTSTRAP)

@@ -40,6 +40,7 @@ class Brokers:
     allowed: int = READ | DESCRIBE
     fetch_error: int = 0
     is_told: bool = True
+    topic_error: int = 0
     dead: set[int] = field(default_factory=set)
     fenced: set[int] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Brokers:
             for n in range(self.partitions)
         ]
         topic = {
-            "error_code": 0,
+            "error_code": self.topic_error,
             "name": TOPIC,
             "topic_id": NO_UUID if version <= KAFKA_2_7 else bytes(15) + b"\1",
             "is_internal": True,
@@ -206,6 +207,16 @@ def test_a_topic_that_is_not_listed_is_not_there_or_may_not_be_seen(brokers: Bro
     assert watcher().look() == Log("id")
     brokers.fetch_error = DENIED
     with pytest.raises(GroupLogError, match="not_allowed"):
+        watcher().look()
+
+
+def test_beside_an_error_operations_mean_nothing(brokers: Brokers) -> None:
+    """A topic that is not there has none (Sarama's MockBroker answers 0)."""
+    brokers.topic_error = brokers.fetch_error = UNKNOWN_TOPIC
+    brokers.allowed = brokers.partitions = 0
+    assert watcher().look().partitions == frozenset()
+    brokers.fetch_error = DENIED
+    with pytest.raises(GroupLogError, match="not_allowed: READ on topic"):
         watcher().look()
 
 

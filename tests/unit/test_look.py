@@ -8,7 +8,7 @@ import pytest
 
 from kafka_metadata_history import check
 from kafka_metadata_history.command import NAME, exit_status
-from metadata_source.errors import PollError
+from metadata_source.errors import PollError, stumbled
 from metadata_source.facts import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
 from metadata_source.kinds import KAFKA
 from metadata_source.look import (
@@ -358,7 +358,7 @@ def test_what_the_code_stumbles_over_costs_no_other_cluster(monkeypatch):
     options = parse({"clusters": json.dumps(clusters), "enrich": "groups"}, "stream")
     orders, odd = check.checked(options, reads_log=False)
     assert list(check.lines(odd, whole=False)) == [
-        f"odd: failed: protocol: {PollError.stumbled(TypeError('cannot unpack non-iterable NoneType object')).problem}"
+        f"odd: failed: protocol: {stumbled(TypeError('cannot unpack non-iterable NoneType object'))}"
     ]
     assert list(check.lines(orders, whole=False)) == [
         "orders: polled in 1.5 ms, 3 topics",

@@ -1,7 +1,5 @@
 """Nulls that kafka-python takes for values: each is one line that names the request and the field."""
 
-from types import SimpleNamespace
-
 import pytest
 from kafka.protocol.admin import (
     DescribeClusterResponse,
@@ -17,6 +15,7 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from metadata_source import questions
 from metadata_source.errors import PollError
 from metadata_source.nulls import null_field
+from metadata_source.transport import Connection
 
 RESULT = DescribeConfigsResponse.DescribeConfigsResult(
     error_code=0, error_message=None, resource_type=2, resource_name="t", configs=None
@@ -61,9 +60,12 @@ def test_what_may_be_null_may():
     assert null_field(decoded(whole, 2), 2) is None
 
 
-def test_a_question_is_not_answered_by_it():
+def test_no_answer_with_one_is_handed_on(monkeypatch):
     response = decoded(DescribeQuorumResponse(error_code=0, topics=None, nodes=[]), 2)
-    broker = SimpleNamespace(address=("one", 9092), ask=lambda *_: response)
+    broker = object.__new__(Connection)
+    broker.address = ("one", 9092)
+    monkeypatch.setattr(broker, "_renew_credentials", lambda _: None)
+    monkeypatch.setattr(broker, "_drive", lambda *_: response)
     with pytest.raises(PollError) as raised:
         questions.quorum().put(broker, 2, 0.0)
     assert raised.value.kind == "protocol"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.metadata import decode_response
-from metadata_source.protocol.oddities import have_repeats, oddity
+from metadata_source.protocol.oddities import are_odd, have_negatives, have_repeats, oddity
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
 from tests.metadata_messages import cluster, responses
@@ -34,6 +34,10 @@ ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
     "topic 2 of 3 has no name": lambda response: response["topics"][1].update(name=None),
     "it lists topic topic-1 twice": lambda response: response["topics"].append(response["topics"][1]),
     "topic topic-2 has a partition -7": partition(partition_index=-7),
+    "topic 2 of 3 has an empty name": lambda response: response["topics"][1].update(name=""),
+    "broker 3 has no host": lambda response: response["brokers"][3].update(host=""),
+    "broker 3 has the port 0": lambda response: response["brokers"][3].update(port=0),
+    "broker 3 has the port 700000": lambda response: response["brokers"][3].update(port=700_000),
     "it lists topic topic-2, partition 1 twice": partition(partition_index=1),
 }
 
@@ -75,7 +79,8 @@ def test_whatever_is_odd_is_found(response: dict[str, Any]) -> None:
     is_odd = (
         has_twice(brokers)
         or min(brokers, default=0) < 0
-        or None in names
+        or any(not broker["host"] or not 0 < broker["port"] < 65_536 for broker in response["brokers"])
+        or not all(names)
         or has_twice(names)
         or any(entry["partition_index"] < 0 for entry in entries)
         or any(has_twice(entry["partition_index"] for entry in topic["partitions"]) for topic in response["topics"])
@@ -84,7 +89,7 @@ def test_whatever_is_odd_is_found(response: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["replica_nodes", "isr_nodes", "offline_replicas"])
-@pytest.mark.parametrize("nodes", [[5, 6, 5], [8, 8], [*range(12), 1]])
+@pytest.mark.parametrize("nodes", [[5, 6, 5], [8, 8], [*range(12), 1], [1, -5]])
 def test_a_broker_that_a_partition_lists_twice_is_no_fault_of_the_answer(name: str, nodes: list[int]) -> None:
     response = copy.deepcopy(USUAL)
     partition(**{name: nodes})(response)
@@ -100,3 +105,7 @@ def test_the_lists_are_found_that_have_a_number_twice(one: list[Any], other: lis
     values = [*one, *other]
     found = have_repeats(pa.array(values, pa.list_(pa.int32())))
     assert found.tolist() == [has_twice(each or ()) for each in values]
+    negative = [min(each or (), default=0) < 0 for each in values]
+    lists_ = pa.array(values, pa.list_(pa.int32()))
+    assert have_negatives(lists_).tolist() == have_negatives(lists_.slice(0)).tolist() == negative
+    assert are_odd(lists_).tolist() == [twice or below for twice, below in zip(found, negative, strict=True)]

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise, repeat
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -504,3 +505,37 @@ def test_who_polled_last_decides_whether_an_answer_is_known(brokers):
     of_cluster().poll(turn(0))
     assert of_cluster().poll(turn(1)).witnesses == ()
     assert len(of_cluster().poll(turn(3)).witnesses) == 1, "another process polled in between"
+
+
+@pytest.mark.parametrize("told", [None, ""])
+def test_a_server_without_a_cluster_id_is_told_apart_from_another_cluster(told):
+    """Nothing could be recorded: history is kept by alias and cluster id."""
+
+    def good(answered: str | None, *, needs_id: bool = True, **given: str) -> Poll:
+        options = parse({"kafka.bootstrap.servers": "one:9092"} | given)
+        poll = Poll(metadata=replace(WHOLE, cluster_id=answered), broker="one:9092", cluster_id=answered)
+        return poller_module._good(options.clusters[0], options.topic_filter, poll, needs_id=needs_id)
+
+    with pytest.raises(PollError) as raised:
+        good(told)
+    assert (raised.value.kind, raised.value.problem) == ("no_cluster_id", f"one:9092: {poller_module.NO_ID}")
+    assert good(told, needs_id=False).cluster_id is None
+    assert good(told, clusterId="mine").cluster_id == "mine"
+    assert good("other").cluster_id == "other"
+    with pytest.raises(PollError, match=r"wrong_cluster: one:9092: belongs to cluster other, clusterId is mine"):
+        good("other", clusterId="mine")
+
+
+@pytest.mark.parametrize(
+    ("versions", "pinned", "said"),
+    [
+        ({}, None, "one:9092: this server does not name Metadata among its requests"),
+        ({18: (0, 3)}, 9, "one:9092: this server does not name Metadata among its requests"),
+        ({3: (14, 15)}, None, "one:9092: has Metadata v14 to v15, none of v0 to v13"),
+        ({3: (0, 8)}, 9, "one:9092: has Metadata v0 to v8, metadataVersion pins v9"),
+    ],
+)
+def test_versions_that_cannot_be_asked_in(versions, pinned, said):
+    with pytest.raises(PollError) as raised:
+        poller_module._version(SimpleNamespace(address=("one", 9092), api_versions=versions), pinned)
+    assert (raised.value.kind, raised.value.problem) == ("unsupported_version", said)

@@ -32,6 +32,7 @@ from jobs.common.status import (
     span,
 )
 from jobs.common.status_text import as_json, as_prometheus, as_table
+from jobs.common.unanswered import Asked
 from tests.support.examples import examples
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -81,6 +82,9 @@ def cluster(
 
 
 GOLD = gold("isr_shrink", 9), gold("leader_churn", 9)
+NOT_HISTORY = "; polls tell topics and partitions, and no round of history has had it yet"
+NO_GROUPS = Asked("groups", 3, NOW - 60 * S, "failed: \x1b[31m")
+REFUSED_CONFIGS = Asked("configs", 2, NOW - 60 * S, "not_allowed")
 READ = {"cluster": "prod", "read_at": NOW, "waits_since": None, "lost": 0}
 WELL = cluster(*map(header, range(10)), states=(silver(9), *GOLD), logs=[READ])
 
@@ -144,6 +148,16 @@ def test_answers_of_another_cluster_are_no_good_polls() -> None:
         "lastGoodPoll",
         "the last good poll was answered 8 min ago; 10 answers since were another cluster's",
     )
+
+
+def test_a_cluster_that_has_its_history_under_another_alias_is_named_with_it() -> None:
+    headers = [header(n, cluster_id="id-prod") for n in range(10)]
+    renamed = silver(-1, last_seen_at=None, refused_polls=10, seen={STREAM: 9}, cluster_id=None)
+    known = silver(3, cluster_id="id-prod") | {"cluster": "old"}
+    found = [cluster(*headers, states=states) for states in ((renamed, known), (renamed,))]
+    refused = "there was no good poll yet; 10 answers since were another cluster's"
+    name_it = ": of id-prod, which has its history as old: name it so again, an alias is for good"
+    assert [dict(crossed(each))["lastGoodPoll"] for each in found] == [refused + name_it, refused]
 
 
 def test_what_silver_knows_of_before_the_window() -> None:
@@ -289,6 +303,14 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
             {},
             f"behind: the controllers' log was not read yet; {POLLS_TELL}",
         ),
+        (
+            replace(BY_LOG, told_by="polls", cluster_log=ClusterLog(recorded_at=NOW - 9 * S)),
+            {},
+            f"behind: the controllers' log was last read 9 s ago{NOT_HISTORY}",
+        ),
+        (replace(WELL, asked=(NO_GROUPS, REFUSED_CONFIGS)), {}, f"unanswered: {NO_GROUPS.says}"),
+        (replace(WELL, asked=(NO_GROUPS, REFUSED_CONFIGS)), {"unanswered": 4}, None),
+        (replace(WELL, asked=(REFUSED_CONFIGS,)), {"unanswered": 2}, f"unanswered: {REFUSED_CONFIGS.says}"),
     ],
 )
 def test_thresholds(each: Cluster, limits: dict[str, Any], found: str | None) -> None:
@@ -365,6 +387,29 @@ def test_the_table_is_for_people() -> None:
     assert "last upkeep: never; rounds of history: 7" in table
     assert [line for line in table.splitlines() if ": failures: " in line]
     assert table.splitlines()[-1].startswith("  lake: upkeep: the tables were never kept up")
+
+
+def test_the_table_says_which_questions_get_no_answer() -> None:
+    of = facts(replace(WELL, asked=(NO_GROUPS, REFUSED_CONFIGS, Asked("quorum"))), replace(WELL, cluster="other"))
+    *_, heading, _, prod, other = as_table(of, []).splitlines()[:6]
+    at = heading.index("no answer to")
+    assert (prod[at:].strip(), other[at:].strip()) == ("groups 3, configs 2", "")
+    assert "no answer to" not in as_table(facts(WELL), [])
+    (told,) = json.loads(as_json(facts(replace(WELL, asked=(NO_GROUPS,))), []))["clusters"]
+    since = "2026-11-01T11:59:00Z"
+    assert told["asked"] == [{"kind": "groups", "failing": 3, "failing_since": since, "outcome": "failed: \x1b[31m"}]
+    found = samples(as_prometheus(of, []))
+    failing = {kind: found["failing_answers", of_kind] for kind in ("groups", "configs", "quorum")
+               for of_kind in [frozenset({"cluster": "prod", "kind": kind}.items())]}  # fmt: skip
+    assert failing == {"groups": 3, "configs": 2, "quorum": 0}
+
+
+def test_a_log_of_which_nothing_was_ever_read_is_not_called_up_to_date() -> None:
+    read = {"history": "rebalance_history", "cluster": "prod", "places": {"1": [0, 10]}}
+    quiet, never = (cluster(header(9), states=(silver(9), *more), logs=[]) for more in ((read,), ()))
+    assert (quiet.log, never.log) == (Log(), Log(never_read=True))
+    tables = [as_table(facts(each), []).splitlines()[4] for each in (quiet, never)]
+    assert ["nothing read" in line for line in tables] == [False, True]
 
 
 def test_the_table_says_why_polls_failed_that_are_good_again() -> None:

@@ -24,7 +24,7 @@ from metadata_source.facts import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from metadata_source.kinds import KAFKA, KINDS
-from metadata_source.protocol.oddities import LISTS, have_repeats
+from metadata_source.protocol.oddities import LISTS, are_odd
 from schemas.bronze import METADATA_POLLS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
@@ -154,7 +154,7 @@ def first_rows(
 
 def _without_odd_lists(told: pa.Table) -> pa.Table:
     """Partitions with null in the place of each list of `odd_lists`."""
-    odd = {name: have_repeats(_column(told, name)) for name in LISTS}
+    odd = {name: are_odd(_column(told, name)) for name in LISTS}
     for name in LISTS:
         unknown = pa.array(odd[name] | odd["replicas"])
         lists = pc.if_else(unknown, pa.scalar(None, told[name].type), told[name])

@@ -124,11 +124,12 @@ def is_guess(told: Mapping[str, Any]) -> bool:
 
 
 def odd_lists(told: Mapping[str, Any]) -> frozenset[str]:
-    """The lists of a partition that cannot be meant, as a broker is in them twice: they are unknown.
+    """The lists of a partition that cannot be meant, with a broker twice or with a negative id: they are unknown.
 
     If the replicas are, nothing can be said of which of them are in sync, or offline.
     """
-    odd = {name for name in LISTS if len(told[name] or ()) > len({*(told[name] or ())})}
+    lists = {name: told[name] if told[name] is not None else () for name in LISTS}
+    odd = {name for name, each in lists.items() if len(each) > len({*each}) or min(each, default=0) < 0}
     return frozenset(LISTS if "replicas" in odd else odd)
 
 

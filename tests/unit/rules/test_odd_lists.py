@@ -61,6 +61,9 @@ def test_a_first_answer_with_one_is_history_too(each: bool) -> None:
     [
         (P(1, 5, replicas=(1, 2, 2), isr=(1, 2)), (1, 5, None, None, None)),
         (P(1, 5, offline=(3, 3), isr=(1, 2)), (1, 5, [1, 2, 3], [1, 2], None)),
+        (P(1, 5, offline=(-3,), isr=(1, 2)), (1, 5, [1, 2, 3], [1, 2], None)),
+        (P(1, 5, replicas=(1, -5), isr=(1, 2)), (1, 5, None, None, None)),
+        (P(1, 5, isr=(1, -1)), (1, 5, [1, 2, 3], None, [])),
     ],
 )
 def test_of_replicas_and_offline_replicas_too(each: bool, odd: P, told: tuple[Any, ...]) -> None:
@@ -74,3 +77,10 @@ def test_check_warns_of_it() -> None:
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
     told = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
     assert "this contradicts kind kafka: listed_twice: a broker is twice among" in told
+
+
+def test_check_warns_of_a_negative_id() -> None:
+    metadata, version = answered(BROKERS, "c0", t=[P(1, 5, replicas=(1, -5)), P(2, 5)])
+    poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
+    told = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
+    assert "this contradicts kind kafka: no_broker: a negative id is among" in told
