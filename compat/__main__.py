@@ -1,11 +1,13 @@
 """``python -m compat``: the same script on real versions of Kafka, and whether history is what must come of it; and
-whether the tables of messages and records are the definitions of the newest of them.
+whether the tables of messages and records are the definitions of the newest of them; and what is said of odd answers of
+a server that is not Kafka.
 
 Exit status 1 when it is not.
 """
 
 import argparse
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from compat import foreign
 from compat.definitions import APIS, RECORDS, differences
 from compat.run import run
 from compat.versions import VERSIONS
@@ -35,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     faults = [f"{KAFKA_VERSION}: definitions: {each}" for each in differences(KAFKA_VERSION)]
     rows: list[tuple[object, ...]] = [(KAFKA_VERSION, "definitions", len(APIS) + len(RECORDS), "exact", len(faults))]
+    if arguments.versions is None:
+        rows.append(_foreign(faults))
     # Outside of all else: Spark may be gone already when it is to be stopped.
     with tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True) as folder:
         spark = local_session(_SLOTS)
@@ -58,6 +63,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("\n".join(text_table(HEADINGS, rows)))
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0
+
+
+def _foreign(faults: list[str]) -> tuple[object, ...]:
+    """Check kfake, add what is wrong to `faults`, and return a row of the table."""
+    go_command = foreign.go()
+    if go_command is None:
+        print(f"{foreign.NAME}: skipped: there is no Go on this machine (go.dev/dl)", flush=True)
+        return foreign.NAME, "skipped: no Go", 0, "", 0
+    with tempfile.TemporaryDirectory(prefix="kfake-") as folder:
+        try:
+            found = [f"{foreign.NAME}: {each}" for each in foreign.faults(go_command, Path(folder))]
+        except subprocess.SubprocessError as error:
+            found = [f"{foreign.NAME}: it cannot be built: {error}"]
+    faults += found
+    return foreign.NAME, "odd answers", len(foreign.ODD), "exact", len(found)
 
 
 def _parser() -> argparse.ArgumentParser:

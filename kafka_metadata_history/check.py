@@ -132,7 +132,7 @@ def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator
     if each.problem is not None or each.state is None:
         yield f"{alias}: failed: {each.problem}"
         if "MetadataResponse" in (each.problem or ""):
-            yield "  if the server is not Apache Kafka, an older version may do: try `metadataVersion: 8` for this cluster"
+            yield "  if this is no Apache Kafka, an older version may do: try `metadataVersion: 8` for this cluster"
         yield from _log_lines(each.log, whole=whole)
         return
     topics = each.state.metadata.topics.num_rows

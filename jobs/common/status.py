@@ -408,12 +408,12 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
             yield "behind", f"{history} is {span(facts.at - since)} behind: {'; '.join(known)}"
     log = each.cluster_log
     if log is not None and (log.known_until is None or facts.at - log.known_until > limits.behind):
-        at, because = log.read_at, ": the pipeline's log says why"
-        if at is None and log.recorded_at is not None:
-            at, because = log.recorded_at, ", and no round of history has had it yet"
-        read = "not read yet" if at is None else f"last read {span(facts.at - at)} ago"
+        read_at, why_not = log.read_at, ": the pipeline's log says why"
+        if read_at is None and log.recorded_at is not None:
+            read_at, why_not = log.recorded_at, ", and no round of history has had it yet"
+        read = "not read yet" if read_at is None else f"last read {span(facts.at - read_at)} ago"
         tells = "; polls tell topics and partitions" if each.told_by == POLLS else ""
-        yield "behind", f"the controllers' log was {read}{tells}{because}"
+        yield "behind", f"the controllers' log was {read}{tells}{why_not}"
 
 
 def waits(each: Cluster) -> dict[str, datetime | None]:
