@@ -202,7 +202,8 @@ _CLUSTER_OPTIONS: Final = (
     Option("cluster", "The alias of the one cluster, where `clusters` is not given.", default="default"),
     Option(
         "clusterId",
-        "The cluster id that must answer; another one is a failed poll, and its log is not read.",
+        "The cluster id that must answer; another one is a failed poll, and its log is not read. Where a server tells "
+        "none, this one is recorded.",
         per_cluster=True,
     ),
     Option(
