@@ -21,9 +21,10 @@ from metadata_source.options import (
 
 SCHEMA = Path(__file__).resolve().parents[1] / "conf" / "schema.json"
 DURATION = {"type": "string", "pattern": r"^\s*\d+\s*[a-zA-Z]+\s*$", "examples": ["30s", "5m", "7d"]}
+AGE = {"type": "string", "pattern": r"^\s*0*[1-9]\d*\s*([dD]|[dD][aA][yY][sS]?)\s*$", "examples": ["7d", "365d"]}
 TEXT = {"type": ["string", "integer"]}
 COUNT = {"type": "integer", "minimum": 0}
-SET_BY_JOBS = {"cluster", "clusters", "newestStream", "resumeAt"}
+SET_BY_JOBS = {"cluster", "clusters", "newestStream", "doubtedClock", "resumeAt"}
 OF_ONE_CLUSTER = {"clusterId", CONTROLLER_SERVERS}
 """Options of a data source that no key of `poll`, `groupLog` or `clusterLog` can be."""
 OF_SOURCES = {"poll": OPTIONS, "groupLog": GROUP_LOG_OPTIONS, "clusterLog": CLUSTER_LOG_OPTIONS}
@@ -41,10 +42,10 @@ MEANINGS: dict[str, Any] = {
         "handOver": "Polls tell the history that the controllers' log told once nobody has read that log for so long.",
     },
     "retention": {
-        "bronze": "Age at which days of bronze go, once they became history. Default: 7d.",
-        "silver": "Age at which rows of silver go, by when they were over. Default: never.",
-        "gold": "Age at which rows of gold go, by when they were over. Default: never.",
-        "groupLag": "Age at which rows of gold.group_lag and gold.removed_commits_told go. Default: as gold.",
+        "bronze": "Age in days at which days of bronze go, once they became history. Default: 7d.",
+        "silver": "Age in days at which rows of silver go, by when they were over. Default: never.",
+        "gold": "Age in days at which rows of gold go, by when they were over. Default: never.",
+        "groupLag": "Age in days at which rows of gold.group_lag and gold.removed_commits_told go. Default: as gold.",
     },
     "thresholds": {
         "flaps": "A broker that leaves an ISR so many times within flapWindow is flapping.",
@@ -110,9 +111,9 @@ def _value(name: str) -> dict[str, Any]:
     """The type of a key of a section, which its name tells."""
     if name == "docs":
         return {"type": "string"}
-    is_time = name.endswith("Window") or name in {
-        *("window", "lastGoodPoll", "behind", "upkeep", "bronze", "silver", "gold", "groupLag", "handOver"),
-    }
+    if name in MEANINGS["retention"]:
+        return AGE
+    is_time = name.endswith("Window") or name in {"window", "lastGoodPoll", "behind", "upkeep", "handOver"}
     return DURATION if is_time else COUNT
 
 

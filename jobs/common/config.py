@@ -209,9 +209,11 @@ def exposures(config: Config) -> list[str]:
 
 def duration(text: str) -> timedelta:
     """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises ValueError."""
-    if days := _DAYS.fullmatch(text.strip().lower()):
-        return timedelta(days=int(days[1]))
-    return timedelta(milliseconds=duration_ms(text))
+    days = _DAYS.fullmatch(text.strip().lower())
+    try:
+        return timedelta(days=int(days[1])) if days else timedelta(milliseconds=duration_ms(text))
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than {timedelta.max.days}d") from None
 
 
 def _config(given: dict[str, Any], folder: Path) -> Config:
@@ -368,8 +370,17 @@ def _options(name: str, value: Any) -> dict[str, str]:
 def _duration(name: str, value: Any) -> timedelta:
     try:
         return duration(str(value))
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+def _age(name: str, value: Any) -> timedelta:
+    """An age at which rows go. Days alone: who means months by `12M` would lose all but twelve minutes."""
+    if not _DAYS.fullmatch(str(value).strip().lower()):
+        raise ValueError(f"{name}: {value!r} is not a number of days: write it as 7d, a year as 365d")
+    if (age := _duration(name, value)) < _LEAST_AGE:
+        raise ValueError(f"{name}: {value!r} is less than 1d, the least")
+    return age
 
 
 def _hand_over(name: str, value: Any) -> timedelta:
@@ -394,6 +405,7 @@ def _count(least: int, name: str, value: Any) -> int:
 
 _OF_STATUS = "status_"
 _LEAST_HAND_OVER = timedelta(minutes=2)
+_LEAST_AGE = timedelta(days=1)
 
 FILE: Mapping[str, Any] = {
     "lake": ("lake", _lake),
@@ -403,8 +415,8 @@ FILE: Mapping[str, Any] = {
     "groupLog": ("group_log", _options),
     "clusterLog": ("cluster_log", _options),
     "retention": {
-        **{schema: (f"{schema}_retention", _duration) for schema in ("bronze", "silver", "gold")},
-        "groupLag": ("group_lag_retention", _duration),
+        **{schema: (f"{schema}_retention", _age) for schema in ("bronze", "silver", "gold")},
+        "groupLag": ("group_lag_retention", _age),
     },
     "thresholds": {
         "flaps": ("flaps", partial(_count, 1)),

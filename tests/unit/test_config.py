@@ -207,6 +207,18 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("  storm: 7", "  stormWindow: 0 days ago", "thresholds.stormWindow: "),
         ("  bronze: 3d", "  bronz: 3d", "unknown key retention.bronz; did you mean retention.bronze?"),
         ("  bronze: 3d", "  bronze: soon", "retention.bronze"),
+        *(
+            ("  bronze: 3d", f"  {key}: {age}", f"retention.{key}: {shown} is not a number of days: write it as 7d")
+            for key in ("bronze", "silver", "groupLag")
+            for age, shown in (
+                *(("12M", "'12M'"), ("12m", "'12m'"), ("1s", "'1s'"), ("48h", "'48h'"), ("1y", "'1y'")),
+                *(("52w", "'52w'"), ("6 months", "'6 months'"), ("7", "7"), ("1.5d", "'1.5d'"), ("-1d", "'-1d'")),
+            )
+        ),
+        ("  bronze: 3d", "  bronze: 0d", "retention.bronze: '0d' is less than 1d, the least"),
+        ("  bronze: 3d", "  silver: 00 days", "retention.silver: '00 days' is less than 1d, the least"),
+        ("  gold: 400 days", "  gold: 99999999999d", "retention.gold: '99999999999d' is longer than 999999999d"),
+        ("retention:\n", "status: {behind: 99999999999d}\nretention:\n", "status.behind: '99999999999d' is longer than"),
         ("  pollInterval: 15s", "  pollIntervall: 15s", "did you mean 'pollInterval'"),
         ("  pollInterval: 15s", "  topicsPattern: o.*", "topics: contradicts topicsPattern"),
         (
