@@ -21,6 +21,7 @@ from jobs import poll_metadata, read_cluster_log, read_group_log
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
 from jobs.common.driver import JVM_IS_GONE, take_pool
+from jobs.common.lake_clock import ClockError
 from jobs.common.outages import Outages
 from jobs.common.reading import FollowedLog, Reading, follow
 from jobs.common.rounds import OvertakenError
@@ -194,7 +195,10 @@ def _keep_up_when_due(spark: SparkSession, config: Config) -> None:
     if next_due(spark, config.lake, now) <= now:
         if not config.asked_for_offsets:
             take_what_is_left(spark, config)
-        keep_up(spark, config.lake, config.bronze_retention, config.kept, now)
+        try:
+            keep_up(spark, config.lake, config.bronze_retention, config.kept, now)
+        except ClockError as error:  # A later one will do.
+            log.warning("upkeep waits: %s", error)
 
 
 def _run_once(spark: SparkSession, config: Config) -> int:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.common.cli import run_job
 from jobs.common.config import Config
+from jobs.common.lake_clock import last_polls
 from jobs.common.session import SessionError, setting
 from jobs.common.streams import Running, append_stream
 from metadata_source.datasource import CLUSTERS_PER_TASK
@@ -49,7 +51,13 @@ def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
 
     def options(ids: Mapping[str, str]) -> dict[str, str]:
         newest = newest_stream(spark, config.lake, config.clusters)
-        return config.source_options(ids) | ({} if newest is None else {"newestStream": newest})
+        now = datetime.now(UTC)
+        doubted = last_polls(spark, config.lake, now, config.clusters).doubted(now)
+        return (
+            config.source_options(ids)
+            | ({} if newest is None else {"newestStream": newest})
+            | ({} if doubted is None else {"doubtedClock": "/".join(at.isoformat() for at in doubted)})
+        )
 
     source = "kafka_metadata"
     return append_stream(spark, config, bronze.METADATA_POLLS, source, query=QUERY, options=options, once=once)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -39,8 +40,16 @@ class Clock:
         """
         self._leapt_at: float | None = None
 
-    def doubt(self) -> str | None:
-        """Return why the clock is not believed now, one line; None where it is."""
+    def doubt(self, between: tuple[float, float] | None = None) -> str | None:
+        """Return why the clock is not believed now, one line; None where it is. `between`: from when until when what is
+        kept contradicts it, s since the epoch; before this process began it may have been set ahead, too.
+        """
+        if between is not None and between[0] < (now := self._clock()) < between[1]:
+            return (
+                f"the clock of the machine that polls says {datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%SZ}, more "
+                "than a day after the newest poll that is kept, and may be wrong: it is believed if it is still so in "
+                f"{between[1] - now:.0f} s"
+            )
         with self._lock:
             now = self._other()
             apart = self._clock() - now

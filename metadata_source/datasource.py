@@ -103,6 +103,7 @@ class _Task(InputPartition):
     request_timeout_ms: int
     client_hash_key: str | None
     groups_pattern: str | None
+    doubted_clock: tuple[float, float] | None
     is_last: bool
     """Whether no batch follows, whose polls would have to wait for these."""
 
@@ -137,6 +138,7 @@ def _tasks(options: Options, planned: Offset, *, is_last: bool = False) -> list[
             request_timeout_ms=options.request_timeout_ms,
             client_hash_key=options.client_hash_key,
             groups_pattern=options.groups_pattern,
+            doubted_clock=options.doubted_clock,
             is_last=is_last,
         )
         for index in range(count)
@@ -212,7 +214,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Task]:
         """Return the tasks of a batch as its offset planned it, whatever the options are now, but for how clusters are
-        reached and clients hidden.
+        reached and clients hidden, and whether the clock is believed.
         """
         if start == end:
             return []
@@ -226,7 +228,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _reached_as_now(planned: Options, now: Options) -> Options:
-    """Return the options of a planned batch with those of now that name secrets, addresses and files of this machine.
+    """Return the options of a planned batch with those of now that name secrets, addresses and files of this machine,
+    or say of its clock what is known now.
 
     A batch that was cut off is run again before any other. A name that it has of a secret may be gone by then, and the
     batch would fail at each start, whatever the configuration says. A cluster that is configured no more is polled as
@@ -234,7 +237,7 @@ def _reached_as_now(planned: Options, now: Options) -> Options:
     """
     clusters = {cluster.alias: cluster for cluster in now.clusters}
     reached = tuple(clusters.get(cluster.alias, cluster) for cluster in planned.clusters)
-    return replace(planned, clusters=reached, client_hash_key=now.client_hash_key)
+    return replace(planned, clusters=reached, client_hash_key=now.client_hash_key, doubted_clock=now.doubted_clock)
 
 
 def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
@@ -331,6 +334,7 @@ def _poller(task: _Task, due: _Due, decoders: threading.Semaphore, *, interval_m
         interval_ms=interval_ms,
         needs_id=interval_ms is not None,
         enrich_timeout_ms=due.polling.enrich_timeout_ms,
+        doubted_clock=task.doubted_clock,
     )
 
 

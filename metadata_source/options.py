@@ -260,6 +260,13 @@ OPTIONS: Final = (
         modes=("stream",),
     ),
     Option(
+        "doubtedClock",
+        "From when until when the clock of a machine that polls is not believed, such as "
+        "`2026-11-02T11:00:00Z/2027-11-01T11:10:00Z`: polls that are due then fail (`clock`), since it is far ahead of "
+        "the newest poll that is kept. The jobs set it.",
+        modes=("stream",),
+    ),
+    Option(
         "enrich",
         "Questions to ask beside metadata, comma-separated, after a poll that is good, each on its own beat or one "
         "given (`configs=10m`), never more often than polls: "
@@ -536,6 +543,8 @@ class Options:
     """Of the groups whose offsets are asked for, by their whole id (RE2); None for every one."""
     newest_stream: str | None = None
     """The newest stream of polls where they are kept; None where nothing is known of one."""
+    doubted_clock: tuple[float, float] | None = None
+    """From when until when no poll is believed, s since the epoch; None: what is kept contradicts no clock."""
 
 
 def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
@@ -585,6 +594,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         client_hash_key=given.get("clientHashKey"),
         groups_pattern=_pattern("groupsPattern", given["groupsPattern"]) if "groupsPattern" in given else None,
         newest_stream=_stream(given),
+        doubted_clock=_doubted_clock(given),
     )
 
 
@@ -789,6 +799,18 @@ def _stream(given: Mapping[str, str]) -> str | None:
     if stream is not None and not _STREAM.fullmatch(stream):
         raise OptionsError(f"newestStream: {stream!r} is not the name of a stream, such as 20261101T110000Z-0123abcd")
     return stream
+
+
+def _doubted_clock(given: Mapping[str, str]) -> tuple[float, float] | None:
+    if (text := given.get("doubtedClock")) is None:
+        return None
+    try:
+        since, until = (datetime.fromisoformat(time) for time in text.split("/"))
+    except ValueError:
+        since = until = datetime.min
+    if None in (since.tzinfo, until.tzinfo):
+        raise OptionsError(f"doubtedClock: {text!r} is not two times with a zone, such as 2026-11-02T11:00:00Z, and a /")
+    return since.timestamp(), until.timestamp()
 
 
 def _wrong_mode(name: str, mode: Mode) -> str:

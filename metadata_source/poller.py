@@ -12,7 +12,8 @@ A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is 
   remembered may be another cluster's by now, then the bootstrap servers are asked;
 - `no_cluster_id`: the answer has none, and nobody gave one, where history needs it; final, too;
 - `options`, `too_many_files` (this process may open no more): not tried again;
-- `clock`: this machine's clock was set ahead, and is not believed yet (`metadata_source.clock`);
+- `clock`: this machine's clock was set ahead, or is far ahead of the newest poll that is kept, and is not believed yet
+  (`metadata_source.clock`);
 - `overlapped`: not sent, since the poll before was still running.
 """
 
@@ -194,9 +195,10 @@ class Poller:
         interval_ms: int | None = None,
         enrich_timeout_ms: int = ENRICH_TIMEOUT_MS,
         needs_id: bool = False,
+        doubted_clock: tuple[float, float] | None = None,
     ) -> None:
         """Ask nobody yet. `needs_id`: an answer without a cluster id is a failed poll, unless `clusterId` is given."""
-        self._cluster, self._needs_id = cluster, needs_id
+        self._cluster, self._needs_id, self._doubted_clock = cluster, needs_id, doubted_clock
         self._filter = topic_filter
         self._timeout_s = request_timeout_ms / 1000
         self._enrich_timeout_s = enrich_timeout_ms / 1000
@@ -236,10 +238,10 @@ class Poller:
         while the clock is in doubt.
         """
         self.let_go()
-        doubt = CLOCK.doubt()
+        doubt = CLOCK.doubt(self._doubted_clock)
         poll = self._polled(turn, until) if doubt is None else Poll()
         # It may have been set meanwhile.
-        if (doubt := doubt or CLOCK.doubt()) is not None:
+        if (doubt := doubt or CLOCK.doubt(self._doubted_clock)) is not None:
             self.let_go()
             self._memory.known = None
             return Poll(error_kind="clock", error=doubt)

@@ -5,7 +5,7 @@ Rows that a round may still change stay, and lie in files of their own, so a rou
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta
 
 from pyspark.sql import SparkSession
@@ -55,13 +55,33 @@ def expire_history(spark: SparkSession, lake: Lake, kept: Mapping[str, timedelta
         noted = kept_since(states, schema)
         if noted is not None and noted >= cutoff:
             continue
-        history = retention_of(schema)
-        row = {"history": history, "cluster": "", "round": 0, "done_at": cutoff, "memory": "{}"}
-        replace_rows(spark, lake, STATE, [row], f"history = '{history}'")
+        _note(spark, lake, schema, cutoff)
         for table in TABLES[schema]:
             if table_exists(spark, lake, table):
                 _expire(spark, lake, table, cutoff, held(states, table, cutoff))
         log.info("%s: rows that were over before %s were dropped", schema, cutoff.date())
+
+
+def correct_noted(spark: SparkSession, lake: Lake, schemas: Iterable[str], now: datetime) -> None:
+    """Note `now` in place of a time to come from which on the tables of a schema are whole: a clock was ahead when they
+    lost rows by it. All that was over by now may be gone, so history is whole from now on.
+    """
+    states = states_of(spark, lake)
+    for schema in schemas:
+        if (noted := kept_since(states, schema)) is not None and noted > now:
+            _note(spark, lake, schema, now)
+            log.warning(
+                "%s: retention was noted for %s, which is still to come: a clock was ahead, and rows that were over "
+                "before now may be gone",
+                schema,
+                noted,
+            )
+
+
+def _note(spark: SparkSession, lake: Lake, schema: str, since: datetime) -> None:
+    history = retention_of(schema)
+    row = {"history": history, "cluster": "", "round": 0, "done_at": since, "memory": "{}"}
+    replace_rows(spark, lake, STATE, [row], f"history = '{history}'")
 
 
 def cutoff_of(length: timedelta, now: datetime) -> datetime | None:

@@ -11,6 +11,7 @@ from jobs.common.markers import literal, with_values
 from jobs.common.status import Facts, Row, Size, clusters_of
 from metadata_source.options import MAX_BATCH_MS
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
+from schemas.internal import retention_of
 
 UPKEEP = "upkeep"
 """The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
@@ -143,4 +144,9 @@ def facts_of(
         of_tables,
         max((row["done_at"] for row in states if row["history"] == UPKEEP), default=None),
         max((row["round"] for row in states), default=0),
+        {
+            row["history"].removeprefix(retention_of("")): row["done_at"]
+            for row in states
+            if row["history"].startswith(retention_of("")) and row["done_at"] is not None
+        },
     )

@@ -22,6 +22,9 @@ POLLS_AT_LEAST = 10
 CROSSED = 3
 """The exit status if a threshold is crossed."""
 
+AHEAD = timedelta(minutes=2)
+"""Clocks of two machines may be so far apart."""
+
 TO_DO = {
     "authentication": "correct the credentials that the configuration names; the next poll reads them again",
     "authorization": "grant the user DESCRIBE on the topics (docs/permissions.md)",
@@ -165,7 +168,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of a lake at a time. `rounds`: how many were made of polls and groups so far."""
+    """All that is known of a lake at a time. `rounds`: how many were made of polls and groups so far. `kept_since`:
+    schema -> from when on its tables are whole, where retention has dropped anything.
+    """
 
     at: datetime
     lake: str
@@ -174,6 +179,7 @@ class Facts:
     sizes: Sequence[Size] = ()
     upkeep_at: datetime | None = None
     rounds: int = 0
+    kept_since: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -337,6 +343,16 @@ def judge(facts: Facts, limits: Limits) -> list[Crossed]:
                 "upkeep", None, "the tables were never kept up: `kafka-metadata-history run` does so every six hours"
             )
         )
+    elif ahead := {of: at for of, at in noted_of(facts).items() if at - facts.at > AHEAD}:
+        noted = ", ".join(f"{of} is noted {span(at - facts.at)} ahead of now" for of, at in ahead.items())
+        found.append(
+            Crossed(
+                "upkeep",
+                None,
+                f"{noted}: a clock is wrong, or was, and rows may have been dropped by it; where it is right, "
+                "`kafka-metadata-history maintain` corrects what is noted (docs/configuration.md, Retention)",
+            )
+        )
     elif facts.at - facts.upkeep_at > limits.upkeep:
         since = f"the tables were last kept up {span(facts.at - facts.upkeep_at)} ago"
         found.append(
@@ -347,6 +363,12 @@ def judge(facts: Facts, limits: Limits) -> list[Crossed]:
     if limits.lake_bytes is not None and facts.bytes > limits.lake_bytes:
         found.append(Crossed("lakeBytes", None, f"the tables have {facts.bytes} bytes"))
     return found
+
+
+def noted_of(facts: Facts) -> dict[str, datetime]:
+    """What upkeep has noted for a time, and for which."""
+    last = {} if facts.upkeep_at is None else {"the last upkeep": facts.upkeep_at}
+    return last | {f"retention of {schema}": since for schema, since in facts.kept_since.items()}
 
 
 def _of_cluster(each: Cluster, facts: Facts, limits: Limits) -> Iterator[Crossed]:

@@ -27,7 +27,7 @@ SHORT = {"group log": "log", "rebalance cost": "cost"}
 def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
     """A line for each cluster, the sizes, and a line for each threshold that is crossed. All of it is printable."""
     hurt = {each.cluster for each in crossed}
-    upkeep = "never" if facts.upkeep_at is None else f"{_time(facts.upkeep_at)}, {span(facts.at - facts.upkeep_at)} ago"
+    upkeep = "never" if facts.upkeep_at is None else f"{_time(facts.upkeep_at)}, {_ago(facts.upkeep_at, facts.at)}"
     histories = list(dict.fromkeys(name for each in facts.clusters for name in waits(each)))
     has_unanswered = any(_unanswered(each) for each in facts.clusters)
     lines = [
@@ -98,7 +98,12 @@ def _behind_by(each: Cluster, history: str, since: datetime | None, at: datetime
 def _read(log: ClusterLog, at: datetime) -> str:
     if log.read_at is None:
         return "not read yet" if log.recorded_at is None else "read, not history yet"
-    return f"read {span(at - log.read_at)} ago"
+    return f"read {_ago(log.read_at, at)}"
+
+
+def _ago(then: datetime, at: datetime) -> str:
+    """How long ago a time is, or how far ahead one is that is noted by a wrong clock."""
+    return f"{span(at - then)} ago" if then <= at else f"{span(then - at)} ahead"
 
 
 def _whose(each: Crossed) -> str:

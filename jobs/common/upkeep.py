@@ -11,8 +11,10 @@ from pyspark.sql import functions as F
 
 from jobs.common.commit import delete_rows, replace_rows
 from jobs.common.driver import clean_log
-from jobs.common.expiry import expire_history
+from jobs.common.expiry import correct_noted, expire_history
 from jobs.common.facts import IS_VISIT, NOT_TAKEN, UPKEEP
+from jobs.common.lake_clock import ClockError, last_polls, time_by_polls
+from metadata_source.clock import CLOCK
 from metadata_source.options import MAX_BATCH_MS
 from schemas import bronze
 from schemas.in_spark import read_view, table_exists
@@ -30,9 +32,11 @@ OWN = ("OPTIMIZE", "VACUUM")
 
 
 def next_due(spark: SparkSession, lake: Lake, now: datetime) -> datetime:
-    """When the next round of upkeep is due; a new lake counts from now on."""
+    """When the next round of upkeep is due; a new lake counts from now on. An upkeep that is noted for a time to come
+    had a clock that was ahead: the next one is due.
+    """
     if (last := _last(spark, lake)) is not None:
-        return last[0] + EVERY
+        return last[0] + EVERY if last[0] <= now else now
     _note(spark, lake, now, {})
     return now + EVERY
 
@@ -47,12 +51,19 @@ def keep_up(
     """Drop what is past its retention, then compact and vacuum the tables that changed since the last upkeep.
 
     `kept`: how long rows of silver and gold are kept, by schema. VACUUM takes files that were replaced before
-    `Table.log_hours`, and the log loses what is older.
+    `Table.log_hours`, and the log loses what is older. Raises ClockError, and does nothing, where this process or the
+    lake does not believe that it is `now`.
     """
+    if (doubt := CLOCK.doubt() or last_polls(spark, lake, now).contradict(now)) is not None:
+        raise ClockError(f"{doubt}; nothing was dropped. If the clock is right, upkeep comes after the next good poll")
     last_at, noted = _last(spark, lake) or (now, {})
-    expire_bronze(spark, lake, bronze_retention, now)
-    expire_rounds(spark, lake, bronze_retention, now)
-    expire_history(spark, lake, kept, now)
+    if last_at > now:
+        last_at = datetime.min.replace(tzinfo=UTC)
+    correct_noted(spark, lake, kept, now)
+    if (by_polls := time_by_polls(spark, lake, now)) is not None:
+        expire_bronze(spark, lake, bronze_retention, by_polls)
+        expire_rounds(spark, lake, bronze_retention, by_polls)
+        expire_history(spark, lake, kept, by_polls)
 
     def tend(table: Table) -> tuple[str, int | None] | None:
         if not table_exists(spark, lake, table):

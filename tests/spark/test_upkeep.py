@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from jobs.common import upkeep
 from jobs.common.commit import replace_rows
-from jobs.common.expiry import expire_history
-from jobs.common.rounds import OvertakenError, Rounds
+from jobs.common.expiry import expire_history, kept_since
+from jobs.common.lake_clock import ClockError, LastPolls, last_polls, time_by_polls
+from jobs.common.rounds import OvertakenError, Rounds, states_of
 from jobs.common.upkeep import expire_bronze, expire_rounds, keep_up, next_due
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
@@ -192,11 +193,12 @@ def test_upkeep_between_rounds_changes_nothing_that_counts(spark: SparkSession, 
         append(lake, histories, part)
         make_history(spark, lake)
     assert closed_files(spark, lake) > 1
-    keep_up(spark, lake, timedelta(seconds=1), KEPT_FOR_EVER, datetime.now(UTC))
+    now = max(row["scheduled_at"] for row in polled(histories, second) if row["scheduled_at"]) + timedelta(days=1)
+    keep_up(spark, lake, timedelta(seconds=1), KEPT_FOR_EVER, now)
     assert lake.read(spark, bronze.METADATA_POLLS).isEmpty(), "all of it was old, and is history"
     assert data_files(lake, bronze.METADATA_POLLS) == 0, "VACUUM left files that nothing refers to"
     assert closed_files(spark, lake) == 1
-    assert timedelta(hours=5) < next_due(spark, lake, datetime.now(UTC)) - datetime.now(UTC) <= upkeep.EVERY
+    assert next_due(spark, lake, now) == now + upkeep.EVERY
     append(lake, histories, third)
     make_history(spark, lake)
 
@@ -263,6 +265,51 @@ def test_upkeep_leaves_alone_what_did_not_change(spark: SparkSession, tmp_path: 
     for commit in (Path(lake.path(silver.COORDINATORS)) / "_delta_log").glob("*.json"):
         os.utime(commit, (became_old, became_old))
     assert left_of_two() == (True, False)
+
+
+def due_poll(n: int, at: datetime, error_kind: str = "timeout") -> dict[str, Any]:
+    return failed_poll(n) | {"scheduled_at": at, "day": at.date(), "error_kind": error_kind}
+
+
+def test_nothing_is_dropped_by_a_clock_that_is_far_ahead(spark: SparkSession, tmp_path: Path) -> None:
+    """And once it is right again, all is as if it had never been wrong: upkeep is due, and history is said to be whole
+    from no time on that is still to come.
+    """
+    lake = new_lake(spark, tmp_path, [bronze.METADATA_POLLS, silver.POLL_GAPS, internal.STATE, internal.ROUNDS])
+    week, kept = timedelta(days=7), {"silver": timedelta(days=180), "gold": None}
+    # Of a cluster that history does not wait for, so that age alone counts.
+    now = datetime.now(UTC).replace(microsecond=0)
+    minute, day, ahead = timedelta(minutes=1), timedelta(days=1), now + timedelta(days=400)
+    stored.append(lake, silver.POLL_GAPS, [gap(1) | {"gap_end": now - 30 * day}])
+    stored.append(lake, bronze.METADATA_POLLS, [due_poll(0, now - day - minute), due_poll(1, now - minute)])
+    take(spark, lake, north=2)
+
+    def left() -> tuple[int, int]:
+        return lake.read(spark, silver.POLL_GAPS).count(), lake.read(spark, bronze.METADATA_POLLS).count()
+
+    assert last_polls(spark, lake, now) == LastPolls(now - minute)
+    assert last_polls(spark, lake, ahead) == LastPolls(now - minute, now - day - minute)
+    assert last_polls(spark, lake, ahead, ["west"]) == LastPolls()
+    with pytest.raises(ClockError, match=r"the newest poll in the lake was due at .*; nothing was dropped\. If"):
+        keep_up(spark, lake, week, kept, ahead)
+    assert left() == (1, 2)
+    assert upkeep._last(spark, lake) is None
+
+    # A poll was refused for it, and ten minutes later one was believed.
+    stored.append(lake, bronze.METADATA_POLLS, [due_poll(2, ahead - minute, "clock")])
+    assert last_polls(spark, lake, ahead) == LastPolls(now - minute, now - day - minute, ahead - minute)
+    stored.append(lake, bronze.METADATA_POLLS, [due_poll(3, ahead)])
+    keep_up(spark, lake, week, kept, ahead)
+    assert left() == (1, 4), "the polls say nothing yet of a day at that time"
+    assert time_by_polls(spark, lake, ahead + day) == ahead + day
+
+    noted = {"history": internal.retention_of("silver"), "cluster": "", "round": 0, "memory": "{}"}
+    replace_rows(spark, lake, internal.STATE, [noted | {"done_at": ahead}], f"history = '{noted['history']}'")
+    assert next_due(spark, lake, now) == now
+    keep_up(spark, lake, week, kept, now)
+    assert next_due(spark, lake, now) == now + upkeep.EVERY
+    assert kept_since(states_of(spark, lake), "silver") == now
+    assert left() == (1, 4)
 
 
 def failed_poll(n: int, error: str = "") -> dict[str, Any]:

@@ -60,3 +60,21 @@ def test_a_clock_that_was_set_back_leaps_nowhere_if_it_is_put_right(machine: Mac
 
 def test_the_clocks_of_this_machine() -> None:
     assert clock.CLOCK.doubt() is None
+
+
+def test_a_clock_that_was_ahead_before_the_process_began_is_doubted_by_what_is_kept() -> None:
+    machine = Machine()
+    since, until = machine.clock - 5, machine.clock + BELIEVED_AFTER_S
+    assert machine.seen.doubt() is None, "nothing that this process has seen speaks against it"
+    assert machine.seen.doubt((since, until)) == (
+        "the clock of the machine that polls says 2026-05-28T20:26:40Z, more than a day after the newest poll that is "
+        "kept, and may be wrong: it is believed if it is still so in 600 s"
+    )
+    machine.clock += BELIEVED_AFTER_S - 1
+    machine.other += BELIEVED_AFTER_S - 1
+    assert machine.seen.doubt((since, until)) is not None
+    machine.clock += 1
+    machine.other += 1
+    assert machine.seen.doubt((since, until)) is None
+    machine.clock = since - 86_400
+    assert machine.seen.doubt((since, until)) is None, "it was put right"

@@ -14,6 +14,7 @@ from jobs import pipeline, poll_metadata, read_group_log
 from jobs.common import reading as of_logs
 from jobs.common import streams
 from jobs.common.config import Config
+from jobs.common.lake_clock import ClockError
 from jobs.common.outages import Outages
 from jobs.common.reading import FollowedLog, Reading
 from jobs.common.rounds import OvertakenError
@@ -323,6 +324,22 @@ def test_offsets_that_nobody_asks_for_any_more_are_taken_before_the_upkeep(
     config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets=frozenset(asked))
     pipeline._keep_up_when_due(None, config)  # type: ignore[arg-type]
     assert did == done
+
+
+def test_upkeep_waits_while_the_clock_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run with --once ends as it would without upkeep, and one that lasts does not try again each second."""
+
+    def keep_up(*_: object) -> None:
+        raise ClockError("the clock is ahead")
+
+    monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.min.replace(tzinfo=UTC))
+    monkeypatch.setattr(pipeline, "keep_up", keep_up)
+    names = ("lake", "bronze_retention", "kept")
+    config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets={"orders"})
+    pipeline._keep_up_when_due(None, config)  # type: ignore[arg-type]
+    assert caplog.messages == ["upkeep waits: the clock is ahead"]
 
 
 def run_beside(work: Lasting) -> tuple[Thread, Event]:

@@ -98,7 +98,7 @@ def test_nobody_is_asked_while_the_clock_is_in_doubt(monkeypatch, brokers):
     polls(each, 2)
     brokers.asked.clear()
     doubts = iter(["set ahead", None, "set ahead", None, None])
-    monkeypatch.setattr(poller_module.CLOCK, "doubt", lambda: next(doubts))
+    monkeypatch.setattr(poller_module.CLOCK, "doubt", lambda _: next(doubts))
     before, meanwhile, later = (each.poll(n) for n in (2, 3, 4))
     for poll in (before, meanwhile):
         assert (poll.error_kind, poll.error, poll.received_at, poll.metadata) == ("clock", "set ahead", None, None)

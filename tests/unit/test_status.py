@@ -330,6 +330,9 @@ def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
         ({"upkeep_at": None}, {}, ["upkeep"]),
         ({"upkeep_at": NOW - timedelta(hours=13)}, {}, []),
         ({"upkeep_at": NOW - timedelta(hours=13, seconds=1)}, {}, ["upkeep"]),
+        ({"upkeep_at": NOW + timedelta(minutes=2)}, {}, []),
+        ({"upkeep_at": NOW + timedelta(days=400)}, {}, ["upkeep"]),
+        ({"kept_since": {"silver": NOW, "gold": NOW + timedelta(hours=3)}}, {}, ["upkeep"]),
         ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {}, []),
         ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {"lake_bytes": 11}, []),
         ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {"lake_bytes": 10}, ["lakeBytes"]),
@@ -338,6 +341,17 @@ def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
 def test_thresholds_of_the_lake(more: dict[str, Any], limits: dict[str, Any], found: list[str]) -> None:
     judged = judge(facts(WELL, **more), Limits(**limits))
     assert [(each.threshold, each.cluster) for each in judged] == [(name, None) for name in found]
+
+
+def test_what_is_noted_for_a_time_to_come_is_said() -> None:
+    """Of an upkeep under a clock that was ahead: it was told of before only as so many seconds below zero ago."""
+    ahead = facts(WELL, upkeep_at=NOW + timedelta(days=400), kept_since={"gold": NOW + timedelta(days=35)})
+    (found,) = judge(ahead, Limits())
+    assert found.says.startswith(
+        "the last upkeep is noted 400 d ahead of now, retention of gold is noted 35 d ahead of now: a clock is wrong"
+    )
+    assert "last upkeep: 2027-12-06T12:00:00Z, 400 d ahead; rounds" in as_table(ahead, [found])
+    assert json.loads(as_json(ahead, [found]))["kept_since"] == {"gold": "2026-12-06T12:00:00Z"}
 
 
 def test_every_threshold_is_a_key_of_the_configuration() -> None:
