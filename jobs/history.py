@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common import large
-from jobs.common.cli import Again, Job
+from jobs.common.cli import Job, OfCluster
 from jobs.common.cluster_log import NewRecords, has_news, has_snapshot, read, read_at
 from jobs.common.commit import Commit, delete_rows
 from jobs.common.config import Config, Thresholds
@@ -113,6 +113,7 @@ class History(Maker):
         """`since`: when a run began that reads the controllers' log all the time."""
         wanted = set(histories)
         self._outages, self._since = outages or Outages(), since
+        self._believed: str | None = None
         self._topic_filter = config.topic_filter
         self._followed = frozenset(config.with_controllers)
         self._histories = [history for history in HISTORIES if history in wanted]
@@ -204,6 +205,24 @@ class History(Maker):
             )
         self._forget(self._rounds.plan({"again": cluster}, datetime.now(UTC)))
 
+    def believe(self, cluster: str) -> None:
+        """Accept the answers of a cluster that wait, as a person says that they are right, and what they show.
+
+        Raises LakeError for a cluster of which none waits, once all that is new was taken.
+        """
+        self.catch_up()
+        waited = self._silver_state(cluster).waiting
+        if not waited:
+            raise LakeError(
+                f"no answer of a cluster {cluster!r} waits in {self._lake}: there is nothing to believe; "
+                "`kafka-metadata-history status` says where answers wait"
+            )
+        self._believed = cluster
+        self.round(datetime.now(UTC))
+        self._believed = None
+        left = self._silver_state(cluster).waiting
+        log.info("cluster %s: what waited since poll %s is believed; %d poll(s) wait", cluster, waited[0], len(left))
+
     def _forget(self, step: Step) -> None:
         """Take a cluster out of the histories of a step, and say that it is done."""
         cluster = step.takes["again"]
@@ -282,10 +301,12 @@ class History(Maker):
         known = None if log is None or not log.is_whole else (log.topic_filter, log.static_configs)
         is_part = by_log and known == (self._topic_filter, state.static_configs)
         is_whole = not is_part or taken.told_from is not None
-        return replace(taken, log=records is not None, whole=is_whole)
+        return replace(taken, log=records is not None, whole=is_whole, believe=cluster == self._believed)
 
     def _is_due(self, each: Take, headers: Sequence[Row], now: datetime) -> bool:
         """Whether a cluster has to be in the next round."""
+        if each.believe:
+            return True
         deadlines = [told["deadline"] for (_, of), told in self._states.items() if of == each.cluster]
         state = self._silver_state(each.cluster)
         if headers and is_due(each, state, headers, () if each.by_log else deadlines, now):
@@ -659,6 +680,7 @@ def _fold(
             records,
             each.by_log,
             each.told_from,
+            each.believe,
         )
         return rules.fold(taken, plan)
 
@@ -707,7 +729,13 @@ def making(*histories: str) -> Job:
     return job_of(lambda spark, config: History(spark, config, histories))
 
 
-def making_again(*histories: str) -> Again:
+def believing(spark: SparkSession, config: Config, cluster: str) -> None:
+    """Accept the answers of a cluster that wait."""
+    ensure_lake(spark, config.lake)
+    History(spark, config).believe(cluster)
+
+
+def making_again(*histories: str) -> OfCluster:
     """Computes these histories of a cluster again."""
 
     def run(spark: SparkSession, config: Config, cluster: str) -> None:

@@ -1,6 +1,6 @@
 """Poll and keep history, all jobs in one session.
 
-spark-submit jobs/pipeline.py --config FILE [--once]
+spark-submit jobs/pipeline.py --config FILE [--once] [--believe CLUSTER]
 
 Exit status of a run with --once: 0, or 3 if the last poll of a cluster failed, or 1 if the run failed.
 """
@@ -30,7 +30,7 @@ from jobs.common.streams import Running
 from jobs.common.upkeep import keep_up, next_due
 from jobs.group_lag import JOB as GROUP_LAG
 from jobs.group_lag import GroupLag, take_what_is_left
-from jobs.history import History
+from jobs.history import History, believing
 from jobs.rebalance_cost import RebalanceCost
 from jobs.rebalance_history import RebalanceHistory
 from schemas.in_spark import ensure_lake
@@ -52,7 +52,7 @@ LOGGED_EVERY_S = 60.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job("pipeline", __doc__, run, argv)
+    return run_job("pipeline", __doc__, run, argv, believe=believing)
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> int:

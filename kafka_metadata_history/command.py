@@ -261,10 +261,12 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
 @app.command()
 @config_option
 @click.option("--once", is_flag=True, help="Poll once, make history of it, and end: for schedulers.")
+@click.option("--believe", metavar="CLUSTER", help="First believe the answers of this cluster that wait.")
 @memory_option
-def run(*, config: str, once: bool, memory: str) -> int:
+def run(*, config: str, once: bool, believe: str | None, memory: str) -> int:
     """Poll the clusters and keep their history until a signal comes."""
-    return in_spark("pipeline", "--config", config, *(["--once"] if once else []), memory=memory)
+    given = [*(["--once"] if once else []), *(["--believe", believe] if believe is not None else [])]
+    return in_spark("pipeline", "--config", config, *given, memory=memory)
 
 
 @app.command()

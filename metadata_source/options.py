@@ -809,7 +809,9 @@ def _doubted_clock(given: Mapping[str, str]) -> tuple[float, float] | None:
     except ValueError:
         since = until = datetime.min
     if None in (since.tzinfo, until.tzinfo):
-        raise OptionsError(f"doubtedClock: {text!r} is not two times with a zone, such as 2026-11-02T11:00:00Z, and a /")
+        raise OptionsError(
+            f"doubtedClock: {text!r} is not two times with a zone, such as 2026-11-02T11:00:00Z, and a /"
+        )
     return since.timestamp(), until.timestamp()
 
 

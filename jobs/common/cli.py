@@ -34,21 +34,31 @@ Job = Callable[[SparkSession, Config, bool], int | None]
 exit status (None: 0).
 """
 
-Again = Callable[[SparkSession, Config, str], None]
-"""Computes the history of a cluster again; the last argument is the alias of the cluster."""
+OfCluster = Callable[[SparkSession, Config, str], None]
+"""Does something to the history of a cluster; the last argument is its alias."""
 
 
 def run_job(
-    name: str, description: str | None, job: Job, argv: Sequence[str] | None = None, again: Again | None = None
+    name: str,
+    description: str | None,
+    job: Job,
+    argv: Sequence[str] | None = None,
+    *,
+    again: OfCluster | None = None,
+    believe: OfCluster | None = None,
 ) -> int:
     """Parse `argv`, run `job` to its end, and return its exit status, or 1 after one line that says what is wrong.
 
-    `again`: what `--again CLUSTER` does in place of `job`; None: the job has no such flag.
+    `again`: what `--again CLUSTER` does in place of `job`, `believe`: what `--believe CLUSTER` does before it; None: the
+    job has no such flag.
     """
     parser = parser_of(name, description, "lake, clusters, poll")
     parser.add_argument("--once", action="store_true", help="one round, then end: for schedulers")
     if again is not None:
         parser.add_argument("--again", metavar="CLUSTER", help="compute the history of this cluster again, then end")
+    if believe is not None:
+        says = "first believe the answers of this cluster that wait, as older ones than what was accepted"
+        parser.add_argument("--believe", metavar="CLUSTER", help=says)
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # each error that it raises, it writes with a trace, too
@@ -63,6 +73,8 @@ def run_job(
         if again is not None and arguments.again is not None:
             again(spark, config, arguments.again)
             return None
+        if believe is not None and arguments.believe is not None:
+            believe(spark, config, arguments.believe)
         return job(spark, config, arguments.once)
 
     return reported(name, run)

@@ -13,6 +13,7 @@ from metadata_source.options import MAX_BATCH_MS
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
 from schemas.internal import retention_of
 
+SILVER = "silver"
 UPKEEP = "upkeep"
 """The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
 
@@ -148,5 +149,10 @@ def facts_of(
             row["history"].removeprefix(retention_of("")): row["done_at"]
             for row in states
             if row["history"].startswith(retention_of("")) and row["done_at"] is not None
+        },
+        {
+            row["cluster"]: row["stale_polls"]
+            for row in states
+            if row["history"] == SILVER and row["stale_polls"] and row["cluster"] not in config.clusters
         },
     )

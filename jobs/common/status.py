@@ -169,7 +169,8 @@ class Size:
 @dataclass(frozen=True)
 class Facts:
     """All that is known of a lake at a time. `rounds`: how many were made of polls and groups so far. `kept_since`:
-    schema -> from when on its tables are whole, where retention has dropped anything.
+    schema -> from when on its tables are whole, where retention has dropped anything. `waiting`: cluster that the
+    configuration lacks -> how many of its polls wait to be believed.
     """
 
     at: datetime
@@ -180,6 +181,7 @@ class Facts:
     upkeep_at: datetime | None = None
     rounds: int = 0
     kept_since: Mapping[str, datetime] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -423,7 +425,9 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
     if each.polls.ignored:
         because.append(f"{each.polls.ignored} polls are of an older checkpoint, let one job alone poll")
     if each.stale_polls:
-        because.append(f"{each.stale_polls} answers wait, which are older than what was accepted")
+        because.append(
+            f"{each.stale_polls} answers wait, which are older than what was accepted; {believed(each.cluster)}"
+        )
     for history, since in waits(each).items():
         if since is not None and facts.at - since > limits.behind:
             known = because if history == "silver" and because else ["the pipeline's log says why"]
@@ -436,6 +440,11 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
         read = "not read yet" if read_at is None else f"last read {span(facts.at - read_at)} ago"
         tells = "; polls tell topics and partitions" if each.told_by == POLLS else ""
         yield "behind", f"the controllers' log was {read}{tells}{why_not}"
+
+
+def believed(cluster: str) -> str:
+    """How a person can say that the answers of a cluster are right that wait."""
+    return f"if they are right, `kafka-metadata-history run --believe {cluster}` accepts them"
 
 
 def waits(each: Cluster) -> dict[str, datetime | None]:

@@ -6,7 +6,20 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, ClusterLog, Crossed, Facts, Size, kinds, span, waits, why
+from jobs.common.status import (
+    OF_CLUSTER,
+    OF_LAKE,
+    Cluster,
+    ClusterLog,
+    Crossed,
+    Facts,
+    Size,
+    believed,
+    kinds,
+    span,
+    waits,
+    why,
+)
 from jobs.rules.ids import LOG, POLLS
 from metadata_source.text import printable, text_table
 
@@ -49,6 +62,10 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         *_empty(facts.sizes),
         "",
         f"last upkeep: {upkeep}; rounds of history: {facts.rounds}",
+        *(
+            printable(f"of {cluster}, which the configuration lacks, {polls} poll(s) wait; {believed(cluster)}")
+            for cluster, polls in sorted(facts.waiting.items())
+        ),
     ]  # fmt: skip
     if crossed:
         lines += [

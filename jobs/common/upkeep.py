@@ -146,16 +146,15 @@ def expire_rounds(spark: SparkSession, lake: Lake, retention: timedelta, now: da
 _NEEDED = {
     bronze.METADATA_POLLS: f"""
         SELECT min(day) FROM {{rows}} LEFT JOIN (
-          SELECT cluster, from_json(memory, 'seen map<string, bigint>, waiting array<string>') AS of
+          SELECT cluster, from_json(memory, 'seen map<string, bigint>') AS of
           FROM {{states}} WHERE history = 'silver'
         ) USING (cluster) LEFT JOIN (
           SELECT cluster, done_poll FROM {{states}} WHERE history = 'group_lag'
         ) USING (cluster)
         WHERE ({IS_VISIT} AND NOT coalesce(poll_id <= done_poll, false))
           OR (record = 'poll' AND NOT (
-          -- Polls that wait are read again: none of theirs counts as taken.
-          coalesce(n <= of.seen[stream]
-            AND coalesce(n < CAST(split_part(array_min(of.waiting), '/', 2) AS bigint), true), false)
+          -- Polls that wait were taken, too: of those that are as old as retention nothing is expected any more.
+          coalesce(n <= of.seen[stream], false)
           -- Polls of an older stream that come after those of the newest are never taken.
           OR coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false)))
     """,

@@ -62,7 +62,7 @@ class Taken:
     `parts`: into how many the cluster's topics are cut. `is_first`: the partitions of a large cluster's first answer
     are not brought (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
     `signs`: what contradicts it of the partitions that are not brought. `log`: rows of bronze.cluster_log, in order.
-    `by_log`, `told_from`: see takes.Take.
+    `by_log`, `told_from`, `believe`: see takes.Take.
     """
 
     cluster: str
@@ -77,6 +77,7 @@ class Taken:
     log: Sequence[Row] = ()
     by_log: bool = False
     told_from: str | None = None
+    believe: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,17 @@ class _Making:
             return
         taken, live = self._taken, _open(self._taken.live, self.rows)
         others = (row for row in taken.said if row["record"] not in ("poll", "answer"))
-        kind, signs = taken.kind, taken.signs
-        folded = silver_fold(self.state, live, headers, others, taken.claimed_id, kind=kind, signs=signs, by_log=by_log)
+        folded = silver_fold(
+            self.state,
+            live,
+            headers,
+            others,
+            taken.claimed_id,
+            kind=taken.kind,
+            signs=taken.signs,
+            by_log=by_log,
+            believe=taken.believe,
+        )
         self.state = folded.state
         self._keep(folded.rows)
 

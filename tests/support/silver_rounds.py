@@ -59,7 +59,9 @@ class Lake:
     polls: list[Poll] = field(default_factory=list)
     looked_at: int = 0  # live partitions that were given to the fold
 
-    def take(self, bronze: Sequence[dict[str, Any]], new: Iterable[str], claimed_id: str | None) -> None:
+    def take(
+        self, bronze: Sequence[dict[str, Any]], new: Iterable[str], claimed_id: str | None, *, believe: bool = False
+    ) -> None:
         """One round: new polls by id, and those that wait, read again from bronze."""
         ids = {*new, *(self.state.waiting if self.state else ())}
         headers = headers_of(row for row in bronze if row["poll_id"] in ids)
@@ -76,8 +78,8 @@ class Lake:
         if self.narrowed:
             live, said = self._narrow([h for h in headers if "topic" in wanted.get(h["poll_id"], ())], live, said)
         self.looked_at += len(live.get(PARTITIONS, ()))
-        folded = fold(self.state, live, headers, said, claimed_id, kind=self.kind)
-        again = fold(self.state, live, headers, said, claimed_id, kind=self.kind)
+        folded = fold(self.state, live, headers, said, claimed_id, kind=self.kind, believe=believe)
+        again = fold(self.state, live, headers, said, claimed_id, kind=self.kind, believe=believe)
         assert folded == again, "a fold changes nothing that it is given"
         # What a stage keeps is text.
         self.state = State.from_json(json.loads(json.dumps(folded.state.to_json())))

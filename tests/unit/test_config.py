@@ -218,7 +218,11 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("  bronze: 3d", "  bronze: 0d", "retention.bronze: '0d' is less than 1d, the least"),
         ("  bronze: 3d", "  silver: 00 days", "retention.silver: '00 days' is less than 1d, the least"),
         ("  gold: 400 days", "  gold: 99999999999d", "retention.gold: '99999999999d' is longer than 999999999d"),
-        ("retention:\n", "status: {behind: 99999999999d}\nretention:\n", "status.behind: '99999999999d' is longer than"),
+        (
+            "retention:\n",
+            "status: {behind: 99999999999d}\nretention:\n",
+            "status.behind: '99999999999d' is longer than",
+        ),
         ("  pollInterval: 15s", "  pollIntervall: 15s", "did you mean 'pollInterval'"),
         ("  pollInterval: 15s", "  topicsPattern: o.*", "topics: contradicts topicsPattern"),
         (

@@ -220,7 +220,11 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         ("stream", BOOTSTRAP | {"entity": "topics"}, "entity: a stream reads polls"),
         ("batch", BOOTSTRAP | {"newestStream": "20261101T110000Z-00000000"}, "newestStream: not in a batch read"),
         (None, BOOTSTRAP | {"doubtedClock": "2026-11-01T11:00:00Z"}, "doubtedClock: '2026-11-01T11:00:00Z' is not two"),
-        (None, BOOTSTRAP | {"doubtedClock": "2026-11-01/2026-11-02"}, "doubtedClock: '2026-11-01/2026-11-02' is not two"),
+        (
+            None,
+            BOOTSTRAP | {"doubtedClock": "2026-11-01/2026-11-02"},
+            "doubtedClock: '2026-11-01/2026-11-02' is not two",
+        ),
         (None, BOOTSTRAP | {"newestStream": "now"}, "newestStream: 'now' is not the name of a stream, such as 2026"),
         ("batch", BOOTSTRAP | {"pollInterval": "1s"}, "pollInterval: not in a batch read, which polls once"),
         ("batch", BOOTSTRAP | {"pollsPerBatch": "2"}, "pollsPerBatch: not in a batch read"),

@@ -1,5 +1,6 @@
 """Which days of bronze may go."""
 
+import json
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
@@ -89,3 +90,14 @@ def test_polls_stay_until_what_they_asked_of_offsets_was_taken(taken, needed_fro
         needed = _NEEDED[bronze.METADATA_POLLS].format(rows="bronze.metadata_polls", states="internal.state")
         ((day,),) = (row.values() for row in ask(lake, needed))
     assert day == (None if needed_from is None else TODAY + timedelta(days=needed_from))
+
+
+def test_polls_that_wait_keep_no_days_of_other_clusters():
+    """They are of a cluster that came back from an old snapshot, or was taken out of the configuration meanwhile."""
+    seen = {"seen": {STREAM: 1}, "waiting": [f"{STREAM}/{0:012}", f"{STREAM}/{1:012}"]}
+    state = {"cluster": "prod", "cluster_id": "id", "round": 1, "history": "silver", "memory": json.dumps(seen)}
+    polls = [header for n in range(3) for header in headers(n)]
+    with duckdb_lake({bronze.METADATA_POLLS: polls, internal.STATE: [state]}, internal.VIEWS) as lake:
+        needed = _NEEDED[bronze.METADATA_POLLS].format(rows="bronze.metadata_polls", states="internal.state")
+        ((day,),) = (row.values() for row in ask(lake, needed))
+    assert day == TODAY + timedelta(days=2), "the first that silver has not had"

@@ -218,7 +218,10 @@ BY_LOG = replace(WELL, told_by="log", cluster_log=ClusterLog(NOW - 60 * S, NOW -
 NOT_WHOLE = replace(WELL, told_by="polls", cluster_log=ClusterLog(NOW - 60 * S, NOW - 301 * S))
 POLLS_TELL = "polls tell topics and partitions: the pipeline's log says why"
 IGNORED = "4 polls are of an older checkpoint, let one job alone poll"
-STALE = "5 answers wait, which are older than what was accepted"
+STALE = (
+    "5 answers wait, which are older than what was accepted; if they are right, "
+    "`kafka-metadata-history run --believe prod` accepts them"
+)
 TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3))
 
 
@@ -352,6 +355,15 @@ def test_what_is_noted_for_a_time_to_come_is_said() -> None:
     )
     assert "last upkeep: 2027-12-06T12:00:00Z, 400 d ahead; rounds" in as_table(ahead, [found])
     assert json.loads(as_json(ahead, [found]))["kept_since"] == {"gold": "2026-12-06T12:00:00Z"}
+
+
+def test_answers_that_wait_are_said_of_a_cluster_that_the_configuration_lacks() -> None:
+    """Nothing else shows them, and no poll of it comes that could decide."""
+    left = facts(WELL, waiting={"gone": 5})
+    says = "of gone, which the configuration lacks, 5 poll(s) wait; if they are right, `kafka-metadata-history run "
+    assert f"{says}--believe gone` accepts them\n" in as_table(left, [])
+    assert json.loads(as_json(left, []))["waiting"] == {"gone": 5}
+    assert " wait; " not in as_table(facts(WELL), [])
 
 
 def test_every_threshold_is_a_key_of_the_configuration() -> None:

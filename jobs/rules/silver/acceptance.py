@@ -7,7 +7,8 @@ Without topic ids, a topic that was made again has lower epochs too: `is_stale` 
 too, if it has news that nobody else confirmed of a broker that the cluster does not list: it may be fenced, and its
 image an old one. A stale answer waits, and is believed once `BELIEVED_AFTER_POLLS` such answers, of two brokers at
 least, and `BELIEVED_AFTER` have gone by with no better one between them; or `BY_COUNT` times as many where the clock
-stands. The first better one discards those that waited.
+stands. The first better one discards those that waited. Of those that one broker alone gives, the oldest are let go
+while the others would be enough in time. A person can say that what waits is believed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 
 from jobs.rules.silver.state import Header
 from jobs.rules.silver.topic_lives import Answer, TopicLives
+from metadata_source.options import MAX_BATCH_MS
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)
@@ -24,6 +26,11 @@ BY_COUNT = 2
 """So many times as many answers, and intervals between them that are together as many times as long, are enough where
 no time passes: a clock was ahead, and times of history do not fall.
 """
+
+MOST_FAILED = 100
+"""So many polls between answers that wait may fail, or be another cluster's: then the oldest answers are let go."""
+
+_LONGEST_BATCH = timedelta(milliseconds=MAX_BATCH_MS)
 
 ANSWERED, FAILED, REFUSED, STALE = "answered", "failed", "refused", "stale"
 
@@ -116,13 +123,37 @@ def are_believed(headers: Sequence[Header], accepted_at: datetime) -> bool:
     One broker that repeats itself is not, unless it lists no other. Behind an address of several brokers nobody knows
     which of them answered.
     """
-    times = list(accumulate([accepted_at, *(header["received_at"] for header in headers)], max))[1:]
     brokers = {header["broker_id"] for header in headers}
     are_several = len(brokers) > 1 or None in brokers or len(headers[-1]["brokers"] or ()) == 1
+    return are_several and _have_lasted(headers, accepted_at)
+
+
+def _have_lasted(headers: Sequence[Header], accepted_at: datetime) -> bool:
+    """Whether stale answers are enough in number and time, whoever gave them."""
+    times = list(accumulate([accepted_at, *(header["received_at"] for header in headers)], max))[1:]
     planned = timedelta(milliseconds=sum(header["interval_ms"] or 0 for header in headers[1:]))
     by_clock = len(times) >= BELIEVED_AFTER_POLLS and times[-1] - times[0] >= BELIEVED_AFTER
     by_count = len(times) >= BY_COUNT * BELIEVED_AFTER_POLLS and planned >= BY_COUNT * BELIEVED_AFTER
-    return are_several and (by_clock or by_count)
+    return by_clock or by_count
+
+
+def let_go(waiting: Sequence[tuple[Header, bool]], accepted_at: datetime) -> int:
+    """How many of the first polls that wait need not wait any more, as those after them would be enough without them.
+    `waiting`: each with whether it is an answer, in order of polling.
+
+    An answer that is no key frame tells only what differs from the polls before it in its batch: those that stay begin
+    with a key frame. If too many of them failed, those after a later one stay, or none once the next answer is sure to
+    be of another batch.
+    """
+    begins = [n for n, (header, is_answer) in enumerate(waiting) if is_answer and header["is_key_frame"]]
+    answers = [(n, header) for n, (header, is_answer) in enumerate(waiting) if is_answer]
+    gone = next((n for n in reversed(begins) if _have_lasted([h for m, h in answers if m >= n], accepted_at)), 0)
+    while sum(not is_answer for _, is_answer in waiting[gone:]) > MOST_FAILED:
+        if (later := next((n for n in begins if n > gone), None)) is None:
+            is_of_another = waiting[-1][0]["scheduled_at"] - answers[-1][1]["scheduled_at"] > _LONGEST_BATCH
+            return len(waiting) if is_of_another else gone
+        gone = later
+    return gone
 
 
 def claims(pairs: Iterable[tuple[str, str, str]]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from jobs.rules.silver.acceptance import (
     highest_after,
     is_by_unlisted,
     is_stale,
+    let_go,
     outcome,
     shows_again,
 )
@@ -57,6 +58,7 @@ def fold(
     kind: str = KAFKA,
     signs: Collection[str] = (),
     by_log: bool = False,
+    believe: bool = False,
 ) -> Folded:
     """Bring the history of one cluster up to some polls.
 
@@ -66,7 +68,8 @@ def fold(
     a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it. `kind`: of the cluster,
     as declared. Another one than before holds from the first accepted answer on that tells all topics. `signs`: what
     contradicts it of partitions of the cluster's first answer, where these are not in `said`. `by_log`: the
-    controllers' log tells topics, partitions and their settings; polls tell the rest.
+    controllers' log tells topics, partitions and their settings; polls tell the rest. `believe`: a person says that the
+    answers are right that still wait after these polls.
     """
     state = replace(state or State())
     if not headers:
@@ -80,6 +83,8 @@ def fold(
     cluster = _Cluster(state, kind, signs, headers[0]["cluster"], live, by_log=by_log)
     for header in to_judge:
         cluster.judge(header, records[header["poll_id"]])
+    if believe:
+        cluster.wait_no_more(are_believed=True)
     return cluster.folded()
 
 
@@ -178,7 +183,6 @@ class _Cluster:
         topics, partitions = self._tables[silver.TOPIC_SNAPSHOTS], self._tables[silver.PARTITION_SNAPSHOTS]
         self._lives = TopicLives(topics, partitions, state)
         self._stale = StaleBrokers(state, self._columns, live.get(gold.STALE_BROKERS.full_name, ()))
-        self._stale_polls = 0  # Since the last accepted one.
         self._waiting: list[tuple[Header, Answer | None, Records]] = []  # A stale answer, and all polls after it.
         self._shown = Answer()  # The answers that wait, as one.
         self._gaps: list[Row] = []
@@ -194,7 +198,7 @@ class _Cluster:
                 shown = self._shown.then(answer)
             is_old = is_stale(shown, self._lives, shows_again=shows_again(header, self._state.answered_by))
             if not (is_old or self._is_by_unlisted(header)):
-                self._wait_no_more(are_believed=False)
+                self.wait_no_more(are_believed=False)
                 self._accept(header, shown, records)
                 return
             self._shown = shown
@@ -204,7 +208,12 @@ class _Cluster:
         # A failed poll among answers that wait belongs to a gap on one side of them or the other: it waits with them.
         self._waiting.append((header, answer, records))
         if last is not None and are_believed([each for each, of, _ in self._waiting if of is not None], last.at):
-            self._wait_no_more(are_believed=True)
+            self.wait_no_more(are_believed=True)
+        elif last is not None and (gone := let_go([(each, of is not None) for each, of, _ in self._waiting], last.at)):
+            for each, _, _ in self._waiting[:gone]:
+                self._count(each)
+            self._waiting = self._waiting[gone:]
+            self._shown = self._shown if self._waiting else Answer()
 
     def folded(self) -> Folded:
         rows = {table.full_name: list(of_table.changed.values()) for table, of_table in self._tables.items()}
@@ -228,7 +237,8 @@ class _Cluster:
         is_whole = header["is_key_frame"] or self._state.last is None
         return self._kind != self._state.kind and not self._by_log and bool(is_whole)
 
-    def _wait_no_more(self, *, are_believed: bool) -> None:
+    def wait_no_more(self, *, are_believed: bool) -> None:
+        """Accept the answers that wait, or count them."""
         waited, self._waiting, self._shown = self._waiting, [], Answer()
         for header, answer, records in waited:
             if are_believed and answer is not None:
@@ -240,7 +250,7 @@ class _Cluster:
         """Remember a poll that is not accepted for the gap that it may be part of."""
         state = self._state
         kind = outcome(header, state.cluster_id)
-        self._stale_polls += kind == ANSWERED
+        state.stale_polls += kind == ANSWERED
         state.refused_polls += kind == REFUSED
         if kind == FAILED:
             state.failed_polls += 1
@@ -275,7 +285,7 @@ class _Cluster:
         state.answered_by = header["broker_id"]
         state.last, state.before, state.witness = poll, last, told.before
         state.digest, state.heard = (None, header["digest"]) if self._by_log else (header["digest"], None)
-        state.failed_polls = state.refused_polls = self._stale_polls = 0
+        state.failed_polls = state.refused_polls = state.stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
 
@@ -340,7 +350,7 @@ class _Cluster:
         if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
             return
         state = self._state
-        counts = {FAILED: state.failed_polls, REFUSED: state.refused_polls, STALE: self._stale_polls}
+        counts = {FAILED: state.failed_polls, REFUSED: state.refused_polls, STALE: state.stale_polls}
         row = {
             **self._columns,
             "after_poll": before.id,

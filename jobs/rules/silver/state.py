@@ -139,6 +139,7 @@ class State:
     enriched: Mapping[str, Answered] = field(default_factory=dict)
     failed_polls: int = 0
     refused_polls: int = 0
+    stale_polls: int = 0
     error_kinds: tuple[str, ...] = ()
     seen: Mapping[str, int] = field(default_factory=dict)
     late_polls: int = 0

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from jobs.rules.silver import State, fold, records_to_read
-from jobs.rules.silver.acceptance import are_believed, claims
+from jobs.rules.silver.acceptance import MOST_FAILED, are_believed, claims, let_go
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.topic_lives import asked_for
 from schemas import silver
@@ -124,6 +125,92 @@ def test_nothing_is_believed_because_one_broker_repeats_it() -> None:
     assert are_believed([*one, {**one[-1], "broker_id": 1}], START)
     assert are_believed([{**each, "brokers": TWO[:1]} for each in one], START), "there is no other"
     assert are_believed([{**each, "broker_id": None} for each in one], START), "nobody knows who answered"
+
+
+def by_broker(answers: list[Answer], broker: int) -> list[Answer]:
+    """The same, answered by one of the two brokers that the cluster lists."""
+    brokers = {each: (f"host{each}", 9092, None) for each in (0, 1)}
+    return [replace(answer, broker_id=broker, brokers=brokers) for answer in answers]
+
+
+def in_rounds(answers: list[Answer], each: int) -> Lake:
+    """Rounds of so many polls."""
+    lake, bronze = Lake("c"), bronze_rows("c", answers)
+    for first in range(0, len(answers), each):
+        lake.take(bronze, [a.poll_id for a in answers[first : first + each]], "id-c")
+        assert lake.state is not None
+        assert len(lake.state.waiting) <= MOST_FAILED + 10
+    return lake
+
+
+def failed(answer: Answer) -> Answer:
+    return replace(answer, ok=False, error_kind="timeout")
+
+
+def test_answers_of_one_broker_do_not_pile_up_while_they_wait() -> None:
+    """A cluster that came back from an older snapshot, of which one broker alone can be reached. The oldest answers are
+    let go that those after them do not need; they are of the gap before.
+    """
+    before, *old = polls(shows(5), *[shows(4)] * 61)
+    answers = [*by_broker([before], 1), *by_broker(old[:60], 0), *by_broker(old[60:], 1)]
+    whole, by_one, by_seven = (in_rounds(answers, each) for each in (len(answers), 1, 7))
+    assert by_one.tables == by_seven.tables == whole.tables
+    assert by_one.state == by_seven.state == whole.state
+    waits = in_rounds(answers[:-1], 1).state
+    assert waits is not None
+    assert [poll_id[-2:] for poll_id in waits.waiting] == ["56", "57", "58", "59", "60"]
+    assert waits.stale_polls == 55
+    assert whole.state is not None
+    assert (whole.state.waiting, whole.state.stale_polls) == ((), 0)
+    (gap,) = whole.tables[silver.POLL_GAPS.full_name].values()
+    assert (gap["stale_polls"], gap["until_poll"][-2:], gap["reason"]) == (55, "56", "stale")
+
+
+def test_failed_polls_do_not_pile_up_behind_an_answer_that_waits() -> None:
+    before, old, *later = polls(shows(5), *[shows(4)] * (MOST_FAILED + 20), shows(5))
+    answers = [before, old, *map(failed, later[:-1]), later[-1]]
+    whole, by_one = in_rounds(answers, len(answers)), in_rounds(answers, 1)
+    assert by_one.tables == whole.tables
+    (gap,) = whole.tables[silver.POLL_GAPS.full_name].values()
+    assert (gap["failed_polls"], gap["stale_polls"], gap["reason"]) == (MOST_FAILED + 19, 1, "failed")
+    waits = in_rounds(answers[: MOST_FAILED + 2], 1).state
+    assert waits is not None
+    assert len(waits.waiting) == MOST_FAILED + 1
+    none = in_rounds(answers[: MOST_FAILED + 3], 1).state
+    assert none is not None
+    assert (none.waiting, none.failed_polls, none.stale_polls) == ((), MOST_FAILED + 1, 1)
+
+
+def test_an_answer_of_the_same_batch_is_not_read_without_the_one_before_it() -> None:
+    """Answers tell what differs from the one before in their batch; only a key frame can begin those that stay."""
+    header = {"broker_id": 0, "brokers": TWO, "interval_ms": 1_000}
+    waiting = [
+        (
+            header | {"received_at": at, "scheduled_at": at, "is_key_frame": n % 60 == 0},
+            n == 0 or n > MOST_FAILED + 20,
+        )
+        for n, at in ((n, START + timedelta(seconds=n)) for n in range(400))
+    ]
+    assert let_go(waiting[:1], START) == 0
+    assert let_go(waiting[: MOST_FAILED + 1], START) == 0
+    assert let_go(waiting[: MOST_FAILED + 2], START) == MOST_FAILED + 2, "the next answer is of another batch"
+    begins = let_go(waiting, START)
+    assert begins == 300
+    soon = [(each | {"scheduled_at": START}, is_answer) for each, is_answer in waiting[: MOST_FAILED + 2]]
+    assert let_go(soon, START) == 0
+
+
+def test_what_waits_is_believed_if_a_person_says_so() -> None:
+    before, *old = polls(shows(5), *[shows(4)] * 3)
+    answers = [*by_broker([before], 1), *by_broker(old, 0)]
+    lake, bronze = Lake("c"), bronze_rows("c", answers)
+    lake.take(bronze, [a.poll_id for a in answers[:3]], "id-c")
+    lake.take(bronze, [answers[3].poll_id], "id-c", believe=True)
+    assert lake.state is not None
+    assert lake.state.waiting == ()
+    epochs = sorted((row["first_poll"][-1], row["leader_epoch"]) for row in lake.tables[PARTITIONS].values())
+    assert epochs == [("0", 5), ("1", 4)]
+    assert [poll.id[-1] for poll in lake.polls] == ["0", "1", "2", "3"]
 
 
 def test_a_topic_ends_as_of_the_first_of_two_absences() -> None:
