@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from jobs.common.cli import parser_of, reported
 from jobs.common.config import Config, load
+from jobs.common.driver import folder_bytes
 from jobs.common.facts import facts_of
 from jobs.common.session import spark_session
 from jobs.common.status import CROSSED, Facts, Size, judge
@@ -61,9 +62,9 @@ def _size(spark: SparkSession, config: Config, table: Table) -> Size | None:
     """Out of Delta's log; None where there is no such table yet."""
     if not table_exists(spark, config.lake, table):
         return None
-    detail = spark.sql(f"DESCRIBE DETAIL {config.lake.identifier(table)}").select("sizeInBytes", "numFiles")
+    detail = spark.sql(f"DESCRIBE DETAIL {config.lake.identifier(table)}").select("sizeInBytes", "numFiles", "location")
     (row,) = detail.collect()
-    return Size(table.full_name, row.sizeInBytes, row.numFiles)
+    return Size(table.full_name, row.sizeInBytes, row.numFiles, folder_bytes(spark, f"{row.location}/_delta_log"))
 
 
 if __name__ == "__main__":

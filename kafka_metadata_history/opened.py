@@ -19,6 +19,7 @@ from schemas.in_duckdb import (
     attach,
     connected,
     files_of,
+    log_bytes_of,
     older_version,
     query_in_duckdb,
     tables_of,
@@ -178,7 +179,10 @@ def facts_without_spark(config: Config, now: datetime) -> Facts:
     ask = without_spark(config.lake)
 
     def sizes() -> list[Size]:
-        return [Size(name, sum(files), len(files)) for name, files in files_of(config.lake).items()]
+        return [
+            Size(name, sum(files), len(files), log_bytes_of(config.lake, name))
+            for name, files in files_of(config.lake).items()
+        ]
 
     return facts_of(lambda sql: ask(resolved(sql, lambda name: name)), sizes, config, now)
 

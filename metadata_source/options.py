@@ -804,14 +804,13 @@ def _stream(given: Mapping[str, str]) -> str | None:
 def _doubted_clock(given: Mapping[str, str]) -> tuple[float, float] | None:
     if (text := given.get("doubtedClock")) is None:
         return None
+    says = f"doubtedClock: {text!r} is not two times with a zone, such as 2026-11-02T11:00:00Z, and a / between"
     try:
         since, until = (datetime.fromisoformat(time) for time in text.split("/"))
     except ValueError:
-        since = until = datetime.min
+        raise OptionsError(says) from None
     if None in (since.tzinfo, until.tzinfo):
-        raise OptionsError(
-            f"doubtedClock: {text!r} is not two times with a zone, such as 2026-11-02T11:00:00Z, and a /"
-        )
+        raise OptionsError(says)
     return since.timestamp(), until.timestamp()
 
 

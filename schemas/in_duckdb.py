@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -176,6 +178,19 @@ def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
     for table in TABLES:
         if (stored := _opened(lake, table)) is not None:
             yield table, stored
+
+
+def log_bytes_of(lake: Lake, name: str) -> int:
+    """Return the bytes of Delta's log of a table, without the files by which Hadoop checks others, whose names begin
+    with a dot.
+    """
+    schema, _, table = name.partition(".")
+    files = Path(f"{lake.root}/{schema}/{table}/_delta_log").rglob("[!.]*")
+    found = 0
+    for file in files:
+        with suppress(FileNotFoundError):  # upkeep removes some meanwhile
+            found += file.stat().st_size if file.is_file() else 0
+    return found
 
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:

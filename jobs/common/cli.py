@@ -49,8 +49,8 @@ def run_job(
 ) -> int:
     """Parse `argv`, run `job` to its end, and return its exit status, or 1 after one line that says what is wrong.
 
-    `again`: what `--again CLUSTER` does in place of `job`, `believe`: what `--believe CLUSTER` does before it; None: the
-    job has no such flag.
+    `again`: what `--again CLUSTER` does in place of `job`, `believe`: what `--believe CLUSTER` does before it; None:
+    the job has no such flag.
     """
     parser = parser_of(name, description, "lake, clusters, poll")
     parser.add_argument("--once", action="store_true", help="one round, then end: for schedulers")

@@ -132,6 +132,15 @@ def clean_log(spark: SparkSession, table: str) -> None:
             raise
 
 
+def folder_bytes(spark: SparkSession, folder: str) -> int | None:
+    """The bytes of the files in a folder, by Spark's own way to files; None in a session of Spark Connect."""
+    if not has_jvm(spark):
+        return None
+    place = cast("Any", spark)._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001
+    files = place.getFileSystem(cast("Any", spark)._jsc.hadoopConfiguration())  # noqa: SLF001
+    return int(files.getContentSummary(place).getLength())
+
+
 class Checkpoint:
     """The files of a query's checkpoint, by Spark's own way to files: a checkpoint is where that reaches.
 

@@ -55,9 +55,10 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         ),
         "",
         *text_table(
-            ("table", "bytes", "files"),
-            [*((each.table, each.bytes, each.files) for each in facts.sizes if each.files),
-             ("all", facts.bytes, sum(each.files for each in facts.sizes))],
+            ("table", "bytes", "files", "bytes of its log"),
+            [*((each.table, each.bytes, each.files, each.log_bytes) for each in facts.sizes if each.files),
+             ("all", sum(each.bytes for each in facts.sizes), sum(each.files for each in facts.sizes),
+              sum(each.log_bytes or 0 for each in facts.sizes))],
         ),
         *_empty(facts.sizes),
         "",
@@ -239,12 +240,13 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
 
 
 def _of_lake(facts: Facts) -> Iterable[Metric]:
-    def of_each(value: Callable[[Size], float]) -> Samples:
+    def of_each(value: Callable[[Size], float | None]) -> Samples:
         return [({"table": size.table}, value(size)) for size in facts.sizes]
 
     return (
         ("table_bytes", "Bytes of the newest version of a table.", of_each(lambda size: size.bytes)),
         ("table_files", "Files of the newest version of a table.", of_each(lambda size: size.files)),
+        ("table_log_bytes", "Bytes of Delta's log of a table.", of_each(lambda size: size.log_bytes)),
         ("last_upkeep_timestamp_seconds", "When the tables were last kept up.", [({}, facts.upkeep_at)]),
         ("rounds_total", "Rounds of history that were made in this lake.", [({}, facts.rounds)]),
         ("window_seconds", "Length of the window that the recent ones are of.", [({}, facts.window)]),

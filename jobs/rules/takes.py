@@ -29,7 +29,8 @@ class Take:
     `kind`: of the cluster, as declared.
 
     `by_log`: the controllers' log tells topics and partitions when the round begins. `told_from`: the poll from which
-    on polls tell them then. `log`: the round takes records of the log, too; `whole`: and needs all live rows for that. `believe`: a person says that the answers are right that wait after these polls.
+    on polls tell them then. `log`: the round takes records of the log, too; `whole`: and needs all live rows for that.
+    `believe`: a person says that the answers are right that wait after these polls.
     """
 
     cluster: str

@@ -886,7 +886,7 @@ def exported() -> dict[str, set[str]]:
     cluster = replace(
         cluster, told_by="log", cluster_log=ClusterLog(now, now), lag=Lag(now, now), asked=(Asked("groups"),)
     )
-    facts = Facts(now, "/lake", timedelta(hours=1), [cluster], [Size("bronze.metadata_polls", 1, 1)], now, 1)
+    facts = Facts(now, "/lake", timedelta(hours=1), [cluster], [Size("bronze.metadata_polls", 1, 1, 1)], now, 1)
     text = as_prometheus(facts, judge(facts, Limits()))
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):

@@ -339,6 +339,8 @@ def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
         ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {}, []),
         ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {"lake_bytes": 11}, []),
         ({"sizes": [Size("a", 5, 1), Size("b", 6, 1)]}, {"lake_bytes": 10}, ["lakeBytes"]),
+        ({"sizes": [Size("a", 5, 1, 2), Size("b", 0, 0, 4)]}, {"lake_bytes": 11}, []),
+        ({"sizes": [Size("a", 5, 1, 2), Size("b", 0, 0, 4)]}, {"lake_bytes": 10}, ["lakeBytes"]),
     ],
 )
 def test_thresholds_of_the_lake(more: dict[str, Any], limits: dict[str, Any], found: list[str]) -> None:
@@ -355,6 +357,20 @@ def test_what_is_noted_for_a_time_to_come_is_said() -> None:
     )
     assert "last upkeep: 2027-12-06T12:00:00Z, 400 d ahead; rounds" in as_table(ahead, [found])
     assert json.loads(as_json(ahead, [found]))["kept_since"] == {"gold": "2026-12-06T12:00:00Z"}
+
+
+def test_logs_of_tables_are_told_beside_their_files() -> None:
+    """Of tables without a file, too: each has a log."""
+    sizes = facts(WELL, sizes=[Size("a", 5, 1, 200), Size("b", 0, 0, 40), Size("c", 1, 1)])
+    lines = [line.split() for line in as_table(sizes, []).splitlines()]
+    assert [line for line in lines if line and line[0] in {"a", "b", "c", "all"}] == [
+        ["a", "5", "1", "200"],
+        ["c", "1", "1"],
+        ["all", "6", "2", "240"],
+    ]
+    assert json.loads(as_json(sizes, []))["bytes"] == 246
+    assert '_table_log_bytes{table="b"} 40\n' in as_prometheus(sizes, [])
+    assert 'table_log_bytes{table="c"}' not in as_prometheus(sizes, [])
 
 
 def test_answers_that_wait_are_said_of_a_cluster_that_the_configuration_lacks() -> None:
