@@ -67,7 +67,7 @@ MEANINGS: dict[str, Any] = {
         "lostOffsets": "More offsets of the group log that were gone unread are too many.",
         "behind": "History may be behind polls by so long.",
         "upkeep": "The last upkeep may be so long ago.",
-        "lakeBytes": "The lake may be so large. Default: any size.",
+        "lakeBytes": "The tables, with their logs, may be so large. Default: any size.",
     },
 }
 """Key -> its meaning; of a section the meanings of its keys."""

@@ -332,6 +332,26 @@ def test_a_cluster_is_computed_anew_from_what_is_kept(
 
 
 @pytest.mark.soak
+def test_a_person_can_say_that_what_waits_is_right(spark: SparkSession, tmp_path: Path) -> None:
+    """The cluster came back from an older snapshot, and one broker alone can be reached."""
+
+    def answers(*epochs: int) -> list[Answer]:
+        state = {"error_code": 0, "leader": 1, "replicas": [1], "isr": [1], "offline_replicas": []}
+        return [
+            good_answer("s", n, START + timedelta(seconds=30 * n), {0: None, 1: None}, {"t": [state | {"leader_epoch": e}]},
+                        batch=n, broker_id=0 if n else 1)
+            for n, e in enumerate(epochs)
+        ]  # fmt: skip
+
+    lake = with_polls(spark, tmp_path, bronze_rows("prod", answers(5, 4, 4)))
+    history = history_of(spark, lake)
+    history.believe("prod")
+    assert sorted(row["leader_epoch"] for row in rows_of(lake, silver.PARTITION_SNAPSHOTS)) == [4, 5]
+    assert history._states["silver", "prod"]["stale_polls"] == 0
+    with pytest.raises(LakeError, match=r"^no answer of a cluster 'prod' waits in .*: there is nothing to believe; "):
+        history.believe("prod")
+
+
 def test_what_bronze_has_lost_is_not_given_away(spark: SparkSession, half: Lake, tmp_path: Path) -> None:
     lake = copied(half, tmp_path)
     alias = forget_first_polls(spark, lake)
