@@ -337,11 +337,9 @@ def test_a_person_can_say_that_what_waits_is_right(spark: SparkSession, tmp_path
 
     def answers(*epochs: int) -> list[Answer]:
         state = {"error_code": 0, "leader": 1, "replicas": [1], "isr": [1], "offline_replicas": []}
-        return [
-            good_answer("s", n, START + timedelta(seconds=30 * n), {0: None, 1: None}, {"t": [state | {"leader_epoch": e}]},
-                        batch=n, broker_id=0 if n else 1)
-            for n, e in enumerate(epochs)
-        ]  # fmt: skip
+        at, brokers = [START + timedelta(seconds=30 * n) for n in range(len(epochs))], {0: None, 1: None}
+        topics = [{"t": [state | {"leader_epoch": epoch}]} for epoch in epochs]
+        return [good_answer("s", n, at[n], brokers, topics[n], batch=n, broker_id=int(n == 0)) for n in range(len(at))]
 
     lake = with_polls(spark, tmp_path, bronze_rows("prod", answers(5, 4, 4)))
     history = history_of(spark, lake)
