@@ -331,7 +331,6 @@ def test_a_cluster_is_computed_anew_from_what_is_kept(
         history_of(spark, lake).again("nobody")
 
 
-@pytest.mark.soak
 def test_a_person_can_say_that_what_waits_is_right(spark: SparkSession, tmp_path: Path) -> None:
     """The cluster came back from an older snapshot, and one broker alone can be reached."""
 
@@ -350,6 +349,7 @@ def test_a_person_can_say_that_what_waits_is_right(spark: SparkSession, tmp_path
         history.believe("prod")
 
 
+@pytest.mark.soak
 def test_what_bronze_has_lost_is_not_given_away(spark: SparkSession, half: Lake, tmp_path: Path) -> None:
     lake = copied(half, tmp_path)
     alias = forget_first_polls(spark, lake)
