@@ -1,6 +1,7 @@
 """A lake in Spark: made on first use, checked on each start, attached to a catalog for SQL."""
 
 import hashlib
+import logging
 import re
 import shutil
 import time
@@ -17,7 +18,10 @@ from pyspark.sql.types import DataType
 
 from schemas.internal import STATE
 from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, Lake, LakeError, check_origin, named_in, resolved, version_of
+from schemas.lost_commits import mend_lost_commits
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string, union_all
+
+log = logging.getLogger("kafka_metadata_history.lake")
 
 _T = TypeVar("_T")
 _CREATION_S = 4.0
@@ -58,12 +62,15 @@ def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> N
 
 
 def ensure_lake(spark: SparkSession, lake: Lake) -> None:
-    """Make what is missing of a lake, and refuse one that does not fit; see ensure_tables.
+    """Make what is missing of a lake, and refuse one that does not fit; see ensure_tables. What a power cut has left of
+    its newest commits is mended before, and logged.
 
     One look is enough where the lake says that its tables were found as this program makes them, and their folders are
     there.
     """
     check_commits(spark, lake)
+    for line in mend_lost_commits(lake):
+        log.error("%s", line)
     if fits(spark, lake):
         return
     ensure_tables(spark, lake, TABLES)
