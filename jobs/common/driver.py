@@ -2,7 +2,6 @@
 can do it; a session of Spark Connect has a connection alone. Nothing else in the jobs reaches for the JVM.
 """
 
-import json
 import signal
 import sys
 from contextlib import suppress
@@ -55,12 +54,18 @@ def java_text(error: BaseException) -> str:
 
 def java_cause(error: BaseException) -> str:
     """The error of Java's at the bottom of one, such as of a full disk. Empty where there is none."""
+    return (java_causes(error) or [""])[-1]
+
+
+def java_causes(error: BaseException) -> list[str]:
+    """The errors of Java's that led to one, the first one last."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    cause = ""
+    causes: list[str] = []
     with suppress(*JVM_IS_GONE):
         while java is not None:
-            cause, java = str(java.toString()), java.getCause()
-    return cause
+            causes.append(str(java.toString()))
+            java = java.getCause()
+    return causes
 
 
 def know_conflicts(spark: SparkSession) -> None:
@@ -141,6 +146,10 @@ def folder_bytes(spark: SparkSession, folder: str) -> int | None:
     return int(files.getContentSummary(place).getLength())
 
 
+_LOST_BYTES = ("EOFException", "ChecksumException", "Not a checksum file")
+"""Hadoop's errors where a file, or that with its checksums, has lost bytes."""
+
+
 class Checkpoint:
     """The files of a query's checkpoint, by Spark's own way to files: a checkpoint is where that reaches.
 
@@ -164,16 +173,22 @@ class Checkpoint:
         names = [each.getPath().getName() for each in found]
         return {int(name) for name in names if name.isdigit()}
 
-    def query(self) -> str | None:
-        """The id of the query; None where none has begun."""
-        place = self._path("metadata")
-        if not self._files.exists(place):
-            return None
-        opened = self._files.open(place)
+    def has(self, name: str) -> bool:
+        """Whether there is a file."""
+        return bool(self._files.exists(self._path(name)))
+
+    def text(self, name: str) -> str | None:
+        """A file; None where what the disk has of it is not what was written."""
         try:
-            found: str = json.loads(self._jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8"))["id"]
-        finally:
-            opened.close()
+            opened = self._files.open(self._path(name))
+            try:
+                found: str = self._jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8")
+            finally:
+                opened.close()
+        except JAVA_ERRORS as error:
+            if not any(kind in java_text(error) for kind in _LOST_BYTES):
+                raise
+            return None
         return found
 
     def delete(self, name: str) -> None:

@@ -66,6 +66,7 @@ class Reading(Running):
         self._until: dict[str, float] = {}
         self.failed: StreamingQueryException | None = None
         super().__init__(self._start_without)
+        self._is_patient = not once
 
     def outlast(self, error: StreamingQueryException) -> None:
         """Read on after the query has ended with `error`, as Running if that is no cluster's; not then with `once`."""
@@ -83,7 +84,7 @@ class Reading(Running):
         elif self._once:
             raise error
         log.warning("%s; this log is %s", one_line(error), f"left out for {ASIDE_S:.0f} s" if others else "tried again")
-        self.query = self._start()
+        self.query = self._started()
 
     def take_back(self) -> bool:
         """Start the query again if a cluster was left out for long enough; return whether it was. If this is to end, it
@@ -95,7 +96,7 @@ class Reading(Running):
             self.query.stop()
             for alias in due:
                 del self._until[alias]
-            self.query = self._start()
+            self.query = self._started()
         return bool(due)
 
     def _start_without(self) -> StreamingQuery:

@@ -4,33 +4,22 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import Row, SparkSession
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import metadata_source
+from jobs.common.checkpoints import check_checkpoint
 from jobs.common.cli import one_line
 from jobs.common.config import Config
-from jobs.common.driver import Checkpoint
+from jobs.common.driver import JAVA_ERRORS, java_causes, java_text
 from jobs.common.rounds import OvertakenError
-from schemas import bronze
 from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import STATE_NOW
-from schemas.lake import Lake, LakeError
+from schemas.lake import LakeError
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.streams")
-
-_LOOKED_AT = 20
-"""So many of a table's newest commits have one of the stream that fills the table: upkeep commits three at a time."""
-
-_BEGINS_AGAIN = {
-    bronze.METADATA_POLLS: "polling begins a new stream then, and what the lake has stays",
-    bronze.GROUP_LOG: "reading begins then where history of the log ends, or else at startingOffsets, and what the "
-    "lake has stays",
-    bronze.CLUSTER_LOG: "reading continues then after what the lake has",
-}
-"""The effect, and the cost, of removing the checkpoint of the stream that fills a table."""
 
 
 def append_stream(
@@ -66,19 +55,38 @@ _OF_ANOTHER = ("CONCURRENT_STREAM_LOG_UPDATE", "DELTA_CONCURRENT_TRANSACTION")
 _TAKEN_OVER_S = 120.0
 """So long a run that begins tries to take over from one that has its checkpoint."""
 _AGAIN_AFTER_S = 1.0
+_AGAIN_AT_MOST_S = 30.0
+"""So long a run waits before it starts a query again; longer each time while nothing can be written."""
+_LOGGED_EVERY_S = 60.0
+"""How often it logs that nothing can be written."""
+
+_UNWRITABLE = ("Read-only file system", "No space left on device", "Disk quota exceeded", "Input/output error")
+"""Errors of a disk, as the system words them. Somebody mends that, and nothing is wrong with the query."""
+
+_AFTERMATH_S = 300.0
+"""After nothing could be written, so long a query that gets nowhere is started again: it began on what was left."""
+
+_START_FAILED: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS, LakeError)
+
+
+def is_unwritable(error: Exception) -> bool:
+    """Whether an error says that a disk takes nothing now."""
+    return any(each in text for each in _UNWRITABLE for text in (java_text(error), *java_causes(error)))
 
 
 class Running:
     """A stream whose query is started again if it ends with an error.
 
     A worker that is killed, one without memory, a connection that is lost: the next query makes the batch again. A
-    query that ends before it has got anywhere would only do so again. Of two runs with the same checkpoint the one that
-    began first ends: whichever of them plans a batch last finds it planned.
+    query that ends before it has got anywhere would only do so again, unless nothing can be written for a while. Of two
+    runs with the same checkpoint the one that began first ends: whichever of them plans a batch last finds it planned.
     """
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
         """Start the query."""
         self._start, self._takes_over_until = start, time.monotonic() + _TAKEN_OVER_S
+        self._is_patient, self._tried = True, 0
+        self._logged_at = self._unwritable_at = float("-inf")
         self.query = start()
 
     def outlast(self, error: StreamingQueryException) -> None:
@@ -90,11 +98,34 @@ class Running:
             raise OvertakenError(
                 f"another run has taken over the stream {self.query.name}; nothing is lost, this one ends"
             )
-        if not is_under_way and not (another and time.monotonic() < self._takes_over_until):
+        is_taking_over = another and time.monotonic() < self._takes_over_until
+        now = time.monotonic()
+        if is_unwritable(error):
+            self._unwritable_at = now
+        is_aftermath = now - self._unwritable_at < _AFTERMATH_S
+        if not (is_under_way or is_taking_over or is_aftermath):
             raise error
-        log.warning("%s; it is started again", one_line(error))
-        time.sleep(_AGAIN_AFTER_S)
-        self.query = self._start()
+        self._tried = 0 if is_under_way else self._tried + 1
+        self.query = self._started(error)
+
+    def _started(self, error: Exception | None = None) -> StreamingQuery:
+        """A query, as soon as what it needs can be written; in place of one that ended with `error`."""
+        while True:
+            if error is not None:
+                self._wait_after(error)
+            try:
+                return self._start()
+            except _START_FAILED as failed:
+                if not (self._is_patient and is_unwritable(failed)):
+                    raise
+                error, self._tried, self._unwritable_at = failed, self._tried + 1, time.monotonic()
+
+    def _wait_after(self, error: Exception) -> None:
+        now, waits = time.monotonic(), is_unwritable(error)
+        if not waits or now - self._logged_at > _LOGGED_EVERY_S:
+            log.warning("%s; it is started again%s", one_line(error), ", until it can be written" if waits else "")
+            self._logged_at = now if waits else self._logged_at
+        time.sleep(min(_AGAIN_AFTER_S * 2 ** min(self._tried, 10), _AGAIN_AT_MOST_S))
 
     def take_back(self) -> bool:
         """Start the query again if an earlier one had to leave something out; return whether it was."""
@@ -111,37 +142,3 @@ class Running:
                     self.take_back()
             except StreamingQueryException as error:
                 self.outlast(error)
-
-
-def check_checkpoint(spark: SparkSession, lake: Lake, table: Table, checkpoint: str) -> None:
-    """Raise LakeError unless a table has what the stream of a checkpoint has committed, and no more.
-
-    Of each query Delta passes over batches up to the number that the table has. From an old copy of a checkpoint all
-    batches up to that number would be read and not kept, without a word.
-    """
-    files = Checkpoint.of(spark, checkpoint)
-    query = None if files is None else files.query()
-    if files is None or query is None:
-        return
-    # Spark plans a batch, then Delta commits the rows, then Spark notes the batch in `commits`.
-    done, commits = max(files.batches("commits"), default=-1), _newest_commits(spark, lake, table)
-    planned = max(files.batches("offsets"), default=-1)
-    found = max((int(each.batch) for each in commits if each.query == query), default=-1)
-    todo = f"remove {checkpoint}: {_BEGINS_AGAIN[table]}"
-    if found > planned:
-        raise LakeError(
-            f"the checkpoint {checkpoint} is an old copy: it ends at batch {planned}, and {table.full_name} in {lake} "
-            f"has batch {found}; {todo}"
-        )
-    if done >= 0 and found < 0 and commits[-1].version == 0:
-        raise LakeError(
-            f"the checkpoint {checkpoint} is another lake's: {table.full_name} in {lake} has nothing of its "
-            f"{done + 1} batches; {todo}"
-        )
-
-
-def _newest_commits(spark: SparkSession, lake: Lake, table: Table) -> list[Row]:
-    """The newest commits of a table, newest first: `version`, and of those of a stream its `query` and `batch`."""
-    commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT {_LOOKED_AT}")
-    of = "operationParameters"
-    return commits.selectExpr("version", f"{of}['queryId'] AS query", f"{of}['epochId'] AS batch").collect()

@@ -1,4 +1,4 @@
-"""A checkpoint and a lake that do not belong together: lost, of long ago, of another lake."""
+"""A checkpoint and a lake that do not belong together: lost, of long ago, of another lake, cut short with the power."""
 
 import json
 import shutil
@@ -16,6 +16,7 @@ from schemas.internal import STATE
 from schemas.lake import LakeError
 from tests.lakes import new_lake
 from tests.support import stored
+from tests.support.power_cuts import cut_power
 
 
 def configured(spark: SparkSession, folder: Path, lake: str) -> Config:
@@ -67,6 +68,48 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
 
     other = configured(spark, tmp_path, "other")
     check_refused(other, rf"another lake's: bronze.metadata_polls in \S+ has nothing of its 1 batches; {removed}")
+
+
+def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = configured(spark, tmp_path, "lake")
+    checkpoint = Path(config.checkpoint(poll_metadata.QUERY))
+
+    def poll() -> list[int]:
+        caplog.clear()
+        poll_metadata.run(spark, config, True)
+        return [n for _, n in headers(config)]
+
+    def check_said(*expected: str) -> None:
+        said = [record.getMessage() for record in caplog.records if record.levelname in {"WARNING", "ERROR"}]
+        assert len(said) == len(expected)
+        for line, part in zip(said, expected, strict=True):
+            assert part in line
+
+    poll()
+    assert poll() == [0, 1]
+    cut_power(config.lake, bronze.METADATA_POLLS)
+    assert headers(config)[-1][1] == 0
+    assert poll() == [0, 1, 2], "the batch that the table lost, and the one of this run"
+    check_said("commit 2 has no bytes, as a power cut leaves it", "ends with batch 0, and the checkpoint")
+
+    (checkpoint / "offsets" / "3").write_bytes(b"")
+    assert poll() == [0, 1, 2, 3]
+    check_said("as after a power cut: offsets/3 removed")
+    (checkpoint / "commits" / "3").write_bytes(b"")
+    assert poll() == [0, 1, 2, 3, 4], "Delta passes the batch over that it has"
+    check_said("as after a power cut: commits/3 removed")
+
+    begins_again = rf"; remove {checkpoint}: polling begins a new stream then, and what the lake has stays$"
+    for name, told in (
+        ("offsets/4", r"^bronze.metadata_polls in \S+ has batch 4, and the checkpoint \S+ cannot tell any more where "),
+        ("metadata", r"^the file metadata of the checkpoint \S+ has lost bytes, as in a power cut"),
+    ):
+        (checkpoint / name).write_bytes(b"")
+        with pytest.raises(LakeError, match=rf"{told}.*{begins_again}"):
+            poll()
+        assert (checkpoint / name).read_bytes() == b""
 
 
 def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(spark: SparkSession, tmp_path: Path) -> None:
