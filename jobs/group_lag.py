@@ -137,6 +137,9 @@ class GroupLag(Maker):
             self._version = version
         return is_more
 
+    def _go_back(self) -> None:
+        self._version, self._looked = -1, {}
+
     # --- what is new ---
 
     def _news(self, version: int | None, planned: Mapping[str, Sequence[str]] | None = None) -> News:
@@ -150,10 +153,11 @@ class GroupLag(Maker):
         else:
             look, most = _look_at(self._polls(version).where(_is_planned(planned)), F.lit(True)), None
         by_alias: dict[str, list[Row]] = defaultdict(list)
-        for header in sorted(look.visits, key=lambda header: header["poll_id"]):
+        visits = [header for header in look.visits if header["cluster"] not in self.aside]
+        for header in sorted(visits, key=lambda header: header["poll_id"]):
             by_alias[header["cluster"]].append(header)
         taken = [header for of_alias in by_alias.values() for header in of_alias[:most]]
-        news.is_all = len(taken) == len(look.visits)
+        news.is_all = len(taken) == len(visits)
         if news.is_all and planned is None:
             # Of the same look, so no poll is passed over.
             self._looked |= look.newest

@@ -34,6 +34,7 @@ from jobs.common.stage import (
     folded,
     frame_of,
     give_back_memory,
+    naming,
     packed,
     packed_in_arrow,
     side_by_side,
@@ -157,9 +158,7 @@ class History(Maker):
             "clusters": {each.cluster: {k: v for k, v in vars(each).items() if k != "cluster"} for each in takes},
             "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
-        # A fold writes nothing, so the plan need not be there before it.
-        planned = self._writers.submit(self._rounds.plan, plan, now)
-        self._make(takes, plan, planned.result, self._live)
+        self._make(takes, plan, self._plan(plan, now), self._live)
         if any(each.is_large for each in takes):
             # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
             give_back_memory()
@@ -248,18 +247,21 @@ class History(Maker):
         found = [
             Take(cluster, row["cluster_id"], {}, (), cuts[cluster])
             for cluster, row in self._of_silver().items()
-            if self._lacks_gold(cluster)
+            if cluster not in self.aside and self._lacks_gold(cluster)
         ]
         takes: list[tuple[Take, bool]] = []
         for cluster in sorted(self._headers.keys() | self._log.rows.keys()):
             headers = [header for _, header in sorted(self._headers.get(cluster, {}).items())]
             records = self._log.rows.get(cluster)
-            if self._lacks_gold(cluster) or not (headers or records is not None):
+            if cluster in self.aside or self._lacks_gold(cluster) or not (headers or records is not None):
                 continue
             if self._waits_for_log(cluster, headers, now) and records is None:
                 continue
-            each = self._take(cluster, headers, claimed.get(cluster), cuts.get(cluster, 1), cluster in self._followed)
-            takes.append((each, self._is_due(each, headers, now)))
+            with naming(cluster):
+                each = self._take(
+                    cluster, headers, claimed.get(cluster), cuts.get(cluster, 1), cluster in self._followed
+                )
+                takes.append((each, self._is_due(each, headers, now)))
         # A version of the log's table, which has rows of many clusters, is noted once all of them are taken.
         is_log_due = any(is_due and each.log for each, is_due in takes)
         return found + [each for each, is_due in takes if is_due or (is_log_due and each.log)]
@@ -362,7 +364,7 @@ class History(Maker):
         self._states = states_of(self._spark, self._lake)
         found = []
         for cluster, row in self._of_silver().items():
-            if row["done_poll"] is None:
+            if row["done_poll"] is None or cluster in self.aside:
                 continue
             told = [self._states.get((history, cluster), {}).get("deadline") for history in self._histories]
             is_due = any(deadline and deadline < row["done_at"] for deadline in told)
@@ -576,7 +578,9 @@ class History(Maker):
                 name: brought[table].filter(pc.equal(brought[table]["cluster"], each.cluster))
                 for name, table in tables.items()
             }
-            for name, rows in needed_by_log(live, self._log.rows[each.cluster]).items():
+            with naming(each.cluster):
+                wanted = needed_by_log(live, self._log.rows[each.cluster])
+            for name, rows in wanted.items():
                 parts[tables[name]].append(rows)
         for table, of_table in parts.items():
             others = brought[table].filter(pc.invert(pc.is_in(brought[table]["cluster"], aliases)))

@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -86,6 +87,7 @@ Times = Mapping[str, datetime]
 class Take:
     """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and, for rows that are live,
     what there was from when the log was read last but one (`read_after`) up to then (`read_until`). `at`: of the round.
+    `aside`: the clusters that are left out; `held`: nothing of these was taken that was told later.
     """
 
     at: datetime
@@ -93,17 +95,22 @@ class Take:
     told_until: datetime
     read_after: Times
     read_until: Times
+    aside: tuple[str, ...] = ()
+    held: datetime | None = None
 
     @classmethod
     def of(cls, takes: Mapping[str, Any]) -> "Take":
         """As the plan of a round has it."""
         at, after, until = (datetime.fromisoformat(takes[name]) for name in ("at", "told_after", "told_until"))
-        return cls(at, after, until, _times(takes["read_after"]), _times(takes["read_until"]))
+        aside, held = tuple(takes.get("aside", ())), takes.get("held")
+        times = _times(takes["read_after"]), _times(takes["read_until"])
+        return cls(at, after, until, *times, aside, held and datetime.fromisoformat(held))
 
     def to_json(self) -> dict[str, Any]:
         """Fit for JSON."""
-        times = {name: getattr(self, name).isoformat() for name in ("at", "told_after", "told_until")}
-        return times | {"read_after": _plain(self.read_after), "read_until": _plain(self.read_until)}
+        times: dict[str, Any] = {name: getattr(self, name).isoformat() for name in ("at", "told_after", "told_until")}
+        times |= {"read_after": _plain(self.read_after), "read_until": _plain(self.read_until)}
+        return times | {"aside": self.aside, "held": self.held and self.held.isoformat()}
 
     @property
     def moved(self) -> set[str]:
@@ -143,18 +150,21 @@ class RebalanceCost(Maker):
         is_due = not timedelta(0) <= now - self._looked_at < LOOK_EVERY and len(self._kept(self._live)) > 0
         if version == self._told_version and not is_due:
             return False
-        memory = json.loads(self._states[JOB, ""]["memory"]) if (JOB, "") in self._states else {}
+        memory = self._memory()
         told_after = datetime.fromisoformat(memory["told"]) if memory else _NEVER
         noted_at, read_until = self._told_up_to()
         told = [] if version == self._told_version else self._new(told_after)
         # The rows of a round are there before it is noted how far that had the log.
-        new = [row for row in told if row["updated_at"] <= noted_at]
+        new = [row for row in told if row["updated_at"] <= noted_at and row["cluster"] not in self.aside]
         later = [row["updated_at"] for row in new if row["updated_at"] > told_after]
         if len(later) > REBALANCES_A_ROUND:
             new = [row for row in new if row["updated_at"] <= later[REBALANCES_A_ROUND - 1]]
         told_until = max([told_after, *(row["updated_at"] for row in new)])
         read_after = _times(memory.get("read", {})) | self._read
-        take = Take(now, told_after, told_until, read_after, read_after | read_until)
+        read_until = {alias: at for alias, at in read_until.items() if alias not in self.aside}
+        aside, held = tuple(self.aside), memory.get("held")
+        held_at = (datetime.fromisoformat(held) if held else told_after) if aside else None
+        take = Take(now, told_after, told_until, read_after, read_after | read_until, aside, held_at)
         made = self._made(take, new, self._live)
         self._looked_at, self._read = now, dict(take.read_until)
         if told_until == told_after:
@@ -166,8 +176,19 @@ class RebalanceCost(Maker):
         return True
 
     def _after(self, number: int, take: Take) -> dict[tuple[str, str], Row]:
-        memory = json.dumps({"told": take.told_until.isoformat(), "read": _plain(take.read_until)})
-        return self._states | {(JOB, ""): {"history": JOB, "cluster": "", "round": number, "memory": memory}}
+        memory: Row = {"told": take.told_until.isoformat(), "read": _plain(take.read_until)}
+        memory |= {"held": take.held.isoformat()} if take.held else {}
+        row = {"history": JOB, "cluster": "", "round": number, "memory": json.dumps(memory)}
+        return self._states | {(JOB, ""): row}
+
+    def _memory(self) -> Row:
+        return dict(json.loads(self._states[JOB, ""]["memory"])) if (JOB, "") in self._states else {}
+
+    def _go_back(self) -> None:
+        self._told_version = -1
+        if held := (memory := self._memory()).pop("held", None):
+            # Those that have a cost by then are passed over.
+            self._states[JOB, ""] |= {"memory": json.dumps(memory | {"told": held})}
 
     def _told_up_to(self) -> tuple[datetime, dict[str, datetime]]:
         """When the last round of rebalances was made that is noted as done; and by alias, when the log was read that it
@@ -197,6 +218,8 @@ class RebalanceCost(Maker):
     def _made(self, take: Take, new: Sequence[Row], live: LiveRows) -> dict[Table, pa.Table]:
         """The rows that a round writes. `new`: rebalances, some of which may have rows: they were told once more."""
         kept = self._kept(live)
+        kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(take.aside, pa.string()))))
+        new = [row for row in new if row["cluster"] not in take.aside]
         if new:
             begun = live.read(REBALANCE_COST).where(F.col("began_before") >= F.lit(min(map(_BEGAN, new))))
             told_again = [row["id"] for row in new]

@@ -118,7 +118,8 @@ class RebalanceHistory(Maker):
         news = News(takes, step.takes["log"])
         if news.versions is not None:
             ids = {cluster: each.cluster_id for cluster, each in takes.items()}
-            self._read_log(news, news.versions[0], ids, datetime.fromisoformat(step.takes["at"]))
+            planned = datetime.fromisoformat(step.takes["at"])
+            self._read_log(news, news.versions[0], ids, step.takes.get("aside", ()), planned)
         self._read_polls(news)
         self._make(news, step.takes, lambda: step, live)
 
@@ -132,7 +133,7 @@ class RebalanceHistory(Maker):
             self._noted = last = -1  # The table was made again.
         if newest > max(last, 0):
             news.versions = [self._noted + 1, upto(self._spark, self._lake, GROUP_LOG, last + 1, newest)]
-            self._read_log(news, last + 1, ids)
+            self._read_log(news, last + 1, ids, self.aside)
         elif last > self._noted:
             news.versions = [self._noted + 1, last]
         news.takes |= self._new_polls(of_silver)
@@ -150,12 +151,16 @@ class RebalanceHistory(Maker):
             "log": news.versions,
             "kept_since": self._kept_since and self._kept_since.isoformat(),
             "remembered_s": self._config.bronze_retention.total_seconds(),
+            "aside": list(self.aside),
         }
-        # A fold writes nothing, so the plan need not be there before it.
-        planned = self._writers.submit(self._rounds.plan, plan, now)
-        self._make(news, plan, planned.result, self._live)
+        self._make(news, plan, self._plan(plan, now), self._live)
         self._noted_at, self._noted = now, self._last_version()
         return True
+
+    def _go_back(self) -> None:
+        if (held := self._memory(_LOG).get("held")) is not None:
+            self._states[JOB, _LOG] |= {"memory": json.dumps({"version": held})}
+            self._noted = held
 
     # --- what is new ---
 
@@ -170,15 +175,23 @@ class RebalanceHistory(Maker):
             self._silver_version = version
         return self._of_silver
 
-    def _read_log(self, news: News, first: int, ids: Mapping[str, str], planned: datetime | None = None) -> None:
+    def _read_log(
+        self,
+        news: News,
+        first: int,
+        ids: Mapping[str, str],
+        aside: Iterable[str],
+        planned: datetime | None = None,
+    ) -> None:
         """Add what versions of the log appended, from `first` on. `ids`: alias -> cluster id, of clusters whose answers
-        did not tell it. `planned`: as of `appended`.
+        did not tell it. `aside`: the clusters that are left out. `planned`: as of `appended`.
         """
         assert news.versions is not None  # noqa: S101 - for the type checker
         known = self._spark.createDataFrame(list(ids.items()), "cluster string, _id string")
         rows = appended(self._spark, self._lake, GROUP_LOG, first, news.versions[1], planned=planned).join(
             F.broadcast(known), "cluster", "left"
         )
+        rows = rows.where(~F.col("cluster").isin(list(aside)))
         rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
         clusters = {*ids, *(cluster for history, cluster in self._states if history == JOB)}
         rows = new_rows(rows, {cluster: self._places(cluster) for cluster in clusters})
@@ -210,7 +223,7 @@ class RebalanceHistory(Maker):
             done = self._states.get((JOB, cluster), {}).get("done_poll")
             looked = max(done or "", self._looked.get(cluster, ""))
             is_new = looked < (row["done_poll"] or "") and looked < (row["changed_poll"] or "")
-            if is_new and "groups" in json.loads(row["memory"]).get("enriched", {}):
+            if cluster not in self.aside and is_new and "groups" in json.loads(row["memory"]).get("enriched", {}):
                 takes[cluster] = Take(row["cluster_id"], done, row["done_poll"], row["done_at"].isoformat())
         if takes:
             logs = self._lake.read(self._spark, COORDINATORS).where(F.col("cluster").isin(*takes)).groupBy("cluster")
@@ -279,8 +292,11 @@ class RebalanceHistory(Maker):
             }
         # Rows of a cluster whose id is not known yet are read again.
         if news.versions is not None and not news.waits:
-            version = json.dumps({"version": news.versions[1]})
-            states[JOB, _LOG] = {"history": JOB, "cluster": _LOG, "round": number, "memory": version}
+            memory = {"version": news.versions[1]}
+            if any(self.aside):
+                # From there on somebody is left out; what others have had is passed over by their places.
+                memory["held"] = self._memory(_LOG).get("held", self._last_version())
+            states[JOB, _LOG] = {"history": JOB, "cluster": _LOG, "round": number, "memory": json.dumps(memory)}
         return {key: row | {"round": number} if row["round"] is None else row for key, row in states.items()}
 
     def _unnoted(self) -> list[Row]:

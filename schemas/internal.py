@@ -56,7 +56,8 @@ STATE = Table(
             "history",
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | leader_churn | "
-            "rebalance_history | rebalance_cost | group_lag | validate.",
+            "rebalance_history | rebalance_cost | group_lag | validate | aside of <history> (which leaves the cluster "
+            "out since done_at, as its fold fails; memory says why).",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),

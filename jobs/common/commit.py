@@ -113,10 +113,18 @@ def version_of(spark: SparkSession, lake: Lake, table: Table, number: int) -> in
 
 
 def append_rows(
-    spark: SparkSession, lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]], number: int | None = None
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    rows: Iterable[Mapping[str, Any]],
+    number: int | None = None,
+    *,
+    metadata: str | None = None,
 ) -> None:
-    """Append rows that are here already, in one commit. A `number` that the table has had is passed over."""
-    _save(frame(spark, table, rows), lake, table, None, _of_round(table, number))
+    """Append rows that are here already, in one commit. A `number` that the table has had is passed over. `metadata`:
+    what DESCRIBE HISTORY shows of it.
+    """
+    _save(frame(spark, table, rows), lake, table, None, _of_round(table, number, metadata=metadata))
 
 
 def replace_rows(
@@ -127,12 +135,14 @@ def replace_rows(
     where: str,
     *,
     number: int | None = None,
+    metadata: str | None = None,
 ) -> None:
     """Put rows that are here already in the place of those that fulfil `where`, a condition on columns of partitions.
 
-    A `number` that such a commit of the table has had is passed over.
+    A `number` that such a commit of the table has had is passed over. `metadata`: as of `append_rows`.
     """
-    _retried(_save, frame(spark, table, rows), lake, table, where, _of_round(table, number, where))
+    options = _of_round(table, number, where, metadata)
+    _retried(_save, frame(spark, table, rows), lake, table, where, options)
 
 
 def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: str) -> None:
@@ -151,12 +161,12 @@ def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) 
     return spark.createDataFrame(values, ddl(table)).coalesce(1)
 
 
-def _of_round(table: Table, number: int | None, where: str = "") -> dict[str, str]:
-    """The options by which Delta passes over a commit of a round that it has."""
+def _of_round(table: Table, number: int | None, where: str = "", metadata: str | None = None) -> dict[str, str]:
+    """The options by which a commit says what it is of, and Delta passes over one of a round that it has."""
     if number is None:
-        return {}
+        return {} if metadata is None else {"userMetadata": metadata}
     name = f"round {table.full_name} {where}".rstrip()
-    return {"userMetadata": metadata_of(number), "txnAppId": name, "txnVersion": str(number)}
+    return {"userMetadata": metadata or metadata_of(number), "txnAppId": name, "txnVersion": str(number)}
 
 
 def _save(rows: DataFrame, lake: Lake, table: Table, where: str | None, options: Mapping[str, str]) -> None:

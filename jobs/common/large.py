@@ -21,6 +21,7 @@ from jobs.common.stage import (
     as_frame,
     column_of,
     ddl,
+    naming,
     packed,
     packed_ddl,
     packed_in_arrow,
@@ -246,7 +247,9 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield first_rows(place, version, batch, cluster, schema, kind=kind)
+            with naming(alias):
+                rows = first_rows(place, version, batch, cluster, schema, kind=kind)
+            yield rows
 
     return _first_said(said, look).mapInArrow(of_batches, ddl(PARTITION_SNAPSHOTS))
 
@@ -258,7 +261,9 @@ def _first_signs(said: DataFrame, look: _Look) -> list[str]:
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"sign": pa.array(first_signs(batch, brokers, kind), pa.string())})
+            with naming(look.take.cluster):
+                signs = pa.array(first_signs(batch, brokers, kind), pa.string())
+            yield pa.RecordBatch.from_pydict({"sign": signs})
 
     return [row.sign for row in _first_said(said, look).mapInArrow(of_batches, "sign string").distinct().collect()]
 
@@ -299,7 +304,8 @@ def _compared(said: DataFrame, live: DataFrame, partitions: DataFrame, looks: Ma
         alias = key[0].as_py()
         rows = tables_of(said) | tables_of(live)
         part = [rows[table.full_name] for table in (METADATA_POLLS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS)]
-        told, _, known = narrow(states[alias], headers[alias], *part, kind=kinds[alias])
+        with naming(alias):
+            told, _, known = narrow(states[alias], headers[alias], *part, kind=kinds[alias])
         left = {METADATA_POLLS: told, PARTITION_SNAPSHOTS: known}
         return packed_in_arrow(left, "cluster", lambda *_: alias, types)
 

@@ -1,28 +1,39 @@
 """The maker of a history: it plans a round of news, folds it, commits its tables side by side and notes it as done."""
 
+import json
 import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.common import commit
-from jobs.common.cli import Job
-from jobs.common.commit import Commit
+from jobs.common.aside import ASIDE_OF, Aside
+from jobs.common.cli import Job, one_line
+from jobs.common.commit import Commit, delete_rows, replace_rows, version_of
 from jobs.common.config import Config
+from jobs.common.driver import JAVA_ERRORS
 from jobs.common.live import LiveRows, in_parts, parts_of, replaced
-from jobs.common.rounds import Rounds, State, Step, states_of
-from jobs.common.stage import frame_of
+from jobs.common.lost_rounds import LostRound
+from jobs.common.rounds import Rounds, State, Step, Takes, states_of
+from jobs.common.stage import FoldError, broken_cluster, frame_of
+from jobs.common.status import CROSSED
 from jobs.rules.takes import NOTED_AFTER
 from schemas.in_spark import ensure_lake
+from schemas.internal import ROUNDS, STATE
+from schemas.lake import TABLES
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.rounds")
+
+_FAILED: tuple[type[Exception], ...] = (FoldError, PySparkException, *JAVA_ERRORS)
+"""The errors of a round that may be of one cluster's fold."""
 
 LOOK_EVERY_S = 1.0
 """How often a job that runs alone looks for what is new."""
@@ -44,14 +55,33 @@ class Maker(ABC):
         self._writers = ThreadPoolExecutor(4, "commits")
         self._live = LiveRows(spark, config.lake)
         self._rounds = Rounds(spark, config.lake, histories)
+        self.aside = Aside()
+        self._aside_rows: dict[str, State] = {}
+        """By alias, the rows of internal.states of the clusters whose fold has failed."""
+        self._aside_of = f"{ASIDE_OF}{histories[0]}"
+        self._planning: Future[Step] | None = None
         self._states: dict[tuple[str, str], State]
         """By history and alias."""
         self._began_at = time.monotonic()
+        for step, lost in self._rounds.lost:
+            self._make_again(step, lost)
+        broken: dict[str, str] = {}
         for step in self._rounds.to_finish:
             log.info("round %d was planned and not done: it is made again", step.round)
             self._states = states_of(spark, self._lake, step.round)
-            self._finish(step, LiveRows(spark, self._lake, step.round))
+            try:
+                self._finish(step, LiveRows(spark, self._lake, step.round))
+            except _FAILED as error:
+                # Of a round of which nothing is in the tables, later ones take what can be folded.
+                if (found := broken_cluster(error)) is None or self._is_begun(step):
+                    raise
+                broken |= dict([found])
         self._states = states_of(spark, self._lake)
+        self._aside_rows = {of: row for (history, of), row in self._states.items() if history == self._aside_of}
+        self.aside.tried = dict.fromkeys(self._aside_rows, 1)
+        for cluster, why in broken.items():
+            self._set_aside(cluster, why)
+        self._go_back()
 
     @abstractmethod
     def round(self, now: datetime) -> bool:
@@ -61,6 +91,24 @@ class Maker(ABC):
     def _finish(self, step: Step, live: LiveRows) -> None:
         """Fold and commit again what an earlier run has planned and not done. `live`: of before the round."""
 
+    def _make_again(self, step: Step, lost: LostRound) -> None:
+        """Make a round again that is done, and that tables have lost; or say why it cannot be."""
+        tables, why = ", ".join(lost.tables), "later rounds have built on it"
+        if lost.is_last:
+            log.warning("%s lost round %d, which is done, as in a power cut: it is made again", tables, step.round)
+            try:
+                self._states = states_of(self._spark, self._lake, step.round, lost.noted_in - 1)
+                self._finish(step, LiveRows(self._spark, self._lake, step.round))
+            except Exception as error:  # noqa: BLE001 - history must go on, whatever is lost
+                why = one_line(error)
+            else:
+                return
+        log.error(
+            "%s lost round %d, which is done, as in a power cut, and it cannot be made again: %s. Rows of that round "
+            "are missing there; `--again CLUSTER` computes history of polls again",
+            *(tables, step.round, why),
+        )
+
     def catch_up(self, *, whole: bool = False) -> None:
         """Make rounds until nothing is new. `whole`: news that say nothing are noted too."""
         while self._timed_round(datetime.now(UTC)):
@@ -69,8 +117,62 @@ class Maker(ABC):
             self._timed_round(datetime.now(UTC) + self.noted_after)
 
     def _timed_round(self, now: datetime) -> bool:
+        """One round; without a cluster whose fold fails in it, of which nothing is taken then."""
         self._began_at = time.monotonic()
-        return self.round(now)
+        if self.aside.take_back():
+            self._go_back()
+        try:
+            is_more = self.round(now)
+        except _FAILED as error:
+            if (broken := broken_cluster(error)) is None or broken[0] in self.aside:
+                raise
+            if self._planning is not None:
+                self._planning.result()  # or the next plan would meet it
+            self._set_aside(*broken)
+            return True
+        if well := self.aside.succeed():
+            self._note_aside({alias: row for alias, row in self._aside_rows.items() if alias not in well})
+            log.warning("cluster(s) %s are part of the history of %s again", ", ".join(well), self._names)
+        return is_more
+
+    def _plan(self, takes: Takes, now: datetime) -> Callable[[], Step]:
+        """Plan a round while it is folded, since a fold writes nothing; returns what waits for the plan."""
+        self._planning = self._writers.submit(self._rounds.plan, takes, now)
+        return self._planning.result
+
+    def _go_back(self) -> None:  # noqa: B027 - most have nothing to do
+        """Look again for what was passed over of clusters that were left out, some of which are no more."""
+
+    def _set_aside(self, cluster: str, why: str) -> None:
+        """Leave a cluster out of rounds for a while, and let `status` say so."""
+        seconds, known = self.aside.put(cluster), self._aside_rows.get(cluster)
+        memory = json.dumps({"says": why})
+        if known is None or known["memory"] != memory:
+            since = datetime.now(UTC) if known is None else known["done_at"]
+            row = {"history": self._aside_of, "cluster": cluster, "round": 0, "done_at": since, "memory": memory}
+            self._note_aside(self._aside_rows | {cluster: row})
+        log.error(
+            "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s; all others continue. "
+            "Bronze keeps what it has not had, and it is tried again; upgrade the program, or report this line",
+            *(cluster, self._names, seconds, why),
+        )
+
+    def _note_aside(self, rows: dict[str, State]) -> None:
+        where = f"history = '{self._aside_of}'"
+        if rows:
+            replace_rows(self._spark, self._lake, STATE, rows.values(), where)
+        elif self._aside_rows:
+            delete_rows(self._spark, self._lake, STATE, where)
+        self._aside_rows = rows
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(sorted(self._rounds.histories))
+
+    def _is_begun(self, step: Step) -> bool:
+        """Whether a table has the commit of a planned round."""
+        made = (table for table in TABLES if table.schema != "bronze" and table not in (ROUNDS, STATE))
+        return any(version_of(self._spark, self._lake, table, step.round) is not None for table in made)
 
     def _write(
         self,
@@ -102,7 +204,7 @@ class Maker(ABC):
         wait(written)  # If one fails, the round is made again: its commits must not meet these.
         for each in written:
             each.result()  # Raises what the first of them raised that failed.
-        self._rounds.done(step, states.values())
+        self._rounds.done(step, states.values(), [each.table for each in commits])
         self._states = states
         for table, parts, rows in kept:
             live.put(table, parts, rows)
@@ -113,14 +215,17 @@ class Maker(ABC):
 
 
 def job_of(maker: Callable[[SparkSession, Config], Maker]) -> Job:
-    """A job that makes histories alone: until nothing is new, or on and on."""
+    """A job that makes histories alone: until nothing is new, or on and on. Its exit status says whether a cluster was
+    left out.
+    """
 
-    def run(spark: SparkSession, config: Config, once: bool) -> None:
+    def run(spark: SparkSession, config: Config, once: bool) -> int:
         ensure_lake(spark, config.lake)
         history = maker(spark, config)
         history.catch_up(whole=once)
         while not once:
             time.sleep(LOOK_EVERY_S)
             history.catch_up()
+        return CROSSED if list(history.aside) else 0
 
     return run

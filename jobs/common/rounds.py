@@ -7,12 +7,12 @@ takes over; the one before finds the row when it plans next, and ends.
 A round is folded from the tables as they were before it. Whoever plans one has opened them before the plan is written.
 Each commit names its round, so a planned round that is not done is folded again from the versions before those commits.
 A round is done with the append of its rows to internal.states: a history that has such a row of a round, or of a later
-one, is done with the round.
+one, is done with the round. If a table has lost its part of the last one since, that round is folded again, too.
 """
 
 import json
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,8 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.commit import CONFLICTS, append_rows, replace_rows
+from jobs.common.lost_rounds import done_metadata, lost_rounds
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake, LakeError
+from schemas.table import Table
 
 Takes = dict[str, Any]
 """The polls, offsets and thresholds that a round takes, fit for JSON."""
@@ -75,6 +77,12 @@ def unfinished(steps: Iterable[Step], done: Mapping[str, int], histories: Collec
     return found
 
 
+def steps_of(steps: Iterable[Step], numbers: Container[int], histories: Collection[str]) -> list[Step]:
+    """The planned rounds of some numbers that are of these histories, in order."""
+    found = (each for each in steps if each.step == "planned" and each.round in numbers)
+    return sorted((each for each in found if each.histories.intersection(histories)), key=lambda each: each.round)
+
+
 def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:
     """The step by which another writer has taken over one of `histories`, among those after the writer's own last."""
     started = (each for each in steps if each.step == "started" and each.writer != writer)
@@ -84,7 +92,8 @@ def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str])
 class Rounds:
     """The rounds of one job, which is the writer of `histories` from now on.
 
-    `to_finish`: rounds that an earlier run has planned and not done.
+    `to_finish`: rounds that an earlier run has planned and not done. `lost`: those that are done, and that tables have
+    lost since.
     """
 
     def __init__(self, spark: SparkSession, lake: Lake, histories: Sequence[str]) -> None:
@@ -99,8 +108,10 @@ class Rounds:
         done = {row.history: row.round for row in last.collect()}
         self._done = max(done.get(history, 0) for history in histories)
         is_done = F.col("round") <= min(done.get(history, 0) for history in histories)
-        steps = _steps(self._read().where(~is_done | (F.col("step") == "started")))
+        lost = {each.round: each for each in lost_rounds(lake)}
+        steps = _steps(self._read().where(~is_done | (F.col("step") == "started") | F.col("round").isin([*lost])))
         self.to_finish = unfinished(steps, done, self.histories)
+        self.lost = [(step, lost[step.round]) for step in steps_of(steps, lost, self.histories)]
 
     def plan(self, takes: Takes, now: datetime) -> Step:
         """Say what a new round takes. Raises OvertakenError where another job makes one of the histories now."""
@@ -112,18 +123,23 @@ class Rounds:
             )
         return step
 
-    def done(self, step: Step, states: Iterable[State]) -> None:
-        """Say that a planned round is in the tables. `states`: the rows of the histories after it."""
+    def done(self, step: Step, states: Iterable[State], tables: Iterable[Table] = ()) -> None:
+        """Say that a planned round is in the tables. `states`: the rows of the histories after it. `tables`: those that
+        it has written.
+        """
         written = step.histories.union(*(BESIDE.get(history, ()) for history in step.histories))
         rows = [row for row in states if row["history"] in written]
         # Histories share the numbers, and one may never have a round with a certain remainder.
         is_whole = step.round // ALL_STATES_EVERY > self._done // ALL_STATES_EVERY
         self._done = step.round
+        metadata = done_metadata(step.round, tables)
         if not is_whole:
-            append_rows(self._spark, self._lake, STATE, [row for row in rows if row["round"] == step.round])
+            of_round = [row for row in rows if row["round"] == step.round]
+            append_rows(self._spark, self._lake, STATE, of_round, metadata=metadata)
         else:
             names = ", ".join(f"'{history}'" for history in sorted(written))
-            replace_rows(self._spark, self._lake, STATE, rows, f"history IN ({names})", number=step.round)
+            where = f"history IN ({names})"
+            replace_rows(self._spark, self._lake, STATE, rows, where, number=step.round, metadata=metadata)
 
     def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
         """Append a step under the next number that nobody has; returns it, and the steps since this job's last."""
@@ -151,11 +167,14 @@ def _steps(rows: DataFrame) -> list[Step]:
     ]
 
 
-def states_of(spark: SparkSession, lake: Lake, before: int | None = None) -> dict[tuple[str, str], State]:
+def states_of(
+    spark: SparkSession, lake: Lake, before: int | None = None, version: int | None = None
+) -> dict[tuple[str, str], State]:
     """The state of each history and alias, as in internal.state; or as it was before a round, which the run that
-    planned it may be about to end.
+    planned it may be about to end. `version`: of internal.states; None: the newest one.
     """
-    rows = lake.read(spark, STATE).where("true" if before is None else f"round < {before}")
+    rows = lake.read(spark, STATE) if version is None else lake.read_version(spark, STATE, version)
+    rows = rows.where("true" if before is None else f"round < {before}")
     newest = F.max_by(F.struct(*STATE.column_names), "round").alias("row")
     found = rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
     return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}

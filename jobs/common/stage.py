@@ -6,6 +6,8 @@ others. Without the array Arrow would carry a place for each column of each tabl
 
 import ctypes
 import gc
+import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, reduce
@@ -18,8 +20,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from jobs.common.driver import java_text
 from jobs.common.session import session_for
 from jobs.rules.arrow import rows_of
+from metadata_source.text import printable
 from schemas.table import Table
 
 Row = dict[str, object]
@@ -158,6 +162,34 @@ def rows_in(tables: Mapping[str, pa.Table], table: Table) -> list[dict[str, Any]
 
 # --- the stage ---
 
+_MARK = "[KAFKA_METADATA_FOLD]"
+_BROKEN = re.compile(rf"{re.escape(_MARK)} cluster ([\w.-]+): (.+)")
+
+
+class FoldError(RuntimeError):
+    """Raised where the fold of one cluster fails. One line, which names it: text alone comes from a worker to Spark."""
+
+
+@contextmanager
+def naming(cluster: str) -> Iterator[None]:
+    """Let whatever fails within be a FoldError of a cluster."""
+    try:
+        yield
+    except Exception as error:
+        *_, last = traceback.extract_tb(error.__traceback__)
+        of = f"{type(error).__name__}: {error}"[:_LONGEST]
+        raise FoldError(f"{_MARK} cluster {cluster}: {printable(of)} ({last.name}, line {last.lineno})") from error
+
+
+_LONGEST = 500
+"""Characters of an error that are shown: it may hold a row."""
+
+
+def broken_cluster(error: Exception) -> tuple[str, str] | None:
+    """The alias of the cluster whose fold has failed, and why, by the error of a round; None where none has."""
+    found = _BROKEN.search(java_text(error))
+    return None if found is None else (found[1], found[2].strip())
+
 
 @contextmanager
 def uncollected() -> Iterator[None]:
@@ -183,7 +215,9 @@ def give_back_memory() -> None:
 def folded(
     news: DataFrame, live: DataFrame, tables: Sequence[Table], fold: Fold, key: str = "cluster"
 ) -> dict[Table, pa.Table]:
-    """The rows that `fold` makes of each key's news and live rows, packed both, by table."""
+    """The rows that `fold` makes of each key's news and live rows, packed both, by table. A key is an alias, or begins
+    with one and a slash. If a fold fails, `broken_cluster` of Spark's error says whose.
+    """
     types = {column_of(table): struct_of(table) for table in tables}
     empty = pa.schema([(key, pa.string()), *((name, pa.list_(type_)) for name, type_ in types.items())]).empty_table()
     schema = f"`{key}` string, {', '.join(map(packed_ddl, tables))}"
@@ -196,7 +230,9 @@ def folded(
                 yield side_by_side_in_arrow(key, name, column, structs, types)
 
     def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
-        made = pa.concat_tables([empty, *parts_of_group(values[0].as_py(), news, live)])
+        name = values[0].as_py()
+        with naming(name.partition("/")[0]):
+            made = pa.concat_tables([empty, *parts_of_group(name, news, live)])
         if len(made) > BATCH:
             give_back_memory()
         return made

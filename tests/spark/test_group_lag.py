@@ -1,6 +1,7 @@
 """Lag in gold, from polls: however runs are cut and cut off, and what is asked for by nobody costs nothing."""
 
 import shutil
+import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import group_lag
 from jobs.common.config import Config
 from jobs.group_lag import JOB, TABLES, GroupLag, take_what_is_left
 from metadata_source.schedule import poll_id
@@ -17,6 +19,7 @@ from schemas.in_spark import read_view
 from schemas.lake import Lake
 from tests.lakes import new_lake, utc
 from tests.support import stored
+from tests.support.broken_folds import broken_for
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.stored import newest_states, version
 
@@ -191,6 +194,23 @@ def test_runs_cut_and_cut_off_give_what_one_gives(
     # Few polls a round, as after a long time off.
     few = Config(lake, "", config_of(lake).clusters, {"pollInterval": "30s"}, polls_per_round=2)
     GroupLag(spark, few).catch_up(whole=True)
+    assert in_order(spark, lake) == in_order(spark, whole)
+
+
+def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
+    spark: SparkSession, empty: Lake, whole: Lake, tmp_path: Path
+) -> None:
+    lake, batches = a_copy(empty, tmp_path / "lake"), history()
+    lag = GroupLag(spark, config_of(lake))
+    with broken_for(group_lag, "alpha"):
+        for part in (batches[:7], batches[7:]):
+            stored.append(lake, bronze.METADATA_POLLS, [row for batch in part for row in batch])
+            lag.catch_up()
+        assert list(lag.aside) == ["alpha"]
+        assert len(of_group(lake, "beta", "orders")) == 7
+        assert {row["cluster"] for row in stored.rows_of(lake, consumption.GROUP_LAG)} == {"beta"}
+    lag.aside.clock = lambda: time.monotonic() + 3_600
+    lag.catch_up(whole=True)
     assert in_order(spark, lake) == in_order(spark, whole)
 
 

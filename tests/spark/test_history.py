@@ -4,6 +4,7 @@ are the same.
 
 import json
 import shutil
+import time
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from jobs.common.cli import one_line
 from jobs.common.commit import delete_rows
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import expire_history
+from jobs.common.lost_rounds import lost_rounds
 from jobs.common.rounds import OvertakenError, Rounds
 from jobs.history import HISTORIES, History
 from schemas import gold, silver
@@ -29,14 +31,17 @@ from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import read_view
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake, LakeError
+from schemas.lost_commits import mend_lost_commits
 from schemas.table import PART, Table
 from tests.lakes import new_lake
 from tests.support import gold_oracle
+from tests.support.broken_folds import broken_for
 from tests.support.bronze_rows import bronze_rows
 from tests.support.disks import full_after, small_disk
 from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.large_rounds import tables_of
+from tests.support.power_cuts import cut_power
 from tests.support.retained import keys, was_over
 from tests.support.silver_oracle import expected_rows
 from tests.support.stored import Row, append, as_text, newest_states, rounds_of, rows_of, version
@@ -279,6 +284,78 @@ def test_a_disk_that_is_full_in_the_middle_of_a_round_costs_nothing_but_time(
         assert len(written_since(before, lake)) == 3
         made(spark, lake)
         assert_same(lake, whole)
+
+
+# --- power cuts ---
+
+
+def test_rounds_that_a_power_cut_took_from_a_table_are_folded_again(
+    spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of one table both rounds are gone, of another the second; all are noted as done."""
+    lake = copied(half, tmp_path)
+    assert history_of(spark, lake, polls_per_round=6).round(LATER)
+    assert lost_rounds(lake) == []
+    for table, commits in ((silver.PARTITION_SNAPSHOTS, 2), (gold.ISR_EPISODES, 1)):
+        cut_power(lake, table, commits)
+    assert [line.partition(" in ")[0] for line in mend_lost_commits(lake)] == [
+        "silver.partition_snapshots",
+        "silver.partition_snapshots",
+        "gold.isr_episodes",
+    ]
+    assert [(each.tables, each.is_last) for each in lost_rounds(lake)] == [
+        (("silver.partition_snapshots",), True),
+        (("gold.isr_episodes", "silver.partition_snapshots"), True),
+    ]
+    assert not history_of(spark, lake, polls_per_round=6).round(LATER)
+    said = [record.getMessage().partition(" lost round ") for record in caplog.records]
+    assert [tables for tables, is_lost, _ in said if is_lost] == [
+        "silver.partition_snapshots",
+        "gold.isr_episodes, silver.partition_snapshots",
+    ]
+    assert_same(lake, whole)
+    assert lost_rounds(lake) == []
+
+
+# --- a cluster whose fold fails ---
+
+
+def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
+    spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake, now = copied(polled, tmp_path), [0.0]
+    history = history_of(spark, lake)
+    history.aside.clock = lambda: now[0]
+
+    def catch_up(maker: History) -> None:
+        while maker._timed_round(LATER):
+            pass
+
+    with broken_for(of_polls, "c1"):
+        catch_up(history)
+        assert states(lake).keys() == {"c0"}
+        for table in (silver.PARTITION_SNAPSHOTS, gold.ISR_EPISODES):
+            expected = [row for row in whole[table] if json.loads(row)["cluster"] == "c0"]
+            assert expected
+            assert compared(table, rows_of(lake, table)) == expected
+        (row,) = states(lake, "aside of silver").values()
+        assert row["cluster"] == "c1"
+        assert json.loads(row["memory"])["says"].startswith("KeyError: 'leader_epoch' (__call__, line ")
+        now[0] = 59.0
+        planned = version(lake, ROUNDS)
+        catch_up(history)
+        assert version(lake, ROUNDS) == planned, "left out, it costs nothing"
+        now[0] = 61.0
+        catch_up(history)
+        # Another run finds a round that was planned and cannot be folded.
+        history = history_of(spark, lake)
+        catch_up(history)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [line.partition(", since")[0].rpartition(" for ")[2] for line in said] == ["60 s", "120 s", "120 s"]
+    history.aside.clock = lambda: time.monotonic() + 3_600
+    catch_up(history)
+    assert_same(lake, whole)
+    assert list(history.aside) == []
 
 
 def written_since(before: dict[str, int], lake: Lake) -> list[Table]:

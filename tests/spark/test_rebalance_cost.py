@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import rebalance_cost
 from jobs.common.config import Config
 from jobs.rebalance_cost import LOOK_EVERY, RebalanceCost
 from metadata_source.schedule import poll_id
@@ -18,6 +19,7 @@ from schemas.lake import Lake
 from tests.group_records import at
 from tests.lakes import new_lake
 from tests.support import stored
+from tests.support.broken_folds import broken_for
 from tests.support.kills import KilledError, killed_after, killed_at
 
 Row = dict[str, Any]
@@ -183,6 +185,32 @@ def test_killed_anywhere_a_round_is_finished_by_the_next_run(spark: SparkSession
         catch_up(spark, lake)
     catch_up(spark, lake)
     check(lake)
+
+
+def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    """What the other one rebalances meanwhile has its cost, and moves on what was looked at."""
+    lake = new_lake(spark, tmp_path)
+    config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
+    news(lake, 0)
+    news(lake, 1)
+    beta = {"cluster": "beta", "cluster_id": "id-beta"}
+    stored.append(lake, groups.REBALANCES_TOLD, [rebalance("others", 60, 60, **beta, id="others", updated_at=at(80))])
+    maker = RebalanceCost(spark, config)
+    with broken_for(rebalance_cost, "alpha"):
+        assert maker._timed_round(at(100))
+        while maker._timed_round(at(100)):
+            pass
+        assert [row["group_id"] for row in stored.rows_of(lake, REBALANCE_COST)] == ["others"]
+    # Another run comes after it.
+    maker = RebalanceCost(spark, config)
+    while maker._timed_round(at(100)):
+        pass
+    rows = {row["group_id"]: row for row in stored.rows_of(lake, REBALANCE_COST)}
+    for group_id, expected in EXPECTED.items():
+        assert {name: rows[group_id][name] for name in expected} == expected
+    assert len(stored.rows_of(lake, REBALANCE_COST)) == len(rows) == len(EXPECTED) + 1
+    memory = next(json.loads(row["memory"]) for row in stored.newest_states(lake) if row["history"] == "rebalance_cost")
+    assert "held" not in memory
 
 
 def test_where_nobody_rebalances_nothing_is_planned_nor_committed(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from jobs import rebalance_history
 from jobs.common import expiry, rounds
 from jobs.common.commit import replace_rows
 from jobs.common.config import Config, Thresholds
@@ -30,6 +32,7 @@ from tests import lakes
 from tests.group_records import CONSUMER, Log, at, classic, classic_member
 from tests.lakes import new_lake, utc
 from tests.support import stored
+from tests.support.broken_folds import broken_for
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.retained import is_live, keys, was_over
 from tests.support.stored import newest_states, version
@@ -394,6 +397,42 @@ def test_polls_tell_of_a_cluster_whose_log_is_not_read(spark: SparkSession, whol
     ]
     assert [row["followed_coordinator_move"] for row in app] == [None, True, False]
     assert [row["is_open"] for row in of_group(spark, whole, "gold.rebalances", "stuck")] == [False, True]
+
+
+@pytest.mark.parametrize("another_run", [True, False])
+def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
+    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path, *, another_run: bool
+) -> None:
+    """The log of the others is read on meanwhile: gamma's has what alpha's has."""
+    lake = a_copy(polled, tmp_path / "lake")
+    history, rows = history_of(spark, lake), alpha()
+    gamma = [row | {"cluster": "gamma", "cluster_id": "id-gamma"} for row in rows]
+    with broken_for(rebalance_history, "alpha"):
+        for end, since in ((20, 0), (len(rows), 20)):
+            stored.append(lake, bronze.GROUP_LOG, [*rows[since:end], *gamma[since:end]])
+            settle(spark, lake, 400)
+            history.catch_up(whole=True)
+        assert list(history.aside) == ["alpha"]
+        told = stored.rows_of(lake, groups.REBALANCES_TOLD)
+        assert {row["cluster"] for row in told} == {"beta", "gamma"}
+    if another_run:
+        history = history_of(spark, lake)
+    else:
+        history.aside.clock = lambda: time.monotonic() + 3_600
+    history.catch_up(whole=True)
+    for table in TABLES:
+        expected = stored.rows_of(whole, table)
+        found = [row for row in stored.rows_of(lake, table) if row["cluster"] != "gamma"]
+        assert as_text(found) == as_text(expected), table.full_name
+    by_log = [row for row in stored.rows_of(lake, groups.REBALANCES_TOLD) if row["source"] == "log"]
+    of_alpha, of_gamma = ([row for row in by_log if row["cluster"] == each] for each in ("alpha", "gamma"))
+    assert len(of_alpha) == len(of_gamma) > 0
+    (log,) = (row for row in newest_states(lake) if (row["history"], row["cluster"]) == (JOB, ""))
+    assert json.loads(log["memory"]) == {"version": version(lake, bronze.GROUP_LOG)}
+
+
+def as_text(rows: Iterable[Row]) -> list[str]:
+    return stored.as_text([{name: value for name, value in row.items() if name != "updated_at"} for row in rows])
 
 
 def in_pieces(rows: list[Row], *ends: int) -> Iterable[list[Row]]:

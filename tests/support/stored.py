@@ -1,6 +1,7 @@
 """Tables of a lake of folders as their files and Delta's log have them, read and appended to without Spark."""
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,9 +28,10 @@ def version(lake: Lake, table: Table) -> int:
 
 
 def rounds_of(lake: Lake, table: Table) -> list[str]:
-    """What the commits of the table say they are of, in order; those that say nothing left out."""
+    """The rounds that the commits of the table say they are of, in order; those that say something else left out."""
     infos = [action["commitInfo"] for action in _actions(lake, table) if "commitInfo" in action]
-    return [info["userMetadata"] for info in infos if "userMetadata" in info]
+    said = [info.get("userMetadata", "") for info in infos]
+    return [each for each in said if re.fullmatch("round [0-9]+", each)]
 
 
 def rows_of(lake: Lake, table: Table) -> list[Row]:

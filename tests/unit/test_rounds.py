@@ -73,8 +73,8 @@ def test_a_writer_is_overtaken_by_another_that_starts_one_of_its_histories() -> 
 def test_old_states_are_replaced_though_another_history_has_every_other_round(monkeypatch) -> None:
     """Rounds of polls wake those of groups, so that the two take turns: one of them has odd numbers alone."""
     written = {"appended": [], "whole": []}
-    monkeypatch.setattr(rounds, "append_rows", lambda *_: written["appended"].append(step.round))
-    monkeypatch.setattr(rounds, "replace_rows", lambda *_, number: written["whole"].append(number))
+    monkeypatch.setattr(rounds, "append_rows", lambda *_, **__: written["appended"].append(step.round))
+    monkeypatch.setattr(rounds, "replace_rows", lambda *_, number, **__: written["whole"].append(number))
     of_polls = object.__new__(Rounds)
     vars(of_polls).update(_spark=None, _lake=None, _done=1, histories=frozenset(ALL))
     for number in range(3, 101, 2):

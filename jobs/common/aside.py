@@ -1,0 +1,56 @@
+"""Clusters that a history leaves out since their fold has failed: what breaks one cluster's history holds up nobody
+else's.
+
+Nothing of such a cluster is taken, so bronze keeps it. It is tried again after a while, each time after twice as long,
+and by each run that begins.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+AGAIN_AFTER_S = 60.0
+AT_MOST_S = 3_600.0
+"""How long a cluster is left out first, and at most."""
+
+
+ASIDE_OF = "aside of "
+"""How the history of a row of internal.states begins that names a cluster which a history leaves out, and says why."""
+
+
+@dataclass
+class Aside:
+    """`tried`: by alias, how often its fold has failed in a row. `clock`: seconds."""
+
+    tried: dict[str, int] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    _until: dict[str, float] = field(default_factory=dict)
+
+    def __contains__(self, cluster: object) -> bool:
+        """Whether a cluster is left out now."""
+        return cluster in self._until
+
+    def __iter__(self) -> Iterator[str]:
+        """The clusters that are left out now, sorted."""
+        return iter(sorted(self._until))
+
+    def put(self, cluster: str) -> float:
+        """Leave a cluster out from now on; for how many seconds."""
+        self.tried[cluster] = self.tried.get(cluster, 0) + 1
+        seconds: float = min(AGAIN_AFTER_S * 2 ** min(self.tried[cluster] - 1, 10), AT_MOST_S)
+        self._until[cluster] = self.clock() + seconds
+        return seconds
+
+    def take_back(self) -> list[str]:
+        """The clusters that have been left out for long enough: from now on they are tried again."""
+        due = [cluster for cluster, until in self._until.items() if until <= self.clock()]
+        for cluster in due:
+            del self._until[cluster]
+        return due
+
+    def succeed(self) -> list[str]:
+        """The clusters whose fold had failed, and has not failed in the round that was just made."""
+        well = sorted(self.tried.keys() - self._until.keys())
+        for cluster in well:
+            del self.tried[cluster]
+        return well
