@@ -36,10 +36,12 @@ WHERE (record = 'poll' OR {IS_VISIT}) AND cluster IN (CLUSTERS) AND scheduled_at
 """
 _STATES = """
 SELECT history, cluster, cluster_id, round, done_poll, done_at, changed_poll, last_seen_at, told_by, refused_polls,
-  stale_polls, of.seen, of.waiting, of.places
+  stale_polls, of.seen, of.waiting, of.places, of.says
 FROM (
   SELECT *,
-    from_json(memory, 'seen map<string, bigint>, waiting array<string>, places map<string, array<bigint>>') AS of
+    from_json(
+      memory, 'seen map<string, bigint>, waiting array<string>, places map<string, array<bigint>>, says string'
+    ) AS of
   FROM {internal.state}
 )
 """

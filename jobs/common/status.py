@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, takewhile
 from typing import Any
 
+from jobs.common.aside import ASIDE_OF
 from jobs.common.unanswered import Asked, asked_of
 from jobs.rules.ids import POLLS
 from metadata_source.text import printable
@@ -129,6 +130,15 @@ class Lag:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A history that leaves a cluster out, `since` its fold failed, and what the error says."""
+
+    history: str
+    since: datetime
+    says: str
+
+
+@dataclass(frozen=True)
 class Cluster:
     """The facts about one cluster.
 
@@ -137,7 +147,7 @@ class Cluster:
     `gap_time`: of the gaps together. `log`: None where it is not read. `told_by`: polls | log (the controllers' log),
     which tells topics and partitions; None before history began. `cluster_log`: None where it is not read. `lag`: None
     where nobody asks for offsets. `asked`: the questions of `enrich`. `known_as`: the other alias under which
-    the cluster has history whose answers silver refused.
+    the cluster has history whose answers silver refused. `left_out`: the histories that go without it for now.
     """
 
     cluster: str
@@ -155,6 +165,7 @@ class Cluster:
     lag: Lag | None = None
     asked: tuple[Asked, ...] = ()
     known_as: str | None = None
+    left_out: Sequence[LeftOut] = ()
 
 
 @dataclass(frozen=True)
@@ -248,6 +259,11 @@ def clusters_of(
                 lag_of(of_cluster, told.get(("group_lag", alias), {}).get("done_poll")) if alias in asked else None,
                 asked_of(of_answers),
                 aliases.get(polls.cluster_id) if refused and polls.cluster_id is not None else None,
+                [
+                    LeftOut(history.removeprefix(ASIDE_OF), row["done_at"], row["says"])
+                    for (history, of), row in sorted(told.items())
+                    if of == alias and history.startswith(ASIDE_OF)
+                ],
             )
         )
     return found
@@ -433,6 +449,12 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
         if since is not None and facts.at - since > limits.behind:
             known = because if history == "silver" and because else ["the pipeline's log says why"]
             yield "behind", f"{history} is {span(facts.at - since)} behind: {'; '.join(known)}"
+    for of in each.left_out:
+        how = f"leaves the cluster out for {span(facts.at - of.since)}, since its fold failed"
+        yield (
+            "behind",
+            f"{of.history} {how}: {printable(of.says)}; it is tried again: upgrade the program, or report it",
+        )
     log = each.cluster_log
     if log is not None and (log.known_until is None or facts.at - log.known_until > limits.behind):
         read_at, why_not = log.read_at, ": the pipeline's log says why"

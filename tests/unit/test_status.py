@@ -23,6 +23,7 @@ from jobs.common.status import (
     Crossed,
     Facts,
     Lag,
+    LeftOut,
     Limits,
     Log,
     Polls,
@@ -100,6 +101,20 @@ def crossed(each: Cluster, **limits: Any) -> list[tuple[str, str]]:
 
 
 # --- facts ---
+
+
+def test_a_history_that_leaves_a_cluster_out_says_so() -> None:
+    since, says = NOW - timedelta(minutes=3), "KeyError: 'leader_epoch' (_fold, line 7)"
+    row = {"history": "aside of silver", "cluster": "prod", "round": 0, "done_at": since, "says": says}
+    found = cluster(*map(header, range(10)), states=(silver(9), *GOLD, row), logs=[READ])
+    assert found.left_out == [LeftOut("silver", since, says)]
+    todo = ": upgrade the program, or report it"
+    assert crossed(found) == [
+        (
+            "behind",
+            f"silver leaves the cluster out for 3 min, since its fold failed: {says}; it is tried again{todo}",
+        )
+    ]
 
 
 def test_a_cluster_that_fares_well() -> None:
