@@ -2,7 +2,8 @@
 
 spark-submit jobs/pipeline.py --config FILE [--once] [--believe CLUSTER]
 
-Exit status of a run with --once: 0, or 3 if the last poll of a cluster failed, or 1 if the run failed.
+Exit status of a run with --once: 0, or 3 if the last poll of a cluster failed or its history is left out, or 1 if the
+run failed.
 """
 
 import logging
@@ -44,7 +45,10 @@ PAUSE_S = 60.0
 """How long history, or upkeep, waits where nothing wakes it: a look at the lake costs half a second of a core."""
 
 AGAIN_AFTER_S = 1.0
-"""How long after a failure it is tried again."""
+"""How long after a failure it is tried again; each further one doubles it, up to PAUSE_S."""
+
+STOPS_WITHIN_S = 20.0
+"""Queries and threads have so long to end. A pod has 30 s between SIGTERM and SIGKILL, which costs no more either."""
 
 LOGGED_EVERY_S = 60.0
 """How often the reason is logged for which history, or upkeep, fails. From the second time on a person has to act."""
@@ -88,14 +92,20 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
         _watch(spark, streams, {query: maker for query, maker in makers.items() if query in streams}, works)
     finally:
         stop.set()
-        # If a signal broke off a call of this thread, py4j would take the answer of that call for one of the next.
-        with ThreadPoolExecutor(1, "stop") as fresh:
-            fresh.submit(_stop, streams.values()).result()
         for each in works:
             each.wake.set()
-        for thread in threads:
-            thread.join(timeout=60)
+        # If a signal broke off a call of this thread, py4j would take the answer of that call for one of the next.
+        fresh = Thread(target=_stop, args=(streams.values(),), name="stop", daemon=True)
+        fresh.start()
+        join_within(STOPS_WITHIN_S, [fresh, *threads])
     return 0
+
+
+def join_within(seconds: float, threads: Iterable[Thread]) -> None:
+    """Wait until all threads have ended, but no longer in all."""
+    until = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 def _logs(config: Config) -> list[FollowedLog]:
@@ -159,7 +169,7 @@ class Lasting:
                     return
                 work = None  # Made again, from the tables.
                 self._log_failure(error)
-                stop.wait(AGAIN_AFTER_S)
+                stop.wait(min(AGAIN_AFTER_S * 2 ** min(self._failed - 1, 10), PAUSE_S))
             else:
                 self._log_recovery()
                 if self._then is not None:
@@ -217,14 +227,19 @@ def _run_once(spark: SparkSession, config: Config) -> int:
         history.catch_up(whole=True)
         wait(read.values())
         groups.catch_up(whole=True)
+    left_out = [*history.aside, *groups.aside]
     if config.group_log is not None:
-        RebalanceCost(spark, config).catch_up(whole=True)
+        cost = RebalanceCost(spark, config)
+        cost.catch_up(whole=True)
+        left_out += cost.aside
     if config.asked_for_offsets:
-        GroupLag(spark, config).catch_up(whole=True)
+        lag = GroupLag(spark, config)
+        lag.catch_up(whole=True)
+        left_out += lag.aside
     _keep_up_when_due(spark, config)
     for each in read.values():
         each.result()
-    return CROSSED if outages.failing else 0
+    return CROSSED if outages.failing or left_out else 0
 
 
 def _ended(spark: SparkSession, streams: Mapping[str, Running]) -> bool:

@@ -1,6 +1,8 @@
 """What the pipeline does when one of its jobs fails: without Spark, whose part a few lines play."""
 
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
@@ -19,8 +21,9 @@ from jobs.common.outages import Outages
 from jobs.common.reading import FollowedLog, Reading
 from jobs.common.rounds import OvertakenError
 from jobs.common.streams import Running
-from jobs.pipeline import Lasting, _ended, _run_once, _watch
+from jobs.pipeline import Lasting, _ended, _run_once, _watch, join_within
 from jobs.read_group_log import GROUP_LOG
+from schemas.lake import LakeError
 
 LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers")
 POLLS, LOG = poll_metadata.QUERY, read_group_log.QUERY
@@ -190,6 +193,63 @@ def test_of_two_runs_with_one_checkpoint_the_one_that_began_first_ends(monkeypat
     assert raised.value is BESIDE
 
 
+READ_ONLY = StreamingQueryException(
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: /lake/offsets/.7.tmp (Read-only file system)"
+)
+
+
+def test_a_stream_waits_as_long_as_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """First its queries end before they get anywhere, then none can be started. No line is logged twice a minute."""
+    clock, slept = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock[0] += seconds
+
+    monkeypatch.setattr(streams, "_AGAIN_AFTER_S", 1.0)
+    monkeypatch.setattr(streams, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
+    ends = iter([*[Query(READ_ONLY) for _ in range(4)], *[LakeError(str(READ_ONLY))] * 3, Query(CRASHED), Query()])
+
+    def start() -> Query:
+        if isinstance(found := next(ends), Exception):
+            raise found
+        return found
+
+    polls = Running(start)  # type: ignore[arg-type]
+    while not polls.query.isActive:
+        assert not ended(Streams(READ_ONLY), polls=polls)
+    assert slept == [2.0, 4.0, 8.0, 16.0, *[30.0] * 4], "the last one had begun on what was left"
+    said = "a stream ended: /lake/offsets/.7.tmp (Read-only file system); it is started again, until it can be written"
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [said, lines[1], "a stream ended: Python worker exited; it is started again"]
+    assert lines[1].endswith("; it is started again, until it can be written")
+    query_of(polls).end(CRASHED)
+    clock[0] += streams._AFTERMATH_S
+    with pytest.raises(StreamingQueryException):
+        polls.outlast(CRASHED)
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_run_that_is_to_end_waits_for_no_disk(
+    started: list[Query], monkeypatch: pytest.MonkeyPatch, *, once: bool
+) -> None:
+    reading = Reading(None, CONFIG, GROUP_LOG, once=once)  # type: ignore[arg-type]
+    ends = iter([READ_ONLY, Query()])
+
+    def start(*_: object, **__: object) -> Query:
+        if isinstance(found := next(ends), Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(of_logs, "start", start)
+    query_of(reading).end(LOG_IS_AWAY)
+    with nullcontext() if not once else pytest.raises(StreamingQueryException):
+        reading.outlast(LOG_IS_AWAY)
+    assert (next(ends, None) is None) is not once
+
+
 def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) -> None:
     reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query())  # type: ignore[arg-type]
     query_of(polls).end(CRASHED)
@@ -262,18 +322,24 @@ def test_one_run_reads_the_other_logs_and_fails_then(started: list[Query], monke
 
 def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     headers: list[Any] = []
+    left_out: list[str] = []
 
     def history(*_: object, outages: Outages) -> Any:
-        return SimpleNamespace(catch_up=lambda *, whole: list(outages.see(headers)) if whole else None)
+        return SimpleNamespace(catch_up=lambda *, whole: list(outages.see(headers)) if whole else None, aside=left_out)
 
     monkeypatch.setattr(poll_metadata, "run", lambda *_: None)
     monkeypatch.setattr(pipeline, "History", history)
-    monkeypatch.setattr(pipeline, "RebalanceHistory", lambda *_: SimpleNamespace(catch_up=lambda *, whole: whole))
+    monkeypatch.setattr(
+        pipeline, "RebalanceHistory", lambda *_: SimpleNamespace(catch_up=lambda *, whole: whole, aside=[])
+    )
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
     config: Any = SimpleNamespace(group_log=None, cluster_log=None, asked_for_offsets=frozenset())
     good = {"cluster": "orders", "poll_id": "s/1", "outcome": "ok", "scheduled_at": datetime.now(UTC)}
     headers.append(good)
     assert _run_once(None, config) == 0  # type: ignore[arg-type]
+    left_out.append("orders")
+    assert _run_once(None, config) == 3, "its history stands still"  # type: ignore[arg-type]
+    left_out.clear()
     headers.append(good | {"cluster": "payments", "outcome": "failed", "error_kind": "timeout", "error": "too late"})
     assert _run_once(None, config) == 3  # type: ignore[arg-type]
 
@@ -288,7 +354,7 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
             raise LOG_IS_AWAY
 
     def history(name: str) -> Callable[..., object]:
-        return lambda *_, **__: SimpleNamespace(catch_up=lambda *, whole: done.append(f"{name}, {whole}"))
+        return lambda *_, **__: SimpleNamespace(catch_up=lambda *, whole: done.append(f"{name}, {whole}"), aside=[])
 
     monkeypatch.setattr(poll_metadata, "run", lambda *_: done.append("polls"))
     monkeypatch.setattr(pipeline, "follow", read)
@@ -373,6 +439,38 @@ def test_work_that_fails_is_prepared_and_done_again(monkeypatch: pytest.MonkeyPa
     assert not thread.is_alive()
     assert prepared == [0, 1], "made of what the tables say after an error, and kept where there was none"
     assert each.overtaken is None
+
+
+def test_work_that_fails_is_tried_again_after_ever_longer_and_at_once_after_it_worked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each attempt of a history says in the lake that it starts."""
+    waited, stop, outcomes = list[float | None](), Event(), iter([*"ffffffffff", "", "f", "end"])
+    monkeypatch.setattr(Event, "wait", lambda _, timeout=None: waited.append(timeout) or True)
+
+    def work() -> None:
+        outcome = next(outcomes)
+        if outcome == "end":
+            stop.set()
+        if outcome == "f":
+            raise RuntimeError("no space left")
+
+    Lasting("history", lambda: work).run(None, stop)  # type: ignore[arg-type]
+    assert waited == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, pipeline.PAUSE_S, 1, pipeline.PAUSE_S]
+
+
+def test_all_threads_together_have_so_long_to_end() -> None:
+    stuck = Event()
+    threads = [Thread(target=stuck.wait, daemon=True) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    began = time.monotonic()
+    join_within(0.2, threads)
+    assert 0.2 <= time.monotonic() - began < 1.0
+    stuck.set()
+    join_within(10, threads)
+    assert not any(thread.is_alive() for thread in threads)
+    assert pipeline.STOPS_WITHIN_S < 30, "a pod is killed then"
 
 
 def test_work_that_another_run_does_now_ends() -> None:
