@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from jobs.common.driver import exit_on
 from jobs.common.session import SessionError
 from kafka_metadata_history import delta_jars
+from kafka_metadata_history.scratch import scratch_folder
 from local_cluster.errors import LocalClusterError
 from local_cluster.ivy import JARS
 
@@ -56,7 +57,9 @@ def prepare(memory: str) -> None:
         delta_jars.main()
     except LocalClusterError as error:
         raise SessionError(str(error)) from error
-    given = (f"--conf {quote(f'{key}={value}')}" for key, value in settings().items())
+    found = settings()
+    found["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={quote(str(scratch_folder()))}"
+    given = (f"--conf {quote(f'{key}={value}')}" for key, value in found.items())
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join((*given, f"--driver-memory {quote(memory)}", "pyspark-shell"))
 
 
