@@ -129,6 +129,7 @@ class Maker(ABC):
             if self._planning is not None:
                 self._planning.result()  # or the next plan would meet it
             self._set_aside(*broken)
+            self._go_back()  # The round had looked at what it did not take of others either.
             return True
         if well := self.aside.succeed():
             self._note_aside({alias: row for alias, row in self._aside_rows.items() if alias not in well})

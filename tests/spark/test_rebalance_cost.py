@@ -194,7 +194,9 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSessi
     news(lake, 0)
     news(lake, 1)
     beta = {"cluster": "beta", "cluster_id": "id-beta"}
-    stored.append(lake, groups.REBALANCES_TOLD, [rebalance("others", 60, 60, **beta, id="others", updated_at=at(80))])
+    stored.append(lake, groups.REBALANCES_TOLD, [rebalance("others", 60, 60) | beta | {"updated_at": at(80)}])
+    noted = next(row for row in stored.newest_states(lake) if row["history"] == "rebalance_history")
+    stored.append(lake, STATE, [noted | beta])
     maker = RebalanceCost(spark, config)
     with broken_for(rebalance_cost, "alpha"):
         assert maker._timed_round(at(100))
