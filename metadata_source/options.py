@@ -820,7 +820,8 @@ def _wrong_mode(name: str, mode: Mode) -> str:
     return f"{name}: not in a {mode} read, which polls once"
 
 
-_HOST_CHECK: Final = "kafka.ssl.endpoint.identification.algorithm"
+HOST_CHECK: Final = "ssl.endpoint.identification.algorithm"
+"""How an option ends that says nothing, as in Java, where host names are not to be checked."""
 
 
 def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within: str = "") -> dict[str, str]:
@@ -836,7 +837,7 @@ def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within:
             )
         if option.name in given:
             raise OptionsError(f"{within}{option.name}: given twice, in two spellings")
-        if not value.strip() and option.name == _HOST_CHECK:
+        if not value.strip() and option.name.endswith(HOST_CHECK):
             value = "none"  # noqa: PLW2901 - how Java clients say it
         if not value.strip():
             raise OptionsError(f"{within}{option.name}: empty")
@@ -969,7 +970,7 @@ def _cluster(one: _Given) -> Cluster:
         ssl_certificate_location=given.get("kafka.ssl.certificate.location"),
         ssl_key_location=given.get("kafka.ssl.key.location"),
         ssl_key_password=given.get("kafka.ssl.key.password"),
-        ssl_check_hostname=_choice(given, _HOST_CHECK, ("https", "none"), within) != "none",
+        ssl_check_hostname=_choice(given, f"kafka.{HOST_CHECK}", ("https", "none"), within) != "none",
     )
     if cluster.cluster_id is not None and cluster.metadata_version in {0, 1}:
         raise OptionsError(
@@ -1101,8 +1102,13 @@ def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], withi
     raise OptionsError(f"{within}{name}: {given[name]!r} is none of {', '.join(choices)}")
 
 
+def whole_number(text: str) -> int | None:
+    """Return a number that is written in decimal digits, also with `_` between them; None for any other text."""
+    return int(text) if re.fullmatch(r"-?(?=.{1,24}\Z)[0-9]+(_[0-9]+)*", text) else None
+
+
 def _integer(name: str, text: str, *, minimum: int, maximum: int = 2**31 - 1, within: str = "") -> int:
-    number = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+    number = whole_number(text)
     if number is None or not minimum <= number <= maximum:
         raise OptionsError(f"{within}{name}: {text!r} is not a whole number from {minimum} to {maximum}")
     return number

@@ -1,45 +1,43 @@
-"""A configuration file as plain values. What is wrong with it is said without showing what it holds: it may hold a
-secret that was meant to be a reference.
+"""A configuration file as texts, each as it is written: whoever reads a key makes a number of it where the key asks for
+one. YAML by itself makes 225 of 0341, 1234 of 12_34 and a date of 2026-11-01, which may be names.
+
+Errors do not show what the file holds: it may hold a secret that was meant to be a reference.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_KINDS: Final = {
-    dict: "a mapping",
-    list: "a list",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number with a fraction",
-    datetime: "a time",
-    date: "a date",
-    bytes: "binary data",
-    type(None): "nothing",
-}
+_KINDS: Final = {dict: "a mapping", list: "a list", type(None): "nothing"}
 _QUOTED: Final = re.compile(r"(['\"])[\w!].+\1")
 """A text that PyYAML quotes of the file, such as an alias's name; not the single characters that it misses or finds."""
 
 
 def read_yaml(file: Path) -> Any:
-    """Read the one document of a file. Raises ValueError, one line without a value of the file, and OSError."""
+    """Read the one document of a file: mappings, lists, texts, and None where there is nothing (`~`, `null`). Raises
+    ValueError, one line without a value of the file, and OSError.
+    """
     try:
-        return yaml.load(file.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
-        raise ValueError(f"not YAML: {_problem(error)}") from None
+        text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ValueError("not YAML: not UTF-8 text") from None
+    return parse_yaml(text)
+
+
+def parse_yaml(text: str) -> Any:
+    """Read one document, as `read_yaml` does. Raises ValueError."""
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        raise ValueError(f"not YAML: {_problem(error)}") from None
     except RecursionError:
         raise ValueError("not YAML that can be read: it is nested too deeply") from None
-    except ValueError:  # of a number or date that cannot be one; its text may hold the value
-        raise ValueError("not YAML that can be read: a value is not what its form or tag says: quote it") from None
 
 
 def kind_of(value: object) -> str:
@@ -47,8 +45,28 @@ def kind_of(value: object) -> str:
     return _KINDS.get(type(value), "text")
 
 
+def truth(value: object) -> bool | None:
+    """Return what a word of YAML for true or false means (`true`, `no`, `On`); None if `value` is none of them."""
+    return yaml.SafeLoader.bool_values.get(value.lower()) if isinstance(value, str) else None
+
+
+_STANDARD: Final = "tag:yaml.org,2002:"
+_PLAIN: Final = {f"{_STANDARD}{name}" for name in ("null", "str", "map", "seq")}
+
+
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which YAML libraries keep the last without a word."""
+    """Gives every scalar as it is written. Refuses a key that is given twice, of which YAML libraries keep the last
+    without a word.
+    """
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return the value of `node`."""
+        if node.tag.startswith(_STANDARD) and node.tag not in _PLAIN:
+            problem = "a value has a tag such as !!int, which is not meant here: leave it out, or quote the text"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return super().construct_object(node, deep)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return the mapping of `node`."""
@@ -57,6 +75,10 @@ class _Loader(yaml.SafeLoader):
             if keys.count(key) > 1:
                 raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)
         return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(f"{_STANDARD}null", re.compile("(?:~|null|Null|NULL)?$"), ["", "~", "n", "N"])
+_Loader.add_implicit_resolver(f"{_STANDARD}merge", re.compile("<<$"), ["<"])
 
 
 def _problem(error: yaml.YAMLError) -> str:

@@ -15,6 +15,7 @@ from metadata_source.options import (
     CONTROLLERS,
     ENRICHMENTS,
     GROUP_LOG_OPTIONS,
+    HOST_CHECK,
     OPTIONS,
     Option,
 )
@@ -22,7 +23,8 @@ from metadata_source.options import (
 SCHEMA = Path(__file__).resolve().parents[1] / "conf" / "schema.json"
 DURATION = {"type": "string", "pattern": r"^\s*\d+\s*[a-zA-Z]+\s*$", "examples": ["30s", "5m", "7d"]}
 AGE = {"type": "string", "pattern": r"^\s*0*[1-9]\d*\s*([dD]|[dD][aA][yY][sS]?)\s*$", "examples": ["7d", "365d"]}
-TEXT = {"type": ["string", "integer"]}
+TEXT = {"type": ["string", "number", "boolean"]}
+"""What YAML takes for a number or a truth is a text as well, as it is written."""
 COUNT = {"type": "integer", "minimum": 0}
 SET_BY_JOBS = {"cluster", "clusters", "newestStream", "doubtedClock", "resumeAt"}
 OF_ONE_CLUSTER = {"clusterId", CONTROLLER_SERVERS}
@@ -87,9 +89,9 @@ def _section(key: str, given: Any) -> dict[str, Any]:
     match key:
         case "lake":
             catalog = _object({"catalog": {"type": "string"}}, required=["catalog"])
-            return {"description": MEANINGS[key], "oneOf": [{"type": "string"}, catalog]}
+            return {"description": MEANINGS[key], "oneOf": [TEXT, catalog]}
         case "checkpoints":
-            return {"description": MEANINGS[key], "type": ["string", "null"]}
+            return {"description": MEANINGS[key], "type": [*TEXT["type"], "null"]}
         case "clusters":
             of_controllers = [each for each in CLUSTER_LOG_BY_NAME.values() if each.name.startswith(CONTROLLERS)]
             own = _options([*(option for option in OPTIONS if option.per_cluster), *of_controllers])
@@ -110,7 +112,7 @@ def _section(key: str, given: Any) -> dict[str, Any]:
 def _value(name: str) -> dict[str, Any]:
     """The type of a key of a section, which its name tells."""
     if name == "docs":
-        return {"type": "string"}
+        return TEXT
     if name in MEANINGS["retention"]:
         return AGE
     is_time = name.endswith("Window") or name in {"window", "lastGoodPoll", "behind", "upkeep", "handOver"}
@@ -127,7 +129,9 @@ def _option(option: Option) -> dict[str, Any]:
         beats = {kind: {**DURATION, "type": ["string", "null"]} for kind in ENRICHMENTS}
         return meaning | {"oneOf": [_object(beats), {"type": "string"}]}
     if option.name in {"topics", "kafka.bootstrap.servers"}:
-        return meaning | {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        return meaning | {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
+    if option.name.endswith(HOST_CHECK):
+        return meaning | {"type": [*TEXT["type"], "null"]}
     return meaning | TEXT
 
 

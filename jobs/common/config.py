@@ -24,8 +24,9 @@ from metadata_source.options import (
     parse_cluster_log,
     parse_group_log,
     topic_filter,
+    whole_number,
 )
-from metadata_source.yaml_file import kind_of, read_yaml
+from metadata_source.yaml_file import kind_of, read_yaml, truth
 from schemas.lake import Lake
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
@@ -235,9 +236,9 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         given.setdefault("docs", f"{root}/quality/data_docs")
     own = {alias: options.pop(MIGRATING, "false") for alias, options in given["clusters"].items()}
     for alias, value in own.items():
-        if value not in {"true", "false"}:
+        if truth(value) is None:
             raise ValueError(f"clusters.{alias}.{MIGRATING}: {value!r} is neither true nor false")
-    given["migrating"] = frozenset(alias for alias, value in own.items() if value == "true")
+    given["migrating"] = frozenset(alias for alias, value in own.items() if truth(value))
     limits = {limit.name: given.pop(limit.name) for limit in fields(Thresholds) if limit.name in given}
     of_status = {
         limit.name: given.pop(_OF_STATUS + limit.name) for limit in fields(Limits) if _OF_STATUS + limit.name in given
@@ -301,6 +302,8 @@ def _each(reader: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, A
 
 
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping) and None in value:
+        raise ValueError(f"{name}: a name in it is nothing (null): quote it")
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ValueError(f"{name} is not a mapping of names to values")
     return value
@@ -335,12 +338,11 @@ def _docs(name: str, value: Any) -> str:
 
 
 def _text(name: str, value: Any) -> str:
+    """A text as it is written, or a list of them; empty where there is nothing, which one option takes for a value."""
     if isinstance(value, list):
-        return ",".join(map(str, value))
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int):
-        return str(value)
+        return ",".join("" if item is None else str(item) for item in value)
+    if value is None or isinstance(value, str):
+        return value or ""
     # Not shown: it may be a secret that was meant to be a reference.
     raise ValueError(f"{name}: {kind_of(value)} is not text or a whole number")
 
@@ -393,14 +395,16 @@ def _hand_over(name: str, value: Any) -> timedelta:
 def _percent(name: str, value: Any) -> int:
     percent = _count(0, name, value)
     if percent > 100:
-        raise ValueError(f"{name}: {value!r} is more than 100 percent")
+        raise ValueError(f"{name}: {percent} is more than 100 percent")
     return percent
 
 
 def _count(least: int, name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}: {value!r} is not a whole number from {least} on")
-    return value
+    number = whole_number(value) if isinstance(value, str) else None
+    if number is None or number < least:
+        shown = repr(value) if number is None else number
+        raise ValueError(f"{name}: {shown} is not a whole number from {least} on")
+    return number
 
 
 _OF_STATUS = "status_"

@@ -9,7 +9,7 @@ import pytest
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import ConfigError, Thresholds, exposures, load
 from jobs.common.status import Limits
-from metadata_source.options import parse, parse_group_log
+from metadata_source.options import parse, parse_cluster_log, parse_group_log
 
 GOOD = """
 lake: /data/lake
@@ -94,6 +94,42 @@ def test_questions_are_a_mapping_to_their_intervals(tmp_path: Path) -> None:
     assert nothing.source_options({})["enrich"] == "none"
     with pytest.raises(ConfigError, match=r"poll.enrich.configs: a mapping is not text"):
         load(str(config(tmp_path, GOOD.replace("poll:\n", "poll:\n  enrich: {configs: {a: b}}\n"))))
+
+
+@pytest.mark.parametrize("text", ["03303560", "12_34", "1e3", "0x1f", "1:30", "2026-11-01", "12.5", "no", "True"])
+def test_a_text_is_kept_as_it_is_written(tmp_path: Path, text: str) -> None:
+    """YAML alone would make a number, a date or a truth of it."""
+    given = GOOD.replace("monitor", text).replace("[orders, payments]", f"[{text.replace(':', '.')}, x]")
+    given = given.replace("/data/lake", f"/data/{text}\nvalidation: {{docs: {text}}}")
+    read = load(str(config(tmp_path, given)))
+    assert parse(read.source_options({})).clusters[0].sasl_username == text
+    assert (read.poll["topics"], read.lake.root) == (f"{text.replace(':', '.')},x", f"/data/{text}")
+    assert read.docs == str(tmp_path / text)
+
+
+@pytest.mark.parametrize("alias", ["0123", "12_34", "2026-11-01", "no", "1e3"])
+def test_an_alias_is_kept_as_it_is_written(tmp_path: Path, alias: str) -> None:
+    read = load(str(config(tmp_path, GOOD.replace("  prod:", f"  {alias}:"))))
+    assert list(read.clusters) == [cluster.alias for cluster in parse(read.source_options({})).clusters] == [alias]
+
+
+def test_numbers_times_and_truths_are_read_where_a_key_asks_for_one(tmp_path: Path) -> None:
+    text = GOOD.replace("flaps: 4", "flaps: 1_000").replace("storm: 7", "storm: '7'")
+    text = text.replace("  prod:\n", "  prod:\n    maxResponseBytes: 16_777_216\n    migrating: Yes\n")
+    read = load(str(config(tmp_path, f"{text}groupLog:\n  startingOffsets: 2026-11-22T09:00:00Z\n")))
+    assert (read.thresholds.flaps, read.thresholds.storm, read.migrating) == (1_000, 7, {"prod"})
+    assert parse(read.source_options({})).clusters[0].max_response_bytes == 16_777_216
+    assert parse_group_log(read.group_log_options({}), "stream").starting == 1_795_338_000_000
+
+
+@pytest.mark.parametrize("nothing", ["", "~", "''", "none"])
+@pytest.mark.parametrize("of", ["kafka", "kafka.controller"])
+def test_host_names_are_not_checked_where_the_algorithm_is_nothing(tmp_path: Path, nothing: str, of: str) -> None:
+    own = f"    {of}.ssl.endpoint.identification.algorithm: {nothing}\n"
+    own += "    kafka.controller.bootstrap.servers: c1:9093\n    clusterId: abc\n"
+    read = load(str(config(tmp_path, f"{GOOD.replace('  prod:', f'  prod:{chr(10)}{own}')}clusterLog:\n")))
+    found = parse(read.source_options({})).clusters, parse_cluster_log(read.cluster_log_options({}), "stream").clusters
+    assert [clusters[0].ssl_check_hostname for clusters in found] == [of != "kafka", False]
 
 
 def test_thresholds_of_the_status(tmp_path: Path) -> None:
@@ -196,14 +232,14 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ),
         ("lake: /data/lake", "lake: {catalog: main}", "checkpoints is missing"),
         ("lake: /data/lake", "lake: {catalogue: main}", "unknown key lake.catalogue; did you mean lake.catalog?"),
-        ("lake: /data/lake", "lake: 3", "lake is neither a folder or URI nor {catalog: NAME}"),
+        ("lake: /data/lake", "lake: [3]", "lake is neither a folder or URI nor {catalog: NAME}"),
         ("  flaps: 4", "  flap: 4", "unknown key thresholds.flap; did you mean thresholds.flaps?"),
         ("  flaps: 4", "  flaps: 0", "thresholds.flaps: 0 is not a whole number from 1 on"),
         ("  flaps: 4", "  flaps: often", "thresholds.flaps: 'often' is not a whole number from 1 on"),
         ("  flapWindow: 1h", "  flapWindow: long", "thresholds.flapWindow: "),
         ("  storm: 7", "  storms: 7", "unknown key thresholds.storms; did you mean thresholds.storm?"),
         ("  storm: 7", "  storm: 1", "thresholds.storm: 1 is not a whole number from 2 on"),
-        ("  storm: 7", "  crashLoop: 2.5", "thresholds.crashLoop: 2.5 is not a whole number from 2 on"),
+        ("  storm: 7", "  crashLoop: 2.5", "thresholds.crashLoop: '2.5' is not a whole number from 2 on"),
         ("  storm: 7", "  stormWindow: 0 days ago", "thresholds.stormWindow: "),
         ("  bronze: 3d", "  bronz: 3d", "unknown key retention.bronz; did you mean retention.bronze?"),
         ("  bronze: 3d", "  bronze: soon", "retention.bronze"),
@@ -233,7 +269,7 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         (
             "  pollInterval: 15s",
             "  pollInterval: 1.5",
-            "poll.pollInterval: a number with a fraction is not text or a whole number",
+            "pollInterval: '1.5' is not a duration",
         ),
         ("  pollInterval: 15s", "  clusters: x", "poll.clusters: set it under clusters: it is of one cluster"),
         ("  pollInterval: 15s", "  metadataVersion: 1", "metadataVersion 1: history needs the cluster's id"),
@@ -243,21 +279,23 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
         ("lake: /data/lake", "lake: it's", "' cannot be in the name of a lake"),
         ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: hunter2", "kafka.sasl.password"),
         *(
-            (
-                "kafka.sasl.password: env:PASSWORD",
-                f"kafka.sasl.password: {value}",
-                f"kafka.sasl.password: {kind} is not",
-            )
-            for value, kind in (
-                ("{hunter2: 1}", "a mapping"),
-                ("2026-11-01", "a date"),
-                ("12.5", "a number with a fraction"),
+            ("kafka.sasl.password: env:PASSWORD", f"kafka.sasl.password: {value}", f"kafka.sasl.password: {says}")
+            for value, says in (
+                ("{hunter2: 1}", "a mapping is not"),
+                ("2026-11-01", "not a reference"),
+                ("12.5", "not a reference"),
             )
         ),
         ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: hunter2: x", "not YAML: mapping values"),
+        ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: !!timestamp hunter2", "a value has a tag"),
         ("kafka.sasl.password: env:PASSWORD", "kafka.sasl.password: [hunter2, [x]]", "not a reference"),
         ("    kafka.bootstrap.servers: b1:9092,b2:9092\n", "", "kafka.bootstrap.servers: missing"),
         ("clusters:\n", "clusters: []\nx:\n", "unknown key x"),
+        ("  prod:\n", "  ~:\n", "clusters: a name in it is nothing (null): quote it"),
+        ("  prod:\n", "  12:30:\n", "the alias '12:30' is not 1 to 100 letters"),
+        ("kafka.sasl.username: monitor", "kafka.sasl.username: ", "kafka.sasl.username: empty"),
+        ("topics: [orders, payments]", "topics: [orders, ~]", "topics: '' cannot be a topic's name"),
+        ("  flaps: 4", "  flaps: 010_", "thresholds.flaps: '010_' is not a whole number from 1 on"),
         ("  prod:\n", "  prod:\n    migrating: soon\n", "clusters.prod.migrating: 'soon' is neither true nor false"),
         ("  prod:\n", "  prod:\n    migrates: true\n", "migrates"),
         ("  prod:\n", "  prod:\n    kind: redpnda\n", "kind: 'redpnda' is no kind of cluster; did you mean redpanda?"),
