@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
 
 from jobs.common.answers import FORMS, WIDTH
 from jobs.common.answers import written as answered
-from jobs.common.config import ConfigError, load
+from jobs.common.config import ConfigError, load, parsed
 from jobs.common.questions import (
     FILTERS,
     FREE,
@@ -36,6 +37,9 @@ from metadata_source.text import let_write_all, printable
 from schemas.lake import LakeError
 from schemas.table import LAKE_VERSION
 
+if TYPE_CHECKING:
+    from metadata_source.client_file import ClientFile
+
 Command = Callable[..., object]
 NAME = "kafka-metadata-history"
 CONFIG = f"{NAME}.yaml"
@@ -55,6 +59,25 @@ def filter_options(command: Command) -> Command:
     return command
 
 
+def _read_client(path: Path | None) -> "ClientFile | None":
+    """Read what --client names, and say what of it is passed over. Raises OptionsError."""
+    from metadata_source.client_file import read_client_file  # noqa: PLC0415 - most commands have none
+
+    if path is None:
+        return None
+    file = read_client_file(path)
+    say([file.warning] if file.warning else [])
+    return file
+
+
+def _servers_of_client() -> str | None:
+    """Return where the file of --client says to ask, if it does."""
+    from metadata_source.client_file import read_client_file  # noqa: PLC0415 - most commands have none
+
+    path = click.get_current_context().params.get("client")
+    return read_client_file(path).servers if isinstance(path, Path) else None
+
+
 def window_options(command: Command) -> Command:
     """Give a command the options of the window that it is about."""
     since = "A time in ISO form, or how long before --until."
@@ -70,6 +93,15 @@ config_option = click.option(
     show_envvar=True,
     metavar="FILE",
     help="YAML: the lake, the clusters.",
+)
+
+
+client_option = click.option(
+    "--client",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    is_eager=True,  # --bootstrap asks it
+    help="The cluster's options: YAML, or a client's file (.properties).",
 )
 
 
@@ -165,9 +197,13 @@ def _clusters_of(rows: pa.Table) -> set[object]:
 @click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The page.")
 def report(*, config: str, since: str, until: str | None, out: str, **filters: object) -> None:
     """Make one page about a window of a cluster's history. The file loads nothing from elsewhere."""
-    from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
+    read = load(config)
+    try:
+        from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
+    except RuntimeError as error:  # of Bokeh, which looks for settings of the user
+        raise ConfigError("this user has no home folder, in which Bokeh looks for settings: set HOME") from error
 
-    lake = opened(load(config).lake)
+    lake = opened(read.lake)
     page = made(lake.ask, since, until, filters, datetime.now(UTC))
     say(_beside(lake, lambda: [kept(page, out)]))
 
@@ -189,30 +225,35 @@ def status(*, config: str, form: str) -> int:
 @app.command()
 @config_option
 @click.option("--alias", prompt="Your name for the cluster, for good", help="Your name for the cluster, for good.")
-@click.option("--bootstrap", prompt="Its bootstrap servers (host:port, ...)", help="HOST:PORT, comma-separated.")
+@client_option
+@click.option(
+    "--bootstrap",
+    prompt="Its bootstrap servers (host:port, ...)",
+    default=_servers_of_client,
+    help="HOST:PORT, comma-separated. Default: those of --client.",
+)
 @click.option("--lake", default="lake", prompt="Folder for the tables", help="Folder of the tables.")
 @click.option("--option", "given", multiple=True, metavar="NAME=VALUE", help="An option of the cluster: kafka.*, kind.")
-@click.option("--client", metavar="FILE", type=click.Path(path_type=Path), help="YAML: its kafka.* options.")
 def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None) -> int:
     """Write a configuration for a first cluster, once it was polled. Asks for what is not given."""
     from kafka_metadata_history.check import checked, lines  # noqa: PLC0415 - Kafka's client takes a second
     from kafka_metadata_history.first_config import tried_options, written  # noqa: PLC0415
-    from metadata_source.look import read_yaml_options  # noqa: PLC0415
 
     if Path(config).exists():
         raise ConfigError(f"{config} is there already; nothing was written")
-    own = {"kafka.bootstrap.servers": bootstrap, **(read_yaml_options(client) if client else {}), **_pairs(given)}
+    file = _read_client(client)
+    own = (file.at(bootstrap) if file else {"kafka.bootstrap.servers": bootstrap}) | _pairs(given)
     (found,) = checked(tried_options(alias, own), reads_log=True)
     say(lines(found, whole=False))
     if found.problem is not None:
         return CROSSED
-    file = Path(config)
-    file.write_text(written(lake, own, found), encoding="utf-8")
+    text = written(lake, own, found)
+    parsed(text, config)  # as every command will
     try:
-        load(config)
-    except ConfigError:
-        file.unlink()
-        raise
+        with Path(config).open("x", encoding="utf-8") as new:
+            new.write(text)
+    except OSError as error:
+        raise ConfigError(f"{config}: cannot be written: {error.strerror}") from error
     say([f"{config} is written; `{NAME} run --config {config}` begins to record"])
     return 0
 
@@ -228,7 +269,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 @app.command()
 @config_option
 @click.option("--bootstrap", metavar="HOST:PORT", help="Check this cluster alone, without a configuration.")
-@click.option("--client", metavar="FILE", type=click.Path(path_type=Path), help="YAML: its kafka.* options.")
+@client_option
 @click.option("--cluster", help="Check this cluster of the configuration alone, and show its state.")
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
     """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if anything is amiss."""
@@ -236,8 +277,11 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     from metadata_source.look import read_options  # noqa: PLC0415
 
     logs = no_place = None
+    file = _read_client(client)
+    if file is not None and (bootstrap := bootstrap or file.servers) is None:
+        raise QueryError("--client: the file has no bootstrap.servers: give --bootstrap HOST:PORT, too")
     if bootstrap is not None:
-        options, reads_log = read_options(bootstrap, client), False
+        options, reads_log = read_options(bootstrap, file), False
         options = replace(options, clusters=(replace(options.clusters[0], alias=bootstrap),))
     else:
         read = load(config)

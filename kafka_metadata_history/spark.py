@@ -53,10 +53,14 @@ def prepare(memory: str) -> None:
     """
     if {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
         return
+    if not JARS.is_absolute():
+        raise SessionError("this user has no home folder to keep Delta's jars in: set HOME, or XDG_CACHE_HOME")
     try:
         delta_jars.main()
     except LocalClusterError as error:
         raise SessionError(str(error)) from error
+    except OSError as error:
+        raise SessionError(f"Delta's jars cannot be kept in {JARS}: {error.strerror}: set XDG_CACHE_HOME") from error
     found = settings()
     found["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={quote(str(scratch_folder()))}"
     given = (f"--conf {quote(f'{key}={value}')}" for key, value in found.items())

@@ -23,12 +23,11 @@ from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import ALLOWED_ANSWER, MinIsr, Permission, Prober
 from metadata_source.text import counted, text_table
-from metadata_source.yaml_file import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
+    from metadata_source.client_file import ClientFile
     from metadata_source.options import Cluster, Options, TopicFilter
     from metadata_source.poller import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
@@ -73,39 +72,18 @@ def look(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -
     return state, [_describe(metadata), _describe_configs(state), *prober.permissions()]
 
 
-def read_options(bootstrap: str, config: Path | None) -> Options:
+def read_options(bootstrap: str, client: ClientFile | None) -> Options:
     """Return the options of one poll of one cluster. Raises OptionsError, with the file where it is at fault."""
-    given = {} if config is None else read_yaml_options(config)
-    for name in given:
-        if name.lower() == "kafka.bootstrap.servers":
-            raise OptionsError(f"{config}: {name}: contradicts --bootstrap, which says where to ask")
-        if name.lower() == "clusters":
-            raise OptionsError(f"{config}: clusters: one cluster is looked at; give its kafka.* options alone")
-    if config is None:
-        return parse({"kafka.bootstrap.servers": bootstrap}, "batch")
-    parse({"kafka.bootstrap.servers": bootstrap})
+    alone = parse({"kafka.bootstrap.servers": bootstrap}, "batch")
+    if client is None:
+        return alone
+    if "clusters" in client.options:
+        raise OptionsError(f"{client.file}: clusters: one cluster is looked at; give its kafka.* options alone")
+    given = client.at(bootstrap)
     try:
-        return parse({**given, "kafka.bootstrap.servers": bootstrap}, "batch")
+        return parse(given, "batch")
     except OptionsError as error:
-        raise OptionsError(f"{config}: {error.problem}") from None
-
-
-def read_yaml_options(config: Path) -> dict[str, str]:
-    """Return the options of one cluster that a file holds. Raises OptionsError, with the file."""
-    try:
-        content = read_yaml(config)
-    except OSError as error:
-        raise OptionsError(f"{config}: {error.strerror}") from None
-    except ValueError as error:
-        raise OptionsError(f"{config}: {error}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise OptionsError(f"{config}: not a mapping of kafka.* options to values")
-    for name, value in content.items():
-        if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, str | int):
-            raise OptionsError(f"{config}: {name}: neither text nor a whole number")
-    return {name: str(value) for name, value in content.items()}
+        raise OptionsError(f"{client.file}: {error.problem}") from None
 
 
 def _poll(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> tuple[Poll, ClusterMetadata]:

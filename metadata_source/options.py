@@ -402,22 +402,26 @@ _SPELLINGS: Final = {
     "kafka.sasl.oauthbearer.client.credentials.client.secret": "kafka.sasl.oauthbearer.client.secret",
 }
 
-# Names of Java and librdkafka for what has another form here, or needs no option.
-_TICKET: Final = "leave it out: GSSAPI takes its ticket from the credential cache or the client keytab of Kerberos"
+# Names of Java and librdkafka for what has another form here.
 _ELSEWHERE: Final = {
     "kafka.ssl.truststore.location": "use kafka.ssl.ca.location (a PEM file)",
     "kafka.ssl.truststore.certificates": "use kafka.ssl.ca.location (a PEM file)",
     "kafka.ssl.ca.pem": "use kafka.ssl.ca.location (a PEM file)",
-    "kafka.ssl.truststore.password": "leave it out: the PEM file of kafka.ssl.ca.location has none",
-    "kafka.ssl.truststore.type": "leave it out: kafka.ssl.ca.location is a PEM file",
     "kafka.ssl.keystore.location": "use kafka.ssl.certificate.location and kafka.ssl.key.location (PEM files)",
     "kafka.ssl.keystore.certificate.chain": "use kafka.ssl.certificate.location (a PEM file)",
     "kafka.ssl.certificate.pem": "use kafka.ssl.certificate.location (a PEM file)",
     "kafka.ssl.keystore.key": "use kafka.ssl.key.location (a PEM file)",
     "kafka.ssl.key.pem": "use kafka.ssl.key.location (a PEM file)",
     "kafka.ssl.keystore.password": "use kafka.ssl.key.password",
-    "kafka.ssl.keystore.type": "leave it out: certificate and key are PEM files",
+    # Not needless: who passes it over trusts what it was to keep out.
     "kafka.ssl.crl.location": "leave it out: no lists of revoked certificates are read",
+}
+# And for what needs no option.
+_TICKET: Final = "leave it out: GSSAPI takes its ticket from the credential cache or the client keytab of Kerberos"
+_NEEDLESS: Final = {
+    "kafka.ssl.truststore.password": "leave it out: the PEM file of kafka.ssl.ca.location has none",
+    "kafka.ssl.truststore.type": "leave it out: kafka.ssl.ca.location is a PEM file",
+    "kafka.ssl.keystore.type": "leave it out: certificate and key are PEM files",
     "kafka.enable.ssl.certificate.verification": "leave it out: who is trusted is kafka.ssl.ca.location",
     "kafka.sasl.login.callback.handler.class": "leave it out: OAUTHBEARER asks its token endpoint",
     "kafka.sasl.client.callback.handler.class": "leave it out: kafka.sasl.mechanism says all",
@@ -841,7 +845,7 @@ def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within:
             value = "none"  # noqa: PLW2901 - how Java clients say it
         if not value.strip():
             raise OptionsError(f"{within}{option.name}: empty")
-        if option.secret and not _REFERENCE.fullmatch(value):
+        if option.secret and not REFERENCE.fullmatch(value):
             # The value may be the secret itself: it is not shown.
             raise OptionsError(
                 f"{within}{option.name}: not a reference: give env:NAME (an environment variable of the executors) or "
@@ -851,18 +855,42 @@ def _by_name(options: Mapping[str, str], known: Mapping[str, Option], *, within:
     return given
 
 
+def client_option(name: str) -> Option | None:
+    """Return the option that a file of a client calls `name`, with `kafka.` or without; None where no option is needed
+    for it. Raises OptionsError for a name that is mistyped, and for what has another form here.
+    """
+    names = name.lower(), f"kafka.{name.lower()}"
+    for each in names:
+        if (option := BY_NAME.get(_SPELLINGS.get(each, each))) is not None:
+            return option
+    if any(each in _NEEDLESS for each in names):
+        return None
+    if any(each in _ELSEWHERE or _close(each, BY_NAME) for each in names):
+        raise OptionsError(f"unknown option {name!r}{_hint(name, BY_NAME)}")
+    return None
+
+
 def _hint(key: str, known: Mapping[str, Option]) -> str:
-    for name in (key.lower(), f"kafka.{key.lower()}"):
-        if name in _ELSEWHERE:
-            return f": {_ELSEWHERE[name]}"
+    names = key.lower(), f"kafka.{key.lower()}"
+    for name in names:
+        if name in _ELSEWHERE or name in _NEEDLESS:
+            return f": {(_ELSEWHERE | _NEEDLESS)[name]}"
         spelt = _SPELLINGS.get(name, name)
         if spelt in known:
             return f": did you mean {known[spelt].name!r}?"
-    # Names of Kafka begin alike: one that differs in more than a letter or two is an option of its own.
-    close = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.94 if "." in key else 0.8)
-    if close:
-        return f": did you mean {known[close[0]].name!r}?"
+    for name in names:
+        if close := _close(name, known):
+            return f": did you mean {known[close[0]].name!r}?"
+    if names[0].startswith("kafka."):
+        return ": nothing here needs it, leave it out; docs/options.md has all options"
     return f": the options are {', '.join(option.name for option in known.values())}"
+
+
+def _close(name: str, known: Mapping[str, Option]) -> list[str]:
+    """Return the name that is meant, or nothing. Names of Kafka begin alike: one that differs in more than a letter or
+    two is an option of its own.
+    """
+    return difflib.get_close_matches(name, known, n=1, cutoff=0.94 if "." in name else 0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -878,17 +906,17 @@ def _each(given: Mapping[str, str], known: Mapping[str, Option]) -> list[_Given]
     """Return the options of each cluster: its own, and those that hold for all."""
     common = {name: value for name, value in given.items() if known[name.lower()].per_cluster}
     if "clusters" not in given:
-        return [_Given(given.get("cluster", "default"), common)]
+        return [_Given(given.get("cluster", "default"), _by_protocol(common, ""))]
     for name in ("cluster", "clusterId"):
         if name in given:
             raise OptionsError(f"{name}: contradicts clusters, where each cluster has its own")
     clusters = _json_object(given["clusters"])
     if not clusters:
         raise OptionsError("clusters: no cluster in it")
-    withins = {alias: f"clusters[{alias!r}]: " for alias in clusters}
     return [
-        _Given(alias, {**common, **_by_name(_texts(alias, own), known, within=withins[alias])}, withins[alias])
+        _Given(alias, _by_protocol({**common, **_by_name(_texts(alias, own), known, within=within)}, within), within)
         for alias, own in clusters.items()
+        for within in (f"clusters[{alias!r}]: ",)
     ]
 
 
@@ -1067,19 +1095,42 @@ def _extensions(given: Mapping[str, str], name: str, within: str) -> tuple[tuple
     return pairs
 
 
+_PROTOCOL: Final = re.compile(rf"({'|'.join(_SECURITY_PROTOCOLS)})://", re.IGNORECASE)
+
+
+def _by_protocol(given: Mapping[str, str], within: str) -> dict[str, str]:
+    """Return the options with the protocol of addresses such as `SASL_SSL://host:9092` as the option that it is.
+
+    librdkafka takes such an address if the option says the same. Java passes the protocol over.
+    """
+    found = dict(given)
+    for begin in ("kafka.", CONTROLLERS):
+        servers, option = f"{begin}bootstrap.servers", f"{begin}security.protocol"
+        text = given.get(servers, "")
+        for protocol in _PROTOCOL.findall(text):
+            if found.setdefault(option, protocol).upper() != protocol.upper():
+                raise OptionsError(f"{within}{servers}: {protocol}:// contradicts {option} {found[option]}")
+        if text:
+            found[servers] = _PROTOCOL.sub("", text)
+    return found
+
+
 _SERVER: Final = re.compile(r"\[(?P<ip6>[0-9A-Fa-f:.%]+)\]:(?P<port6>\d+)|(?P<host>[^\s:/@]+):(?P<port>\d+)")
 
 
 def _servers(text: str, within: str) -> tuple[tuple[str, int], ...]:
+    """Return hosts and ports. A comma at the end is taken, as clients of Kafka do."""
     if "@" in text:
         # Not shown: there may be a password in it.
         raise OptionsError(f"{within}kafka.bootstrap.servers: not host:port, comma-separated, without a user in it")
     servers: dict[tuple[str, int], None] = {}
-    for server in (part.strip() for part in text.split(",")):
+    for server in (part.strip() for part in text.rstrip().removesuffix(",").split(",")):
         match = _SERVER.fullmatch(server)
         port = int(match["port"] or match["port6"]) if match else 0
         if match is None or not 0 < port < 65_536:
-            raise OptionsError(f"{within}kafka.bootstrap.servers: {server!r} is not host:port")
+            # Not shown where there may be a password in it.
+            shown = "an address with a user in it" if "@" in server else repr(server)
+            raise OptionsError(f"{within}kafka.bootstrap.servers: {shown} is not host:port")
         servers[match["host"] or match["ip6"], port] = None
     return tuple(servers)
 
@@ -1222,4 +1273,4 @@ def whole_name(pattern: str) -> str:
     return rf"\A(?:{pattern})\z"
 
 
-_REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\0\n]+")
+REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\0\n]+")

@@ -27,8 +27,8 @@ DEFAULT_PREFIXES: Final = "KAFKA_"
 def resolve_secret(name: str, reference: str) -> str:
     """Return the secret that a reference (`env:NAME`, `file:/path`) of option `name` stands for, on this machine.
 
-    Neither a file's last line break nor a byte order mark before it is part of it. Raises OptionsError, never with the
-    secret.
+    Neither a file's last line break nor the byte order mark that some editors begin a file with is part of it. Raises
+    OptionsError, never with the secret.
     """
     scheme, _, target = reference.partition(":")
     return _variable(name, target) if scheme == "env" else _file(name, target)

@@ -7,7 +7,7 @@ Errors do not show what the file holds: it may hold a secret that was meant to b
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -19,19 +19,18 @@ _QUOTED: Final = re.compile(r"(['\"])[\w!].+\1")
 """A text that PyYAML quotes of the file, such as an alias's name; not the single characters that it misses or finds."""
 
 
-def read_yaml(file: Path) -> Any:
-    """Read the one document of a file: mappings, lists, texts, and None where there is nothing (`~`, `null`). Raises
-    ValueError, one line without a value of the file, and OSError.
-    """
+def read_text(file: Path) -> str:
+    """Read a file, without the byte order mark that it may begin with. Raises ValueError, one line, and OSError."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("not YAML: not UTF-8 text") from None
-    return parse_yaml(text)
 
 
 def parse_yaml(text: str) -> Any:
-    """Read one document, as `read_yaml` does. Raises ValueError."""
+    """Return the one document of a text: mappings, lists, texts, and None where there is nothing (`~`, `null`). Raises
+    ValueError, one line without a value of the text.
+    """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
@@ -59,7 +58,7 @@ class _Loader(yaml.SafeLoader):
     without a word.
     """
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - as PyYAML has it
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Return the value of `node`."""

@@ -26,7 +26,7 @@ from metadata_source.options import (
     topic_filter,
     whole_number,
 )
-from metadata_source.yaml_file import kind_of, read_yaml, truth
+from metadata_source.yaml_file import kind_of, parse_yaml, read_text, truth
 from schemas.lake import Lake
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
@@ -187,19 +187,36 @@ def _only(names: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
 def load(path: str) -> Config:
     """Read and check the file at `path`. Raises ConfigError."""
     try:
-        config = _config(_read("", read_yaml(Path(path)), FILE), Path(path).absolute().parent)
-        config = replace(config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)})
+        text = read_text(Path(path))
     except FileNotFoundError as error:
-        where = "" if Path(path).is_absolute() else f" in {Path.cwd()}"
+        where = "" if Path(path).is_absolute() else f" in {_here()}"
         todo = "`kafka-metadata-history init` writes one, --config names another"
         raise ConfigError(f"{path}: no such file{where}; {todo}") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except OptionsError as error:
-        raise ConfigError(f"{path}: {error.problem}") from error
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
-    return config
+    return parsed(text, path)
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return "a folder that was removed"
+
+
+def parsed(text: str, path: str) -> Config:
+    """Check `text`, which is that of a file at `path` or will be. Raises ConfigError."""
+    try:
+        config = _config(_read("", parse_yaml(text), FILE), Path(path).absolute().parent)
+        return replace(config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)})
+    except OptionsError as error:
+        raise ConfigError(f"{path}: {error.problem}") from error
+    except FileNotFoundError as error:  # of the current folder alone
+        raise ConfigError(f"{path} is in {_here()}: name a whole path") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def exposures(config: Config) -> list[str]:
@@ -321,7 +338,12 @@ def _lake(name: str, value: Any) -> Lake:
 
 def _place(folder: Path, value: str) -> str:
     """A URI as it is, a folder of this machine as a whole path; a relative one lies in `folder`."""
-    return value if _URI.match(value) else str((folder / Path(value).expanduser()).resolve())
+    if _URI.match(value):
+        return value
+    try:
+        return str((folder / Path(value).expanduser()).resolve())
+    except RuntimeError:
+        raise ValueError(f"{value}: there is no such home folder: write the whole path") from None
 
 
 def _folder(name: str, value: Any) -> str:

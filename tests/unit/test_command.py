@@ -1,6 +1,7 @@
 """The command asks a lake in a folder, without a JVM."""
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -10,10 +11,12 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from jobs.common.config import load
+from jobs.common.config import ConfigError, load
 from jobs.common.questions import names
-from kafka_metadata_history import check
-from kafka_metadata_history.command import FAILED, USAGE, app, exit_status
+from jobs.common.session import SessionError
+from kafka_metadata_history import check, command, spark
+from kafka_metadata_history.command import FAILED, NAME, USAGE, app, exit_status
+from local_cluster import ivy
 from metadata_source.errors import PollError
 from metadata_source.options import Cluster, parse
 from metadata_source.probes import Permission
@@ -289,3 +292,118 @@ def test_init_asks_for_what_is_not_given(tmp_path: Path, monkeypatch: pytest.Mon
     asked = CliRunner().invoke(app, ["init", "--config", str(file)], input="orders\nb1:9092\n\n")
     assert asked.exit_code == 0, asked.output
     assert load(str(file)).lake.root == f"{tmp_path}/lake"
+
+
+def test_init_takes_a_client_s_file_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found_by(monkeypatch)
+    client, file = tmp_path / "client.properties", tmp_path / "history.yaml"
+    client.write_text("bootstrap.servers=b1:9092\nacks=all\nclient.id=0123\nssl.endpoint.identification.algorithm=\n")
+    made = ["init", "--alias", "0123", "--lake", "lake", "--client", str(client), "--config", str(file)]
+    protocol = ["--option", "kafka.security.protocol=SSL"]
+    asked = CliRunner().invoke(app, [*made, *protocol], input="\n")
+    assert asked.exit_code == 0, asked.output
+    assert "Its bootstrap servers (host:port, ...) [b1:9092]: " in asked.output
+    assert f"{client}: warning: passed over, nothing here needs it: acks\n" in asked.output
+    assert load(str(file)).clusters == {
+        "0123": {
+            "kafka.bootstrap.servers": "b1:9092",
+            "kafka.client.id": "0123",
+            "kafka.ssl.endpoint.identification.algorithm": "",
+            "kafka.security.protocol": "SSL",
+        }
+    }
+    other = tmp_path / "other.yaml"
+    assert exit_status([*made[:-1], str(other), *protocol, "--bootstrap", "b2:9092"]) == 0
+    assert load(str(other)).clusters["0123"]["kafka.bootstrap.servers"] == "b2:9092"
+    client.write_text("kafka.bootstrap.servers: b1:9092\n")
+    assert exit_status([*made[:-1], str(tmp_path / "third.yaml"), "--bootstrap", "b2:9092"]) == 1
+    assert "contradicts --bootstrap" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "says"), [("none/history.yaml", "No such file or directory"), ("file/h.yaml", "Not a directory")]
+)
+def test_a_configuration_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str, says: str
+) -> None:
+    found_by(monkeypatch)
+    (tmp_path / "file").touch()
+    assert exit_status([*INIT, "--config", str(tmp_path / place)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == f"{NAME}: {tmp_path / place}: cannot be written: {says}"
+
+
+def test_nothing_is_written_before_it_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even for a moment, in which whoever asks would find a file that is refused."""
+    found_by(monkeypatch)
+    file = tmp_path / "history.yaml"
+
+    def refused(text: str, path: str) -> None:
+        assert (text.startswith("# Where the tables are"), path, file.exists()) == (True, str(file), False)
+        raise ConfigError("refused")
+
+    monkeypatch.setattr(command, "parsed", refused)
+    assert exit_status([*INIT, "--config", str(file)]) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_or_a_folder_that_is_not_there_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "history.yaml"
+    for lake in ("~no-such-user-here/lake", "~/lake"):
+        file.write_text(f"lake: {lake}\nclusters: {{a: {{kafka.bootstrap.servers: 'b:1'}}}}\n")
+        if lake == "~/lake":  # of a user whom the system does not know, as in a container
+            monkeypatch.delenv("HOME")
+            monkeypatch.setattr("os.getuid", lambda: 4_242_424)
+        assert exit_status(["check", "--config", str(file)]) == 1
+        says = f"{NAME}: {file}: {lake}: there is no such home folder: write the whole path\n"
+        assert capsys.readouterr().err == says
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    found_by(monkeypatch)
+    for asked in (["check"], ["status"], ["query", "overview"], ["report"], [*INIT]):
+        assert exit_status([*asked, "--config", "history.yaml"]) == 1
+        *_, said = capsys.readouterr().err.splitlines()
+        assert said.startswith(f"{NAME}: history.yaml")
+        assert "a folder that was removed" in said
+    os.chdir(tmp_path)
+
+
+def test_a_user_without_a_home_is_told_where_one_is_needed(config: str, tmp_path: Path) -> None:
+    script = f"""
+import os, sys
+os.getuid = lambda: 4_242_424
+from kafka_metadata_history.command import exit_status
+for asked in (["query", "overview", "--limit", "1"], ["report"]):
+    print(exit_status([*asked, "--config", {config!r}]))
+"""
+    homeless = {name: value for name, value in os.environ.items() if name != "HOME" and not name.startswith("XDG_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=homeless, capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert [line for line in done.stdout.splitlines() if line.isdigit()] == ["0", "1"], done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        f"{NAME}: this user has no home folder, in which Bokeh looks for settings: set HOME"
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("~/.cache/jars", "this user has no home folder to keep Delta's jars in: set HOME, or XDG_CACHE_HOME"),
+        ("/dev/null/jars", "Delta's jars cannot be kept in /dev/null/jars: Not a directory: set XDG_CACHE_HOME"),
+    ],
+)
+def test_a_folder_for_jars_that_cannot_be(monkeypatch: pytest.MonkeyPatch, place: str, says: str) -> None:
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(spark, "JARS", Path(place))
+    monkeypatch.setattr(ivy, "JARS", Path(place))
+    with pytest.raises(SessionError) as caught:
+        spark.prepare("1g")
+    assert str(caught.value) == says
+    assert "PYSPARK_SUBMIT_ARGS" not in os.environ

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_metadata_history import check
 from kafka_metadata_history.command import NAME, exit_status
+from metadata_source.client_file import read_client_file
 from metadata_source.errors import PollError, stumbled
 from metadata_source.facts import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
 from metadata_source.kinds import KAFKA
@@ -277,7 +278,7 @@ def test_of_leaders_that_mean_nothing_nothing_is_counted():
 def test_the_kind_is_read_from_the_configuration(tmp_path):
     config = tmp_path / "client.yaml"
     config.write_text("kind: redpanda\n")
-    assert read_options("one:9092", config).clusters[0].kind == "redpanda"
+    assert read_options("one:9092", read_client_file(config)).clusters[0].kind == "redpanda"
     assert read_options("one:9092", None).clusters[0].kind == KAFKA
 
 

@@ -16,6 +16,7 @@ from metadata_source.options import (
     duration_ms,
     markdown_table,
     parse,
+    parse_cluster_log,
 )
 from metadata_source.references import resolve_secret
 
@@ -148,7 +149,7 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (None, BOOTSTRAP | {"kafka.ssl.crl.location": "/t"}, "leave it out: no lists of revoked certificates are read"),
         # Options of Java's that are none here, and look like one that is.
         *(
-            (None, BOOTSTRAP | {f"kafka.{name}": "x"}, f"unknown option 'kafka.{name}': the options are kafka.boot")
+            (None, BOOTSTRAP | {f"kafka.{name}": "x"}, f"unknown option 'kafka.{name}': nothing here needs it")
             for name in (
                 *("ssl.cipher.suites", "ssl.enabled.protocols", "ssl.keymanager.algorithm", "ssl.engine.factory.class"),
                 *("sasl.login.class", "sasl.oauthbearer.jwks.endpoint.url", "group.id", "enable.auto.commit"),
@@ -239,6 +240,25 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (None, {"kafka.bootstrap.servers": "one:0"}, "'one:0' is not host:port"),
         (None, {"kafka.bootstrap.servers": "one:1,u:hun,ter2@two:2"}, "not host:port, comma-separated, without a user"),
         (None, {"kafka.bootstrap.servers": "one:1,,two:2"}, "'' is not host:port"),
+        (None, {"kafka.bootstrap.servers": ","}, "'' is not host:port"),
+        (None, {"kafka.bootstrap.servers": "EXTERNAL://one:1"}, "'EXTERNAL://one:1' is not host:port"),
+        (None, {"kafka.bootstrap.servers": "u:hunter2@one:1"}, "an address with a user in it is not host:port"),
+        (None, {"kafka.bootstrap.servers": "SASL_SSL://one:1"}, "kafka.sasl.mechanism: missing"),
+        (
+            None,
+            {"kafka.bootstrap.servers": "PLAINTEXT://one:1,SSL://two:2"},
+            "kafka.bootstrap.servers: SSL:// contradicts kafka.security.protocol PLAINTEXT",
+        ),
+        (
+            None,
+            {"kafka.bootstrap.servers": "SSL://one:1", "kafka.security.protocol": "plaintext"},
+            "kafka.bootstrap.servers: SSL:// contradicts kafka.security.protocol plaintext",
+        ),
+        (
+            None,
+            {"clusters": '{"a": {"kafka.bootstrap.servers": "ssl://one:1", "kafka.security.protocol": "PLAINTEXT"}}'},
+            "clusters['a']: kafka.bootstrap.servers: ssl:// contradicts kafka.security.protocol PLAINTEXT",
+        ),
         (None, BOOTSTRAP | {"cluster": "a b"}, "the alias 'a b' is not"),
         (None, {"clusters": "{"}, "clusters: not JSON"),
         (None, {"clusters": "[" * 100_000}, "clusters: nested too deeply"),
@@ -331,6 +351,19 @@ def test_what_cannot_be_meant_is_one_clear_line(mode, given_options, said):
     assert said in message
     assert "\n" not in message
     assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
+    ("servers", "protocol"),
+    [("one:9092,", "PLAINTEXT"), (" one:9092 , ", "PLAINTEXT"), ("SSL://one:9092", "SSL"), ("ssl://one:9092,", "SSL")],
+)
+def test_servers_as_people_have_them(servers, protocol):
+    for given_options in ({}, {"kafka.security.protocol": protocol}):
+        (cluster,) = parse(given_options | {"kafka.bootstrap.servers": servers}).clusters
+        assert (cluster.bootstrap_servers, cluster.security_protocol) == ((("one", 9092),), protocol)
+    own = {"kafka.bootstrap.servers": "b:1", "kafka.controller.bootstrap.servers": servers}
+    (cluster,) = parse_cluster_log({"clusters": json.dumps({"a": own})}).clusters
+    assert (cluster.bootstrap_servers, cluster.security_protocol) == ((("one", 9092),), protocol)
 
 
 def test_user_without_password_is_an_error():

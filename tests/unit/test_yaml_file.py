@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata_source.yaml_file import kind_of, parse_yaml, read_yaml, truth
+from metadata_source.yaml_file import kind_of, parse_yaml, read_text, truth
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:
     file = tmp_path / "file.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
+
+
+def read_yaml(file: Path) -> object:
+    return parse_yaml(read_text(file))
 
 
 @pytest.mark.parametrize(
