@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+import pyspark
 import pytest
 
 from local_cluster import LocalCluster
 from tests.support.pipelines import wait_for
+from tests.support.standalone import packing
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -90,6 +92,27 @@ def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, ho
     command("maintain")
     command("status")
     assert "rule" in command("validate").stdout
+
+
+def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: Path) -> None:
+    """In a copy of the repository, with all that it fetches; nothing of the environment of the tests is in it."""
+    copy = tmp_path / "repository"
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(copy)], check=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", packing()], cwd=copy, env=variables(tmp_path) | {"PATH": path}, check=True)
+    unpacked = tmp_path / "environment"
+    unpacked.mkdir()
+    subprocess.run(["tar", "-xzf", copy / "environment.tar.gz", "-C", unpacked], check=True)
+    (script,) = unpacked.glob("lib/python3.*/site-packages/jobs/pipeline.py")
+    for each in (script, script.with_name("validate.py")):
+        asked = [unpacked / "bin" / "python", each, "--help"]
+        assert (
+            "--config"
+            in subprocess.run(asked, env=variables(tmp_path), text=True, capture_output=True, check=True).stdout
+        )
+    needed = "import grpc, great_expectations, pyspark; print(pyspark.__version__)"
+    found = subprocess.run([unpacked / "bin" / "python", "-c", needed], text=True, capture_output=True, check=True)
+    assert found.stdout == f"{pyspark.__version__}\n"
 
 
 def test_the_demo(command: Command, tmp_path: Path) -> None:

@@ -77,6 +77,12 @@ def told(begin: str) -> str:
     return command
 
 
+def packing() -> str:
+    """The commands of docs/spark-clusters.md that install the package in an environment and pack it, as one."""
+    (found,) = re.findall(r"^\$ (uv build (?:.*\n)+?)```", document("spark-clusters.md"), re.MULTILINE)
+    return found
+
+
 def packed(folder: Path) -> Packed:
     """Build the wheel, install it in an environment, and pack that. Nothing is fetched: what the wheel requires is
     taken from the environment of the tests, file by file.
@@ -91,7 +97,7 @@ def packed(folder: Path) -> Packed:
     (packages,) = environment.glob("lib/python3.*/site-packages")
     for name in required(of_wheel(packages), {"validation", "connect"}) - {NAME}:
         _copy(name, environment)
-    subprocess.run(["bash", "-c", told("tar ")], cwd=folder, check=True)
+    subprocess.run(["bash", "-c", packing().rpartition("&&")[2]], cwd=folder, check=True)
     settings = settings_of("spark-cluster.conf")
     # As the file says to do where nothing may be fetched.
     del settings["spark.jars.packages"]
