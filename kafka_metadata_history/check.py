@@ -203,6 +203,16 @@ def unwritable(lake: Lake) -> str | None:
     return f"lake {lake}: this user cannot write there: {there} is {'not writable' if there.is_dir() else 'no folder'}"
 
 
+def elsewhere(lake: Lake) -> str | None:
+    """Say what Spark needs for a lake that is no folder of this machine, at which nobody looks here; None for one that
+    is.
+    """
+    if lake.root is not None and not lake.is_uri:
+        return None
+    needs = f"with {lake.log_store}, and jars for S3" if lake.log_store else "with the jars and settings for it"
+    return f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, Lakes elsewhere"
+
+
 def acl_line(cluster: Cluster, acl: str) -> str:
     """Return the command that allows it. A user of a certificate has a name that only brokers know."""
     servers = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap_servers)

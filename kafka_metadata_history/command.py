@@ -236,7 +236,7 @@ def status(*, config: str, form: str) -> int:
 @click.option("--option", "given", multiple=True, metavar="NAME=VALUE", help="An option of the cluster: kafka.*, kind.")
 def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None) -> int:
     """Write a configuration for a first cluster, once it was polled. Asks for what is not given."""
-    from kafka_metadata_history.check import checked, lines  # noqa: PLC0415 - Kafka's client takes a second
+    from kafka_metadata_history.check import checked, elsewhere, lines  # noqa: PLC0415 - Kafka's client takes a second
     from kafka_metadata_history.first_config import tried_options, written  # noqa: PLC0415
 
     if Path(config).exists():
@@ -248,12 +248,13 @@ def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[
     if found.problem is not None:
         return CROSSED
     text = written(lake, own, found)
-    parsed(text, config)  # as every command will
+    read = parsed(text, config)  # as every command will
     try:
         with Path(config).open("x", encoding="utf-8") as new:
             new.write(text)
     except OSError as error:
         raise ConfigError(f"{config}: cannot be written: {error.strerror}") from error
+    say(filter(None, [elsewhere(read.lake)]))
     say([f"{config} is written; `{NAME} run --config {config}` begins to record"])
     return 0
 
@@ -273,7 +274,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 @click.option("--cluster", help="Check this cluster of the configuration alone, and show its state.")
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
     """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if anything is amiss."""
-    from kafka_metadata_history.check import checked, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
+    from kafka_metadata_history.check import checked, elsewhere, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
     from metadata_source.look import read_options  # noqa: PLC0415
 
     logs = no_place = None
@@ -287,6 +288,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
         read = load(config)
         options, reads_log = parse(read.source_options({}), "stream"), read.group_log is not None
         no_place = unwritable(read.lake)
+        say(filter(None, [elsewhere(read.lake)]))
         if read.cluster_log is not None:
             logs = parse_cluster_log(read.cluster_log_options({}), "stream")
     aliases = [each.alias for each in options.clusters]

@@ -26,24 +26,17 @@ log = logging.getLogger("kafka_metadata_history.lake")
 _T = TypeVar("_T")
 _CREATION_S = 4.0
 """How long a table's folder may be there before its first commit, while somebody makes it."""
-_S3 = re.compile(r"(s3[an]?):", re.IGNORECASE)
 
 
 def check_commits(spark: SparkSession, lake: Lake) -> None:
-    """Raise LakeError for a lake on S3 unless the session says how commits of several drivers are kept apart.
-
-    On S3 the LogStore that Delta takes by itself lets two drivers write the same version of a table, and the rows of
-    one are lost without a word (https://docs.delta.io/latest/delta-storage.html). Two drivers are usual here: the
-    pipeline, and jobs/validate.py beside it, or a job that takes over from another one.
+    """Raise LakeError for a lake on S3 unless the session says how commits of several drivers are kept apart
+    (`Lake.log_store`). Two drivers are usual here: the pipeline, and jobs/validate.py beside it, or a job that takes
+    over from another one.
     """
-    scheme = _S3.match(lake.root or "")
-    if scheme is None:
-        return
-    setting = f"spark.delta.logStore.{scheme[1].lower()}.impl"
-    if spark.conf.get(setting, None) is None:
+    if lake.log_store is not None and spark.conf.get(lake.log_store, None) is None:
         raise LakeError(
-            f"{lake}: set {setting}: to io.delta.storage.S3DynamoDBLogStore, with which several drivers may write "
-            "(see Delta's documentation), or to io.delta.storage.S3SingleDriverLogStore if only one job ever writes"
+            f"{lake}: set {lake.log_store}: to io.delta.storage.S3SingleDriverLogStore if only one job ever writes, or "
+            "to a LogStore with which several drivers may write: docs/spark-clusters.md, Lakes elsewhere"
         )
 
 

@@ -26,6 +26,7 @@ VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + silver.VIEWS + groups.
 """In an order in which each refers to tables and to views before it."""
 NAMES = frozenset((*(table.full_name for table in TABLES), *(view.full_name for view in VIEWS)))
 
+_S3: Final = re.compile(r"(s3[an]?):", re.IGNORECASE)
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
@@ -56,6 +57,15 @@ class Lake:
     def is_uri(self) -> bool:
         """Whether its folders are named by a URI, and may be on another machine."""
         return self.root is not None and _URI.match(self.root) is not None
+
+    @property
+    def log_store(self) -> str | None:
+        """The setting that says how commits of several drivers are kept apart, which a lake on S3 needs; None for all
+        others. Without it Delta lets two drivers write the same version of a table, and the rows of one are lost
+        without a word (https://docs.delta.io/latest/delta-storage.html).
+        """
+        scheme = _S3.match(self.root or "")
+        return None if scheme is None else f"spark.delta.logStore.{scheme[1].lower()}.impl"
 
     @property
     def exists(self) -> bool:

@@ -197,6 +197,25 @@ def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, 
     assert {each.name for each in tmp_path.iterdir()} == {"file", "config.yaml"}, "nothing is written"
 
 
+@pytest.mark.parametrize(
+    ("lake", "needs"),
+    [
+        ("s3a://bucket/lake", "with spark.delta.logStore.s3a.impl, and jars for S3"),
+        ("abfss://a@b/lake", "with the jars and settings for it"),
+        ("lake", None),
+    ],
+)
+def test_a_lake_elsewhere_is_named_with_what_it_needs(tmp_path, monkeypatch, capsys, lake, needs):
+    """`run` would refuse one without: nobody should find out then."""
+    monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), []))
+    config = tmp_path / "config.yaml"
+    for asked in (["init", "--alias", "orders", "--bootstrap", "a:9092", "--lake", lake], ["check"]):
+        assert exit_status([*asked, "--config", str(config)]) == 0
+        said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lake ")]
+        line = f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, Lakes elsewhere"
+        assert said == ([] if needs is None else [line])
+
+
 def test_an_empty_cluster_is_fine():
     lines = list(report(state(metadata(), pa.nulls(0, pa.int32()))))
     assert "no topics: an empty cluster, or none that this user may see" in lines
