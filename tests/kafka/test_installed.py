@@ -104,15 +104,18 @@ def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: P
     unpacked.mkdir()
     subprocess.run(["tar", "-xzf", copy / "environment.tar.gz", "-C", unpacked], check=True)
     (script,) = unpacked.glob("lib/python3.*/site-packages/jobs/pipeline.py")
-    for each in (script, script.with_name("validate.py")):
-        asked = [unpacked / "bin" / "python", each, "--help"]
-        assert (
-            "--config"
-            in subprocess.run(asked, env=variables(tmp_path), text=True, capture_output=True, check=True).stdout
-        )
-    needed = "import grpc, great_expectations, pyspark; print(pyspark.__version__)"
-    found = subprocess.run([unpacked / "bin" / "python", "-c", needed], text=True, capture_output=True, check=True)
-    assert found.stdout == f"{pyspark.__version__}\n"
+
+    def said(*arguments: object) -> str:
+        asked = [str(unpacked / "bin" / "python"), *map(str, arguments)]
+        done = subprocess.run(asked, cwd=tmp_path, env=variables(tmp_path), text=True, capture_output=True, check=False)
+        assert done.returncode == 0, f"{asked}\n{done.stderr[-2000:]}"
+        return done.stdout
+
+    assert "--config" in said(script, "--help")
+    assert "--config" in said(script.with_name("validate.py"), "--help")
+    assert (
+        said("-c", "import grpc, great_expectations, pyspark; print(pyspark.__version__)") == f"{pyspark.__version__}\n"
+    )
 
 
 def test_the_demo(command: Command, tmp_path: Path) -> None:
