@@ -1128,9 +1128,7 @@ def _servers(text: str, within: str) -> tuple[tuple[str, int], ...]:
         match = _SERVER.fullmatch(server)
         port = int(match["port"] or match["port6"]) if match else 0
         if match is None or not 0 < port < 65_536:
-            # Not shown where there may be a password in it.
-            shown = "an address with a user in it" if "@" in server else repr(server)
-            raise OptionsError(f"{within}kafka.bootstrap.servers: {shown} is not host:port")
+            raise OptionsError(f"{within}kafka.bootstrap.servers: {server!r} is not host:port")
         servers[match["host"] or match["ip6"], port] = None
     return tuple(servers)
 

@@ -242,7 +242,7 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (None, {"kafka.bootstrap.servers": "one:1,,two:2"}, "'' is not host:port"),
         (None, {"kafka.bootstrap.servers": ","}, "'' is not host:port"),
         (None, {"kafka.bootstrap.servers": "EXTERNAL://one:1"}, "'EXTERNAL://one:1' is not host:port"),
-        (None, {"kafka.bootstrap.servers": "u:hunter2@one:1"}, "an address with a user in it is not host:port"),
+        (None, {"kafka.bootstrap.servers": "u:hunter2@one:1"}, "comma-separated, without a user in it"),
         (None, {"kafka.bootstrap.servers": "SASL_SSL://one:1"}, "kafka.sasl.mechanism: missing"),
         (
             None,
