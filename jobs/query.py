@@ -68,21 +68,26 @@ def rows_of(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
     """
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
-    on_files = spark.conf.get(_ON_FILES, "true") or "true"
-    spark.conf.set(_ON_FILES, "false")
+    before = {name: spark.conf.get(name, "true") or "true" for name in _SHUT}
+    for name in _SHUT:
+        spark.conf.set(name, "false")
     try:
         check_is_query(spark, sql)
         frame = spark.sql(sql)
         check_runs_nothing(spark, frame)
         return frame.toArrow()
     finally:
-        spark.conf.set(_ON_FILES, on_files)
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
-_ON_FILES = "spark.sql.runSQLOnFiles"
-"""Spark's own setting: whether csv.`/etc/passwd` is a table."""
+_SHUT = ("spark.sql.runSQLOnFiles", "spark.sql.variable.substitute")
+"""Spark's own settings: whether csv.`/etc/passwd` is a table, and `${env:NAME}` a variable of the environment."""
 _PROGRAM = re.compile(
-    r"\b(ScriptTransformation|(?:try_)?reflect\(|java_method\(|table_changes_by_path\b)", re.IGNORECASE
+    r"\b(ScriptTransformation|(?:try_)?reflect\(|java_method\(|table_changes_by_path\b"
+    # A name that is computed may be one of these, and no plan shows it.
+    r"|(?:Plan|Expression)WithUnresolvedIdentifier\b)",
+    re.IGNORECASE,
 )
 """What runs programs, or reads files by their path, as Spark's plans name it."""
 

@@ -61,21 +61,25 @@ def filter_options(command: Command) -> Command:
 
 def _read_client(path: Path | None) -> "ClientFile | None":
     """Read what --client names, and say what of it is passed over. Raises OptionsError."""
-    from metadata_source.client_file import read_client_file  # noqa: PLC0415 - most commands have none
-
-    if path is None:
-        return None
-    file = read_client_file(path)
-    say([file.warning] if file.warning else [])
+    file = _client_file(path)
+    say([file.warning] if file is not None and file.warning else [])
     return file
 
 
 def _servers_of_client() -> str | None:
     """Return where the file of --client says to ask, if it does."""
+    file = _client_file(click.get_current_context().params.get("client"))
+    return None if file is None else file.servers
+
+
+def _client_file(path: Path | None) -> "ClientFile | None":
+    """Read the file of --client once: it may be a pipe."""
     from metadata_source.client_file import read_client_file  # noqa: PLC0415 - most commands have none
 
-    path = click.get_current_context().params.get("client")
-    return read_client_file(path).servers if isinstance(path, Path) else None
+    read: dict[str, ClientFile | None] = click.get_current_context().meta
+    if f"{NAME}.client" not in read:
+        read[f"{NAME}.client"] = None if path is None else read_client_file(path)
+    return read[f"{NAME}.client"]
 
 
 def window_options(command: Command) -> Command:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
 from kafka_metadata_history.opened import has_folder
 from schemas.in_duckdb import there, unreadable
@@ -24,8 +26,8 @@ MANIFEST: Final = "manifest.json"
 def exported(lake: Lake, folder: Path) -> Iterator[str]:
     """Write all tables of a lake in a folder to `folder`/SCHEMA.TABLE, and yield a line for each.
 
-    The manifest comes last: what lacks it is not whole. Raises LakeError for a lake elsewhere, one that cannot be read,
-    and a folder that has something in it, or cannot be written.
+    The manifest comes last: a folder without it is not a whole export. Raises LakeError for a lake elsewhere, one that
+    cannot be read, and a folder that has something in it, or cannot be written.
     """
     if not has_folder(lake):
         raise LakeError(
@@ -48,13 +50,18 @@ def exported(lake: Lake, folder: Path) -> Iterator[str]:
             else:  # of no rows it would write no file, so no columns
                 (folder / table.full_name).mkdir()
                 pq.write_table(source.schema.empty_table(), folder / table.full_name / "part-0.parquet")
-        except OSError as error:
+        except (DeltaError, pa.ArrowException, OSError) as error:
             if str(folder) in str(error):
                 raise LakeError(f"--to {folder}: {error}") from error
             raise unreadable(lake, table.full_name, str(error)) from error
         columns = {field.name: str(field.type) for field in source.schema}
         tables[table.full_name] = {"rows": rows, "deltaVersion": stored.version(), "columns": columns}
         yield f"{table.full_name}: {rows:,} rows"
+    if not tables:
+        raise LakeError(f"{lake}: no table is there; nothing was written")
     manifest = {"lakeVersion": max(versions), "tables": tables}
-    (folder / MANIFEST).write_text(f"{json.dumps(manifest, indent=2)}\n", encoding="utf-8")
+    try:
+        (folder / MANIFEST).write_text(f"{json.dumps(manifest, indent=2)}\n", encoding="utf-8")
+    except OSError as error:
+        raise LakeError(f"--to {folder}: {error.strerror}") from error
     yield f"{folder}: {len(tables)} tables of a lake of version {max(versions)}; {MANIFEST} says what is in them"

@@ -133,7 +133,8 @@ class InDuckDB:
             named = tables_of(sql)
             if unknown := next((name for name in named if name not in NAMES), None):
                 return QueryError(_no_table(unknown))
-            return not_complete(self._lake, sorted({*named} - {*self._there}))
+            if missing := sorted({*named} - {*self._there}):
+                return not_complete(self._lake, missing)
         if refused := _NOT_KNOWN.search(line):
             return QueryError(_not_known(refused[1] or f"{refused[2]} with such arguments"))
         if damaged := _UNREADABLE.search(line):
@@ -227,9 +228,8 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
 
     def ask(sql: str) -> pa.Table:
         new = named_in(sql) - tried
-        tried.update(new)
         try:
-            return answer(spark, lake, sql) if new else rows_of(spark, lake, sql)
+            found = answer(spark, lake, sql) if new else rows_of(spark, lake, sql)
         except PySparkException as error:
             condition = error.getCondition() or ""
             missing = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
@@ -240,6 +240,8 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
             raise QueryError(f"Spark: {one_line(error)}") from error
         except JAVA_ERRORS as error:
             raise LakeError(f"{lake}: {one_line(error)}") from error
+        tried.update(new)
+        return found
 
     return ask
 

@@ -37,11 +37,11 @@ def scratch_folder() -> Path:
 
 def _is_left_behind(folder: Path) -> bool:
     """Whether a folder is of a process of this user that has gone."""
-    if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
-        return False
     try:
+        if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+            return False
         with (folder / _LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # It is held, or is not there yet.
+    except OSError:  # It is held, is not there yet, or is removed by another process.
         return False
     return True

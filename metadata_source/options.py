@@ -1095,7 +1095,7 @@ def _extensions(given: Mapping[str, str], name: str, within: str) -> tuple[tuple
     return pairs
 
 
-_PROTOCOL: Final = re.compile(rf"({'|'.join(_SECURITY_PROTOCOLS)})://", re.IGNORECASE)
+_PROTOCOL: Final = re.compile(rf"(?:^|(?<=,))\s*({'|'.join(_SECURITY_PROTOCOLS)})://", re.IGNORECASE)
 
 
 def _by_protocol(given: Mapping[str, str], within: str) -> dict[str, str]:

@@ -495,7 +495,7 @@ class Poller:
             poll = self._ask(connection, deadline, names)
             poll = _good(self._cluster, self._filter, poll, needs_id=self._needs_id)
         except PollError as error:
-            # Anew: this one's traceback holds the answer, and this frame would hold the traceback.
+            # Made again: this one's traceback holds the answer, and this frame would hold the traceback.
             failure = PollError(error.kind, error.problem)
         except Exception as error:  # noqa: BLE001 - raised, it would end the polls of every cluster
             where, what = format_address(address), " ".join(str(error).split())
@@ -504,7 +504,8 @@ class Poller:
             self._memory.avoided.pop(address, None)
             return poll, None
         self._connections.drop(address)
-        self._memory.avoided[address] = _Avoided.after(self._memory.avoided.get(address), failure)
+        if failure.kind not in _OURS:
+            self._memory.avoided[address] = _Avoided.after(self._memory.avoided.get(address), failure)
         if poll.received_at is None and connection is not None:
             poll = Poll(sent_at=connection.sent_at)
         return replace(poll, metadata=None, image=None), failure

@@ -6,6 +6,7 @@ permissions before anything else (KafkaApis.scala), so that an answer such as NO
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from contextlib import closing
@@ -30,6 +31,9 @@ ALLOWED: Final = frozenset({0, 1, 3, 5, 6, 14, 15, 16, 69})
 LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 GROUP_ID_NOT_FOUND."""
 _TIMEOUT_S: Final = 10.0
+_DIGITS: Final = re.compile(r"[0-9]+")
+_MOST: Final = 2**31 - 1
+"""Of min.insync.replicas, which is an int."""
 _OF_CLUSTER: Final = "--operation Describe --cluster"
 _OF_LOG: Final = f"--operation Read --topic {OFFSETS_TOPIC}"
 _NO_GROUP: Final = "kafka-metadata-history-probe"
@@ -107,7 +111,7 @@ class Prober:
                     values = [config.value or "" for config in result.configs if config.name == MIN_ISR]
                     if result.error_code:
                         errors[result.error_code] += 1
-                    elif values and values[0].isdecimal():
+                    elif values and _DIGITS.fullmatch(values[0]) and int(values[0]) <= _MOST:
                         known[result.resource_name] = int(values[0])
         except PollError as error:
             return MinIsr(problem=error.problem)

@@ -240,6 +240,8 @@ def _read(body: bytes, extensions: Mapping[str, str]) -> Token:
     else:
         claims = text.split(".")[1]
         expires_at = float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+    if not expires_at > time.time():
+        raise ValueError("a token that is over")
     return Token(text, expires_at, dict(extensions))
 
 

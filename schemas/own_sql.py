@@ -108,7 +108,7 @@ def _of_struct(node: exp.Struct) -> str | None:
 _UNITS = _limited(lambda node: node.text("unit").upper() in TRUNCATED, "{}")
 _LIMITED: Final[Mapping[type[exp.Expr], Callable[[Any], str | None]]] = {
     exp.TryCast: _limited(lambda node: _type(node) in TRIED, "{}"),
-    exp.Cast: _limited(lambda node: _type(node) in TYPES, "{}"),
+    exp.Cast: _limited(lambda node: _type(node) in TYPES and node.to.sql("spark").upper() != "DECIMAL", "{}"),
     exp.TimestampTrunc: _UNITS,
     exp.DateTrunc: _UNITS,
     exp.Extract: _limited(lambda node: node.name.upper() in EXTRACTED, "{}"),
@@ -127,7 +127,8 @@ _LIMITED: Final[Mapping[type[exp.Expr], Callable[[Any], str | None]]] = {
         lambda node: _is_plain(node.args["replacement"]), "regexp_replace by other than a text without $ and \\"
     ),
     exp.Substring: _limited(
-        lambda node: _is_place(node.args.get("start")), "substring from other than a number from 1"
+        lambda node: _is_place(node.args.get("start"), 1) and _has_known_length(node),
+        "substring from other than a number from 1, or of a length that may be negative",
     ),
     exp.Lambda: _limited(
         lambda node: len(node.expressions) == 1 or isinstance(node.parent, exp.Reduce), "a lambda of two"
@@ -166,8 +167,14 @@ def _is_plain(text: exp.Expr) -> bool:
     return text.is_string and not {"$", "\\"} & set(text.this)
 
 
-def _is_place(start: exp.Expr | None) -> bool:
-    return start is not None and start.is_int and int(start.sql()) >= 1
+def _is_place(number: exp.Expr | None, least: int) -> bool:
+    return number is not None and number.is_int and int(number.sql()) >= least
+
+
+def _has_known_length(node: exp.Substring) -> bool:
+    """Where a length is negative DuckDB counts backwards; from the first character on there is nothing to count."""
+    length = node.args.get("length")
+    return length is None or _is_place(length, 0) or node.args["start"].sql() == "1"
 
 
 def _strftime(pattern: str) -> str | None:
@@ -213,6 +220,21 @@ def _guarded(node: exp.Expr, macro: str, key: str = "this") -> exp.Expr:
     value = node.args[key]
     node.set(key, [exp.func(macro, each) for each in value] if isinstance(value, list) else exp.func(macro, value))
     return node
+
+
+def _joined(node: exp.Expr, *keys: str) -> exp.Expr:
+    """Hold the parts of a text against `op_string`, but for those that are texts already: a macro writes its argument
+    several times, so a chain of them would grow without bound.
+    """
+    for key in keys:
+        parts = node.args[key] if isinstance(node.args[key], list) else [node.args[key]]
+        made = [each if _is_text(each.unnest()) else exp.func("op_string", each) for each in parts]
+        node.set(key, made if isinstance(node.args[key], list) else made[0])
+    return node
+
+
+def _is_text(part: exp.Expr) -> bool:
+    return part.is_string or isinstance(part, exp.DPipe | exp.Concat)
 
 
 def _compared(node: exp.Binary) -> exp.Expr:
@@ -263,9 +285,10 @@ _MADE_BY: Final[Mapping[type[exp.Expr], Callable[[Any], exp.Expr]]] = {
     exp.Max: lambda node: _guarded(node, "op_ordered"),
     exp.Greatest: lambda node: _guarded(node, "op_ordered"),
     exp.Least: lambda node: _guarded(node, "op_ordered"),
-    exp.Avg: lambda node: _guarded(node, "op_not_decimal"),
-    exp.DPipe: lambda node: _guarded(_guarded(node, "op_string"), "op_string", "expression"),
-    exp.Concat: lambda node: _guarded(node, "op_string", "expressions"),
+    exp.Avg: lambda node: _guarded(node, "op_number"),
+    exp.Median: lambda node: _guarded(node, "op_number"),
+    exp.DPipe: lambda node: _joined(node, "this", "expression"),
+    exp.Concat: lambda node: _joined(node, "expressions"),
     exp.ConcatWs: lambda node: _guarded(node, "op_joined", "expressions"),
 }
 """Form -> what is put in its place; what is below it has been."""

@@ -10,17 +10,23 @@ CREATE MACRO op_divide(a, b) AS
   CASE WHEN typeof(a) LIKE 'DECIMAL%' THEN op_refused('/', a) WHEN typeof(b) LIKE 'DECIMAL%' THEN op_refused('/', b)
     WHEN a IS NOT NULL AND b = 0 THEN error('division by zero') ELSE a / b END;
 
+-- Both sides are bound once: a macro writes an argument as often as it names it, and sums nest.
 CREATE MACRO op_minus(a, b) AS
-  CASE WHEN typeof(a) = 'DATE' AND typeof(b) IN ('DATE', 'INTERVAL') THEN op_refused('-', a) ELSE a - b END;
+  list_extract(list_transform([{'a': a, 'b': b}], lambda v:
+    CASE WHEN typeof(v.a) = 'DATE' AND typeof(v.b) IN ('DATE', 'INTERVAL') THEN op_refused('-', v.a) ELSE v.a - v.b END), 1);
 
 CREATE MACRO op_plus(a, b) AS
-  CASE WHEN typeof(a) = 'DATE' AND typeof(b) = 'INTERVAL' THEN op_refused('+', a) ELSE a + b END;
+  list_extract(list_transform([{'a': a, 'b': b}], lambda v:
+    CASE WHEN typeof(v.a) = 'DATE' AND typeof(v.b) = 'INTERVAL' THEN op_refused('+', v.a)
+      WHEN typeof(v.a) = 'INTERVAL' AND typeof(v.b) = 'DATE' THEN op_refused('+', v.b) ELSE v.a + v.b END), 1);
 
 -- Of a struct or a list whose parts are null DuckDB has another order.
 CREATE MACRO op_ordered(x) AS
   CASE WHEN typeof(x) LIKE 'STRUCT%' OR typeof(x) LIKE '%]' THEN op_refused('the order', x) ELSE x END;
 
-CREATE MACRO op_not_decimal(x) AS CASE WHEN typeof(x) LIKE 'DECIMAL%' THEN op_refused('avg', x) ELSE x END;
+CREATE MACRO op_number(x) AS
+  CASE WHEN typeof(x) IN ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'HUGEINT', 'FLOAT', 'DOUBLE', '"NULL"') THEN x
+    ELSE op_refused('avg or median', x) END;
 
 CREATE MACRO op_string(x) AS
   CASE WHEN typeof(x) = 'TIMESTAMP WITH TIME ZONE' THEN regexp_replace(CAST(x AS VARCHAR), '\+00$', '')
@@ -89,8 +95,8 @@ CREATE MACRO spark_percentile(x, p) AS quantile_cont(CAST(x AS DOUBLE), p);
 -- texts
 
 CREATE MACRO spark_btrim(x) AS trim(x);
-CREATE MACRO spark_left(x, n) AS left(x, greatest(n, 0));
-CREATE MACRO spark_right(x, n) AS right(x, greatest(n, 0));
+CREATE MACRO spark_left(x, n) AS CASE WHEN n IS NOT NULL THEN left(x, greatest(n, 0)) END;
+CREATE MACRO spark_right(x, n) AS CASE WHEN n IS NOT NULL THEN right(x, greatest(n, 0)) END;
 CREATE MACRO spark_sha2(x, bits) AS CASE WHEN bits IN (0, 256) THEN sha256(x) ELSE error('not known here: sha2 of other than 256') END;
 CREATE MACRO spark_octet_length(x) AS octet_length(encode(x));
 
@@ -115,7 +121,7 @@ CREATE MACRO spark_dayofweek(x) AS dayofweek(x) + 1;
 CREATE MACRO spark_weekday(x) AS (dayofweek(x) + 6) % 7;
 CREATE MACRO spark_dayname(x) AS left(dayname(x), 3);
 CREATE MACRO spark_monthname(x) AS left(monthname(x), 3);
-CREATE MACRO spark_to_date(x) AS CAST(CAST(x AS TIMESTAMPTZ) AS DATE);
+CREATE MACRO spark_to_date(x) AS CAST(x AS DATE);
 CREATE MACRO spark_to_timestamp(x) AS CAST(x AS TIMESTAMPTZ);
 CREATE MACRO spark_unix_timestamp(x) AS epoch_us(CAST(x AS TIMESTAMPTZ)) // 1000000;
 CREATE MACRO spark_to_unix_timestamp(x) AS epoch_us(CAST(x AS TIMESTAMPTZ)) // 1000000;
@@ -128,7 +134,6 @@ CREATE MACRO spark_timestamp_seconds(x) AS make_timestamptz(op_count(x) * 100000
 CREATE MACRO spark_timestamp_millis(x) AS make_timestamptz(op_count(x) * 1000);
 CREATE MACRO spark_timestamp_micros(x) AS make_timestamptz(op_count(x));
 CREATE MACRO spark_from_utc_timestamp(x, zone) AS timezone('UTC', timezone(zone, CAST(x AS TIMESTAMPTZ)));
-CREATE MACRO spark_to_utc_timestamp(x, zone) AS timezone(zone, timezone('UTC', CAST(x AS TIMESTAMPTZ)));
 CREATE MACRO spark_now() AS now();
 CREATE MACRO spark_current_timestamp() AS now();
 CREATE MACRO spark_current_date() AS CAST(now() AS DATE);
@@ -149,8 +154,11 @@ CREATE MACRO spark_array_union(a, b) AS CASE WHEN a IS NOT NULL AND b IS NOT NUL
 CREATE MACRO spark_array_repeat(x, n) AS list_transform(range(n), lambda _: x);
 CREATE MACRO spark_flatten(a) AS
   CASE WHEN len(list_filter(a, lambda x: x IS NULL)) = 0 THEN flatten(a) END;
-CREATE MACRO spark_sequence(a, b) AS generate_series(a, b, CASE WHEN b < a THEN -1 ELSE 1 END),
-  (a, b, step) AS generate_series(a, b, step);
+CREATE MACRO op_step(x) AS
+  CASE WHEN typeof(x) IN ('INTEGER', 'BIGINT') THEN CAST(CAST(x AS VARCHAR) AS BIGINT) ELSE op_refused('sequence', x) END;
+CREATE MACRO spark_sequence(a, b) AS generate_series(op_step(a), op_step(b), CASE WHEN b < a THEN -1 ELSE 1 END),
+  (a, b, step) AS CASE WHEN (op_step(b) - op_step(a)) * op_step(step) < 0 THEN error('sequence: the step leads away')
+    ELSE generate_series(op_step(a), op_step(b), op_step(step)) END;
 CREATE MACRO spark_size(x) AS CASE WHEN typeof(x) LIKE '%]' THEN len(x) ELSE op_refused('size', x) END;
 -- Lambdas cannot be arguments of macros: `a` is what the lambda made of each.
 CREATE MACRO op_exists(a) AS list_reduce(a, lambda x, y: x OR y, false);

@@ -88,7 +88,7 @@ class _Reading:
                     latest = self._beyond(read.next, end, problem)
                     yield from self._lost(read, latest.offset, f"{problem.path}: {problem.problem}")
                     yield from self.snapshot(latest)
-                    read, position = rows.Read(latest.offset), latest.offset
+                    read, position, tries = rows.Read(latest.offset), latest.offset, 0
             if (position, read.next) != before:
                 # Counted from here: whoever takes the rows may have taken long.
                 deadline = self._deadline()

@@ -26,6 +26,8 @@ _BATCHES: Final = 2
 """The format of record batches. Messages of older ones begin alike, with the offset of the last message in them."""
 _CHECKED_FROM: Final = 16
 """Where the bytes of an old message begin that its CRC covers, which is the four bytes before."""
+_LEAST_OLD: Final = 14
+"""The bytes of the smallest message of format 0, after its length: the CRC, magic, attributes, and no key, no value."""
 _NO_PRODUCER: Final = -1
 
 
@@ -41,8 +43,8 @@ class Answered(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A batch of a partition that cannot be read, or messages of an old format, and why. `after`: the offset to go on
-    at, None if its bytes do not tell.
+    """A batch of a partition that cannot be read, or messages of an old format, and why. `after`: the offset to
+    continue at, None if its bytes do not tell.
     """
 
     partition: int
@@ -93,13 +95,13 @@ def _of_one_format(data: bytes) -> Iterator[tuple[bool, bytes]]:
         after = at + _COUNTED_FROM + length
         if after > len(data):
             break
-        is_old = 0 <= magic < _BATCHES and _has_its_crc(data[at:after])
+        is_old = length >= _LEAST_OLD and 0 <= magic < _BATCHES and _has_its_crc(data[at:after])
         if is_old != was_old:
             if at > begin:
                 yield bool(was_old), data[begin:at]
             begin, was_old = at, is_old
-        # One of no length is wrong, as its reader will say.
-        at = after if length > 0 else len(data)
+        # One that is shorter than any is wrong, as its reader will say.
+        at = after if length >= _LEAST_OLD else len(data)
     if at > begin:
         yield bool(was_old), data[begin:at]
 

@@ -231,6 +231,8 @@ class _Reading:
         end = time.monotonic() + _TIMEOUTS * timeout_s + offsets / _LEAST_PACE
         while self._ahead:
             has_moved = False
+            # Of this round alone: a leader that hangs in the next one has cut nothing off.
+            self._cut_off.clear()
             for answers in self._answers(deadline):
                 has_moved = self._take(answers, read_by(deadline)) or has_moved
                 if self._count >= BATCH_ROWS or self._size >= BATCH_BYTES:
@@ -321,7 +323,6 @@ class _Reading:
             partition not in self._ahead or self._ahead[partition].position > position
             for partition, position in before.items()
         )
-        self._cut_off -= before.keys()
         self._cut_off |= {each for each in data if each in self._ahead and self._ahead[each].position == before[each]}
         self._end([each for each in before if each in self._ahead and self._ahead[each].is_at_end])
         for partition in data.keys() & self._ahead.keys():
@@ -448,7 +449,7 @@ class _Reading:
         return GroupLogError("timeout", f"{where}: {problem}")
 
     def _resumption(self, log: Log, at: _At, *, late: bool) -> int | None:
-        """Return where to go on if the log has lost what is next; None if it has not, or if that is not known."""
+        """Return where to continue if the log has lost what is next; None if it has not, or if that is not known."""
         begin, end = log.begins.get(at.span.partition), log.ends.get(at.span.partition)
         if is_remade(at.span.topic_id, log.topic_id) or (late and not log.partitions):
             return at.span.end

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from metadata_source.errors import GroupLogError
+from metadata_source.errors import GroupLogError, PollError
 from metadata_source.group_log import batches, reader
 from metadata_source.group_log.batches import Answered, Unreadable, read_answers
 from metadata_source.group_log.places import Log, Span
@@ -147,6 +147,31 @@ def test_of_a_batch_without_a_length_or_a_format_the_rest_of_the_span_is_lost(at
     offsets, went = read(Leader({0: [(1, batch(0, 2)), (4, bad)], 1: [(0, batch(0))]}), {0: 5, 1: 1}, 0.3)
     assert offsets == {0: [0, 1], 1: [0]}
     assert fates(went) == [("read", 0, 2), ("lost", 2, 5)]
+
+
+@pytest.mark.parametrize("length", [-12, -1, 0, 1, 4, 13])
+@pytest.mark.parametrize("magic", [0, 2])
+def test_a_region_of_zeros_or_of_a_length_of_no_message_is_lost(length: int, magic: int) -> None:
+    """A power cut leaves zeros. The CRC of nothing is 0, too."""
+    bad = (2).to_bytes(8) + length.to_bytes(4, signed=True) + bytes(4) + bytes([magic]) + bytes(60)
+    for log in ([(1, batch(0, 2)), (4, bad)], [(1, batch(0, 2)), (4, bad[: 12 + max(length, 0)])]):
+        offsets, went = read(Leader({0: log, 1: [(0, batch(0))]}), {0: 5, 1: 1}, 0.05)
+        assert offsets == {0: [0, 1], 1: [0]}
+        assert fates(went) == [("read", 0, 2), ("lost", 2, 5)]
+
+
+def test_a_leader_that_hangs_after_an_answer_that_was_cut_off_loses_nothing() -> None:
+    class Hangs(Leader):
+        """Answers a part of a batch once, then no more."""
+
+        def fetch(self, _address: object, offsets: dict[Led, int], deadline: float) -> list[dict[str, Any]]:
+            if self.asked:
+                raise PollError("timeout", "no answer")
+            return [each | {"records": each["records"][:70]} for each in super().fetch(_address, offsets, deadline)]
+
+    with pytest.raises(GroupLogError, match="nothing came from offset 0 on") as raised:
+        read(Hangs({0: [(4, batch(0, 5))]}), {0: 5}, 0.2)
+    assert raised.value.kind == "timeout"
 
 
 def test_a_log_that_its_own_leader_cannot_read_is_lost_for_this_span() -> None:

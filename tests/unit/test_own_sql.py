@@ -74,6 +74,9 @@ def test_the_value_is_that_of_spark(database: duckdb.DuckDBPyConnection, express
         ("SELECT CAST(a AS ARRAY<STRING>) FROM t", "CAST(a AS ARRAY<STRING>)"),
         ("SELECT a[0] FROM t", "[ ] of an array"),
         ("SELECT substring(s, 0, 2) FROM t", "substring from"),
+        ("SELECT substring(s, 5, instr(s, 'x') - 5) FROM t", "substring from"),
+        ("SELECT CAST(d AS DECIMAL) FROM t", "CAST(d AS DECIMAL)"),
+        ("SELECT to_utc_timestamp(ts, 'Europe/Berlin') FROM t", "the function to_utc_timestamp"),
         ("SELECT regexp_replace(s, 'a(.)', '$1') FROM t", "regexp_replace by"),
         ("SELECT x FROM t LATERAL VIEW OUTER explode(a) e AS x", "this LATERAL VIEW"),
         ("SELECT p FROM t LATERAL VIEW posexplode(a) e AS p, x", "this LATERAL VIEW"),
@@ -130,6 +133,15 @@ def test_all_that_is_said_to_be_known_is_translated(database: duckdb.DuckDBPyCon
         database.sql(own_in_duckdb(f"SELECT {each} AS x FROM t"))
     for query in QUERIES:
         database.sql(own_in_duckdb(query))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("sign", ["||", "+", "-"])
+def test_a_long_chain_is_no_more_than_its_parts(database: duckdb.DuckDBPyConnection, sign: str) -> None:
+    """A macro writes an argument as often as it names it: chains of macros grew by powers."""
+    of = "s" if sign == "||" else "i"
+    chain = f" {sign} ".join([of] * 16)
+    database.sql(own_in_duckdb(f"SELECT {chain}, ({chain}) {sign} ({chain}) FROM t")).fetchall()
 
 
 def test_the_window_is_put_in(database: duckdb.DuckDBPyConnection) -> None:
