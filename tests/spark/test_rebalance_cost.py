@@ -195,6 +195,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSessi
     news(lake, 1)
     beta = {"cluster": "beta", "cluster_id": "id-beta"}
     stored.append(lake, groups.REBALANCES_TOLD, [rebalance("others", 60, 60) | beta | {"updated_at": at(80)}])
+    stored.append(lake, bronze.GROUP_LOG, [commits("others", 5, 50, 500, 58, **beta)])
     noted = next(row for row in stored.newest_states(lake) if row["history"] == "rebalance_history")
     stored.append(lake, STATE, [noted | beta])
     maker = RebalanceCost(spark, config)
