@@ -60,21 +60,22 @@ class Step:
 
 def unfinished(steps: Iterable[Step], done: Mapping[str, int], histories: Collection[str]) -> list[Step]:
     """The planned rounds of these histories that are not done, in order, but for those whose writer had been overtaken
-    by then. `done`: the last round of each history that is.
+    by then, and those before another one of a history of theirs. `done`: the last round of each history that is.
 
-    A writer that has been overtaken looks at the steps before its plan, and commits nothing.
+    A writer that has been overtaken looks at the steps before its plan, and commits nothing. Whoever plans a round has
+    finished, or given up, what was planned of its histories before: tables may have parts of what came after it.
     """
     last_started: dict[str, str] = {}
     found: list[Step] = []
     for each in sorted(steps, key=lambda each: each.round):
         if each.step == "started":
             last_started |= dict.fromkeys(each.histories, each.writer)
-        elif each.histories.intersection(histories) and all(
+        elif all(
             last_started.get(history, each.writer) == each.writer and done.get(history, 0) < each.round
             for history in each.histories
         ):
-            found.append(each)
-    return found
+            found = [before for before in found if before.histories.isdisjoint(each.histories)] + [each]
+    return [each for each in found if not each.histories.isdisjoint(histories)]
 
 
 def steps_of(steps: Iterable[Step], numbers: Container[int], histories: Collection[str]) -> list[Step]:

@@ -19,10 +19,20 @@ def numbers(steps: list[Step], *histories: str, done: dict[str, int] | None = No
 
 
 def test_planned_rounds_that_are_not_done_are_unfinished_in_order() -> None:
-    steps = [started(1, "a"), planned(4, "a"), planned(2, "a"), planned(3, "a")]
-    assert numbers(steps, done=dict.fromkeys(ALL, 2)) == [3, 4]
-    assert numbers(steps[::-1], done=dict.fromkeys(ALL, 2)) == [3, 4]
-    assert numbers(steps) == [2, 3, 4]
+    steps = [started(1, "a"), planned(4, "a", "isr_shrink"), planned(2, "a", "silver"), planned(3, "a", "silver")]
+    assert numbers(steps, done={"silver": 2}) == [3, 4]
+    assert numbers(steps[::-1], done={"silver": 2}) == [3, 4]
+    assert numbers(steps, done={"silver": 3}) == [4]
+
+
+def test_of_the_rounds_of_a_history_that_were_given_up_the_last_one_is_unfinished() -> None:
+    """Its plan has what the others took, and its rows may be in some tables."""
+    steps = [started(1, "a"), planned(2, "a"), planned(3, "a"), started(4, "b"), planned(5, "b")]
+    assert numbers(steps) == [5]
+    assert numbers(steps[:3]) == [3]
+    part = [planned(2, "a"), planned(3, "b", "silver")]
+    assert (numbers(part), numbers(part, "isr_shrink")) == ([3], []), "what gold has not had, a later round takes"
+    assert numbers([*steps[:3], started(4, "b"), planned(5, "a")]) == [3], "that of a writer that was overtaken is none"
 
 
 def test_a_round_is_done_once_one_of_its_histories_is() -> None:
