@@ -50,6 +50,8 @@ def check_checkpoint(spark: SparkSession, lake: Lake, table: Table, checkpoint: 
     found = max((int(each.batch) for each in commits if each.query == query), default=-1)
     has_all = commits[-1].version == 0
     if found > max(planned, default=-1):
+        if found in files.batches("offsets"):
+            return  # Another run has planned and committed it meanwhile: what is there is that one's.
         raise LakeError(
             f"the checkpoint {checkpoint} is an old copy: it ends at batch {max(planned, default=-1)}, and "
             f"{table.full_name} in {lake} has batch {found}; {todo}"
@@ -104,10 +106,10 @@ def files_to_remove(
 def is_whole(text: str | None) -> bool:
     """Whether a file of `offsets` or `commits` is as Spark writes it: a version, then a line of JSON, or `-`, each."""
     version, *lines = (text or "").splitlines() or [""]
-    return bool(re.fullmatch(r"v[0-9]+", version) and lines and all(map(_is_told, lines)))
+    return bool(re.fullmatch(r"v[0-9]+", version) and lines and all(map(_is_json, lines)))
 
 
-def _is_told(line: str) -> bool:
+def _is_json(line: str) -> bool:
     with suppress(ValueError):
         return line == "-" or loads(line) is not None
     return False

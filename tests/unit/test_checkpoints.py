@@ -1,8 +1,14 @@
 """The files of a stream's checkpoint that go, by what its table has. What Spark does then: tests/spark."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from jobs.common.checkpoints import files_to_remove, is_whole
+from jobs.common import checkpoints
+from jobs.common.checkpoints import check_checkpoint, files_to_remove, is_whole
+from schemas import bronze
+from schemas.lake import Lake, LakeError
 
 PLAN = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"n": 4}'
 DONE = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -51,3 +57,26 @@ def test_files_as_spark_writes_them_are_whole(text: str) -> None:
 @pytest.mark.parametrize("text", [None, "", "\0" * 40, "v1", "v1\n", PLAN[:-3], PLAN[:20], "{}", DONE[:-1]])
 def test_files_as_a_power_cut_leaves_them_are_not(text: str | None) -> None:
     assert not is_whole(text)
+
+
+@pytest.mark.parametrize(("later", "is_refused"), [({4, 5}, False), ({4}, True)])
+def test_a_run_that_has_the_checkpoint_may_commit_while_it_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, later: set[int], *, is_refused: bool
+) -> None:
+    """It plans a batch after the plans were listed, and the table has that one."""
+    listed = {"offsets": [{4}, later], "commits": [{4}]}
+    files = SimpleNamespace(
+        has=lambda _: True,
+        text=lambda name: '{"id": "q"}' if name == "metadata" else PLAN,
+        batches=lambda folder: listed[folder].pop(0),
+        delete=lambda name: pytest.fail(f"{name} is another run's"),
+    )
+    monkeypatch.setattr(checkpoints.Checkpoint, "of", lambda *_: files)
+    commits = [SimpleNamespace(version=5 - n, query="q", batch=5 - n) for n in range(6)]
+    monkeypatch.setattr(checkpoints, "_newest_commits", lambda *_: commits)
+    of: Any = None
+    if is_refused:
+        with pytest.raises(LakeError, match=r"is an old copy: it ends at batch 4, and .* has batch 5"):
+            check_checkpoint(of, Lake(root="/lake"), bronze.METADATA_POLLS, "c")
+    else:
+        check_checkpoint(of, Lake(root="/lake"), bronze.METADATA_POLLS, "c")
