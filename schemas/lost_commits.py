@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -30,11 +31,18 @@ def is_looked_at(lake: Lake) -> bool:
 
 
 def commits_of(lake: Lake, table: Table, most: int) -> list[tuple[int, dict[str, Any]]]:
-    """The newest commits of a table, newest first: version, and what Delta notes of each (`commitInfo`)."""
+    """The newest commits of a table, newest first: version, and what Delta notes of each (`commitInfo`). They end
+    before one that has lost bytes, which Delta does not read either where a checkpoint has what it did.
+    """
     found: list[tuple[int, dict[str, Any]]] = []
     for commit in _commits_in(Path(lake.path(table)))[:most]:
-        actions = map(json.loads, commit.read_text().splitlines())
-        found.append((int(commit.stem), next((each["commitInfo"] for each in actions if "commitInfo" in each), {})))
+        with suppress(ValueError):
+            actions = [json.loads(line) for line in commit.read_bytes().strip(_BLANK).splitlines()]
+            if actions:
+                info = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
+                found.append((int(commit.stem), info))
+                continue
+        break
     return found
 
 
@@ -60,7 +68,8 @@ def mend_lost_commits(lake: Lake) -> Iterator[str]:
                 _empty(commit)
                 yield (
                     f"{of}: its rows are lost, and DESCRIBE HISTORY shows it as {LOST}. If the plan of a batch, or of "
-                    "a round of history, is there, it is made again now, and a line says so; other polls are missing"
+                    "a round of history, is there, it is made again now, and a line says so. Polls of which no plan is "
+                    "left are missing"
                 )
             elif {each.name for each in folder.iterdir()} == {"_delta_log"}:
                 shutil.rmtree(folder)

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.bronze import METADATA_POLLS
 from schemas.lake import Lake
-from schemas.lost_commits import mend_lost_commits
+from schemas.lost_commits import commits_of, mend_lost_commits
 
 FILES = {"part 1.parquet": 10, "day=2026-11-26/part-2.parquet": 20}
 
@@ -111,3 +111,14 @@ def test_what_a_checkpoint_of_delta_has_is_not_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lake", [Lake(catalog="main"), Lake(root="s3a://bucket/lake"), Lake(root="file:/lake")])
 def test_only_folders_of_this_machine_are_looked_at(lake: Lake) -> None:
     assert list(mend_lost_commits(lake)) == []
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 4096, b'{"commitInfo": {"op'], ids=["empty", "zeros", "cut"])
+def test_commits_are_told_up_to_one_that_has_lost_bytes(tmp_path: Path, left: bytes) -> None:
+    """A checkpoint of Delta has what it did, so nobody mends it."""
+    lake = Lake(root=str(tmp_path / "lake"))
+    log = made(lake, commits=4) / "_delta_log"
+    assert [version for version, _ in commits_of(lake, METADATA_POLLS, 3)] == [3, 2, 1]
+    (log / f"{1:020}.json").write_bytes(left)
+    found = commits_of(lake, METADATA_POLLS, 40)
+    assert found == [(version, {"operation": "WRITE"}) for version in (3, 2)]
