@@ -138,12 +138,16 @@ def clean_log(spark: SparkSession, table: str) -> None:
 
 
 def folder_bytes(spark: SparkSession, folder: str) -> int | None:
-    """The bytes of the files in a folder, by Spark's own way to files; None in a session of Spark Connect."""
+    """The bytes of the files in a folder, by Spark's own way to files; None in a session of Spark Connect, and where
+    files cannot be listed that way, as where a catalog hands out credentials for each table.
+    """
     if not has_jvm(spark):
         return None
-    place = cast("Any", spark)._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001
-    files = place.getFileSystem(cast("Any", spark)._jsc.hadoopConfiguration())  # noqa: SLF001
-    return int(files.getContentSummary(place).getLength())
+    with suppress(*JAVA_ERRORS):
+        place = cast("Any", spark)._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001
+        files = place.getFileSystem(cast("Any", spark)._jsc.hadoopConfiguration())  # noqa: SLF001
+        return int(files.getContentSummary(place).getLength())
+    return None
 
 
 _LOST_BYTES = ("EOFException", "ChecksumException", "Not a checksum file")
