@@ -102,6 +102,7 @@ class History(Maker):
     """The histories of polls that one job makes, and how far they are."""
 
     by = "cluster_id"
+    can_make_again = True
 
     def __init__(
         self,
@@ -128,18 +129,23 @@ class History(Maker):
     def _finish(self, step: Step, live: LiveRows) -> None:
         # Whoever takes over a part of the histories finishes the round of all of them.
         own, self._histories = self._histories, [history for history in HISTORIES if history in step.histories]
-        if "again" in step.takes:
-            self._forget(step)
-        else:
-            for cluster, row in step.takes["silver"].items():
-                done_at = datetime.fromisoformat(row["done_at"])
-                self._states[SILVER, cluster] = dict.fromkeys(STATE.column_names) | row | {"done_at": done_at}
-            takes = [Take(cluster, **taken) for cluster, taken in step.takes["clusters"].items()]
-            if step.takes["log"] is not None:
-                planned = datetime.fromisoformat(step.takes["at"])
-                self._log.rows = read(self._spark, self._lake, *step.takes["log"], planned=planned)
-            self._make(takes, step.takes, lambda: step, live)
-        self._histories = own
+        try:
+            if "again" in step.takes:
+                self._forget(step)
+            else:
+                self._make_planned(step, live)
+        finally:
+            self._histories = own
+
+    def _make_planned(self, step: Step, live: LiveRows) -> None:
+        for cluster, row in step.takes["silver"].items():
+            done_at = datetime.fromisoformat(row["done_at"])
+            self._states[SILVER, cluster] = dict.fromkeys(STATE.column_names) | row | {"done_at": done_at}
+        takes = [Take(cluster, **taken) for cluster, taken in step.takes["clusters"].items()]
+        if step.takes["log"] is not None:
+            planned = datetime.fromisoformat(step.takes["at"])
+            self._log.rows = read(self._spark, self._lake, *step.takes["log"], planned=planned)
+        self._make(takes, step.takes, lambda: step, live)
 
     def round(self, now: datetime) -> bool:
         """Make one round of what is new; whether there was anything to write."""
@@ -159,6 +165,7 @@ class History(Maker):
             "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
         self._make(takes, plan, self._plan(plan, now), self._live)
+        self._taken = {each.cluster for each in takes}
         if any(each.is_large for each in takes):
             # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
             give_back_memory()
@@ -207,7 +214,7 @@ class History(Maker):
     def believe(self, cluster: str) -> None:
         """Accept the answers of a cluster that wait, as a person says that they are right, and what they show.
 
-        Raises LakeError for a cluster of which none waits, once all that is new was taken.
+        Raises LakeError for a cluster of which none waits, once all that is new was taken, or of which no round takes any.
         """
         self.catch_up()
         waited = self._silver_state(cluster).waiting
@@ -216,11 +223,18 @@ class History(Maker):
                 f"no answer of a cluster {cluster!r} waits in {self._lake}: there is nothing to believe; "
                 "`kafka-metadata-history status` says where answers wait"
             )
+        gone = len(set(waited) - self._headers.get(cluster, {}).keys())
         self._believed = cluster
-        self.round(datetime.now(UTC))
-        self._believed = None
-        left = self._silver_state(cluster).waiting
-        log.info("cluster %s: what waited since poll %s is believed; %d poll(s) wait", cluster, waited[0], len(left))
+        try:
+            self.round(datetime.now(UTC))
+        finally:
+            self._believed = None
+        if left := self._silver_state(cluster).waiting:
+            why = "its fold fails, so its history is left out" if cluster in self.aside else "no round took them"
+            raise LakeError(f"nothing of cluster {cluster!r} was believed, and {len(left)} poll(s) wait: {why}")
+        log.info("cluster %s: what waited since poll %s is believed", cluster, waited[0])
+        if gone:
+            log.warning("cluster %s: bronze has not kept %d of the polls that waited; they wait no more", cluster, gone)
 
     def _forget(self, step: Step) -> None:
         """Take a cluster out of the histories of a step, and say that it is done."""
@@ -250,10 +264,14 @@ class History(Maker):
             if cluster not in self.aside and self._lacks_gold(cluster)
         ]
         takes: list[tuple[Take, bool]] = []
-        for cluster in sorted(self._headers.keys() | self._log.rows.keys()):
+        # Bronze may not have kept what a person believes.
+        believed = {self._believed} if self._believed is not None else set()
+        for cluster in sorted(self._headers.keys() | self._log.rows.keys() | believed):
             headers = [header for _, header in sorted(self._headers.get(cluster, {}).items())]
             records = self._log.rows.get(cluster)
-            if cluster in self.aside or self._lacks_gold(cluster) or not (headers or records is not None):
+            if cluster in self.aside or self._lacks_gold(cluster):
+                continue
+            if not (headers or records is not None or cluster in believed):
                 continue
             if self._waits_for_log(cluster, headers, now) and records is None:
                 continue

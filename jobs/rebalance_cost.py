@@ -154,8 +154,9 @@ class RebalanceCost(Maker):
         told_after = datetime.fromisoformat(memory["told"]) if memory else _NEVER
         noted_at, read_until = self._told_up_to()
         told = [] if version == self._told_version else self._new(told_after)
+        told = [row for row in told if row["cluster"] not in self.aside]
         # The rows of a round are there before it is noted how far that had the log.
-        new = [row for row in told if row["updated_at"] <= noted_at and row["cluster"] not in self.aside]
+        new = [row for row in told if row["updated_at"] <= noted_at]
         later = [row["updated_at"] for row in new if row["updated_at"] > told_after]
         if len(later) > REBALANCES_A_ROUND:
             new = [row for row in new if row["updated_at"] <= later[REBALANCES_A_ROUND - 1]]
@@ -232,6 +233,7 @@ class RebalanceCost(Maker):
             return {}
         groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
         groups |= {(row["cluster"], row["group_id"]) for row in new}
+        self._taken = {cluster for cluster, _ in groups}
         begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
         told = self._told().where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
         wanted = F.broadcast(self._spark.createDataFrame(sorted(groups), "cluster string, group_id string"))

@@ -10,7 +10,7 @@ spark-submit jobs/rebalance_history.py --config FILE [--once]
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -142,7 +142,7 @@ class RebalanceHistory(Maker):
         is_late = now - self._noted_at > NOTED_AFTER or is_full
         if not any(news.parts.values()) and not (is_late and (news.ends or self._unnoted())):
             self._looked |= {cluster: each.until for cluster, each in news.takes.items() if each.until is not None}
-            self._states = self._after(None, news)
+            self._states = self._after(None, news, list(self.aside))
             return False
         plan = {
             "at": now.isoformat(),
@@ -154,6 +154,7 @@ class RebalanceHistory(Maker):
             "aside": list(self.aside),
         }
         self._make(news, plan, self._plan(plan, now), self._live)
+        self._taken = {cluster for cluster, parts in news.parts.items() if parts}
         self._noted_at, self._noted = now, self._last_version()
         return True
 
@@ -266,12 +267,14 @@ class RebalanceHistory(Maker):
             fold = partial(_fold, takes=news.takes, ends=news.ends, limits=limits, at=at, forgets=forgets)
             made = folded(side_by_side(news.rows), packed_live, TABLES, fold, _KEY)
         step = planned()
-        states = self._after(step.round, news, plan["at"])
+        states = self._after(step.round, news, plan.get("aside", ()), plan["at"])
         self._write(step, made, live, states, of=f"groups of {len(news.takes)} cluster(s)")
 
-    def _after(self, number: int | None, news: News, at: str | None = None) -> dict[tuple[str, str], Row]:
+    def _after(
+        self, number: int | None, news: News, aside: Collection[str], at: str | None = None
+    ) -> dict[tuple[str, str], Row]:
         """The rows of internal.states after what is new. `number`: of the round, and `at` its time; None where what is
-        new is quiet, and is noted by a later round.
+        new is quiet, and is noted by a later round. `aside`: the clusters that were left out when the log was read.
         """
         states = dict(self._states)
         for cluster, each in news.takes.items():
@@ -293,7 +296,7 @@ class RebalanceHistory(Maker):
         # Rows of a cluster whose id is not known yet are read again.
         if news.versions is not None and not news.waits:
             memory = {"version": news.versions[1]}
-            if any(self.aside):
+            if aside:
                 # From there on somebody is left out; what others have had is passed over by their places.
                 memory["held"] = self._memory(_LOG).get("held", self._last_version())
             states[JOB, _LOG] = {"history": JOB, "cluster": _LOG, "round": number, "memory": json.dumps(memory)}

@@ -6,16 +6,16 @@ and by each run that begins.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 AGAIN_AFTER_S = 60.0
+"""How long a cluster is left out first."""
 AT_MOST_S = 3_600.0
-"""How long a cluster is left out first, and at most."""
-
+"""How long a cluster is left out at most."""
 
 ASIDE_OF = "aside of "
-"""How the history of a row of internal.states begins that names a cluster which a history leaves out, and says why."""
+"""The history of a row that names a cluster which is left out begins so; the row says why."""
 
 
 @dataclass
@@ -48,9 +48,9 @@ class Aside:
             del self._until[cluster]
         return due
 
-    def succeed(self) -> list[str]:
-        """The clusters whose fold had failed, and has not failed in the round that was just made."""
-        well = sorted(self.tried.keys() - self._until.keys())
+    def succeed(self, taken: Collection[str]) -> list[str]:
+        """The clusters whose fold had failed, and has not failed now. `taken`: by the round that was just made."""
+        well = sorted((self.tried.keys() - self._until.keys()).intersection(taken))
         for cluster in well:
             del self.tried[cluster]
         return well

@@ -103,11 +103,17 @@ def newest_version(spark: SparkSession, lake: Lake, table: Table) -> int:
     return int(spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").collect()[0].version)
 
 
-def version_of(spark: SparkSession, lake: Lake, table: Table, number: int) -> int | None:
-    """The version of a table that a round has written; None where it has not."""
+def version_of(spark: SparkSession, lake: Lake, table: Table, number: int, *, or_later: bool = False) -> int | None:
+    """The version of a table that a round has written; None where it has not. `or_later`: it, or the first one after
+    it that has.
+    """
     commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)}")
-    mark = F.coalesce(F.col("operationParameters")["predicate"], F.lit("")).contains(_mark_of(number))
-    of_round = commits.where((F.col("userMetadata") == metadata_of(number)) | mark)
+    predicate = F.coalesce(F.col("operationParameters")["predicate"], F.lit(""))
+    noted = F.regexp_extract(F.coalesce("userMetadata", F.lit("")), r"^round ([0-9]+)$", 1)
+    marked = F.regexp_extract(predicate, r" round ([0-9]+)\.", 1)
+    rounds = [each.try_cast("bigint") for each in (noted, marked)]
+    wanted = [each >= number if or_later else each == number for each in rounds]
+    of_round = commits.where(F.coalesce(wanted[0], F.lit(False)) | F.coalesce(wanted[1], F.lit(False)))
     found: int | None = of_round.agg(F.min("version")).collect()[0][0]
     return found
 

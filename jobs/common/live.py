@@ -33,10 +33,12 @@ def in_parts(parts: Iterable[int]) -> str:
 
 
 class LiveRows:
-    """The live rows of tables. `number`: of a planned round, before which rows are read; None: as they are now."""
+    """The live rows of tables. `number`: of a planned round, before which rows are read; None: as they are now.
+    `are_later`: rounds after it may have written tables that it has not.
+    """
 
-    def __init__(self, spark: SparkSession, lake: Lake, number: int | None = None) -> None:
-        self._spark, self._lake, self._number = spark, lake, number
+    def __init__(self, spark: SparkSession, lake: Lake, number: int | None = None, *, are_later: bool = False) -> None:
+        self._spark, self._lake, self._number, self._are_later = spark, lake, number, are_later
         self._rows: dict[Table, pa.Table] = {}
         self._parts: dict[Table, set[int]] = {}
 
@@ -44,7 +46,11 @@ class LiveRows:
         """All rows of a table. Later commits may show where the frame is read again, but not if it is `fixed_in` a
         session.
         """
-        written = None if self._number is None else version_of(self._spark, self._lake, table, self._number)
+        written = (
+            None
+            if self._number is None
+            else version_of(self._spark, self._lake, table, self._number, or_later=self._are_later)
+        )
         if written is None and fixed_in is None:
             return self._lake.read(self._spark, table)
         version = newest_version(self._spark, self._lake, table) if written is None else written - 1

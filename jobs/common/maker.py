@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.common import commit
@@ -18,7 +18,7 @@ from jobs.common.aside import ASIDE_OF, Aside
 from jobs.common.cli import Job, one_line
 from jobs.common.commit import Commit, delete_rows, replace_rows, version_of
 from jobs.common.config import Config
-from jobs.common.driver import JAVA_ERRORS
+from jobs.common.driver import JAVA_ERRORS, java_text
 from jobs.common.live import LiveRows, in_parts, parts_of, replaced
 from jobs.common.lost_rounds import LostRound
 from jobs.common.rounds import Rounds, State, Step, Takes, states_of
@@ -27,13 +27,16 @@ from jobs.common.status import CROSSED
 from jobs.rules.takes import NOTED_AFTER
 from schemas.in_spark import ensure_lake
 from schemas.internal import ROUNDS, STATE
-from schemas.lake import TABLES
+from schemas.lake import TABLES, LakeError
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.rounds")
 
 _FAILED: tuple[type[Exception], ...] = (FoldError, PySparkException, *JAVA_ERRORS)
 """The errors of a round that may be of one cluster's fold."""
+
+_GONE = ("FILE_NOT_EXIST", "FileNotFoundException")
+"""Errors where an older version of a table has to be read whose files VACUUM has taken."""
 
 LOOK_EVERY_S = 1.0
 """How often a job that runs alone looks for what is new."""
@@ -48,6 +51,8 @@ class Maker(ABC):
     by: ClassVar[str]
     noted_after: ClassVar[timedelta] = NOTED_AFTER
     """News that say nothing are noted once they have waited for so long."""
+    can_make_again: ClassVar[bool] = False
+    """Whether a person can have the history of a cluster computed again."""
 
     def __init__(self, spark: SparkSession, config: Config, histories: Sequence[str]) -> None:
         self._spark, self._lake, self._config = spark, config.lake, config
@@ -60,6 +65,8 @@ class Maker(ABC):
         """By alias, the rows of internal.states of the clusters whose fold has failed."""
         self._aside_of = f"{ASIDE_OF}{histories[0]}"
         self._planning: Future[Step] | None = None
+        self._taken: Collection[str] = frozenset()
+        """The clusters that the last round has folded."""
         self._states: dict[tuple[str, str], State]
         """By history and alias."""
         self._began_at = time.monotonic()
@@ -98,19 +105,24 @@ class Maker(ABC):
             log.warning("%s lost round %d, which is done, as in a power cut: it is made again", tables, step.round)
             try:
                 self._states = states_of(self._spark, self._lake, step.round, lost.noted_in - 1)
-                self._finish(step, LiveRows(self._spark, self._lake, step.round))
-            except Exception as error:  # noqa: BLE001 - history must go on, whatever is lost
+                self._finish(step, LiveRows(self._spark, self._lake, step.round, are_later=True))
+            except Exception as error:
+                # History must continue, whatever is lost; of another error the next run may get further.
+                if not _is_final(error):
+                    raise
                 why = one_line(error)
             else:
                 return
+        todo = "; `--again CLUSTER` computes the history again" if self.can_make_again else ""
         log.error(
             "%s lost round %d, which is done, as in a power cut, and it cannot be made again: %s. Rows of that round "
-            "are missing there; `--again CLUSTER` computes history of polls again",
-            *(tables, step.round, why),
+            "are missing there%s",
+            *(tables, step.round, why, todo),
         )
 
     def catch_up(self, *, whole: bool = False) -> None:
         """Make rounds until nothing is new. `whole`: news that say nothing are noted too."""
+        self._take_back()
         while self._timed_round(datetime.now(UTC)):
             pass
         if whole:
@@ -118,23 +130,28 @@ class Maker(ABC):
 
     def _timed_round(self, now: datetime) -> bool:
         """One round; without a cluster whose fold fails in it, of which nothing is taken then."""
-        self._began_at = time.monotonic()
-        if self.aside.take_back():
-            self._go_back()
+        self._began_at, self._planning, self._taken = time.monotonic(), None, frozenset()
         try:
             is_more = self.round(now)
         except _FAILED as error:
             if (broken := broken_cluster(error)) is None or broken[0] in self.aside:
                 raise
-            if self._planning is not None:
-                self._planning.result()  # or the next plan would meet it
+            # The next plan would meet one that is on its way.
+            step = self._planning and self._planning.result()
+            if step is not None and self._is_begun(step):
+                raise  # Large tables are folded while they are committed: this round alone may continue it.
             self._set_aside(*broken)
             self._go_back()  # The round had looked at what it did not take of others either.
             return True
-        if well := self.aside.succeed():
+        if well := self.aside.succeed(self._taken):
             self._note_aside({alias: row for alias, row in self._aside_rows.items() if alias not in well})
             log.warning("cluster(s) %s are part of the history of %s again", ", ".join(well), self._names)
         return is_more
+
+    def _take_back(self) -> None:
+        """Try clusters again that were left out for long enough: each once, however long the rounds without it take."""
+        if self.aside.take_back():
+            self._go_back()
 
     def _plan(self, takes: Takes, now: datetime) -> Callable[[], Step]:
         """Plan a round while it is folded, since a fold writes nothing; returns what waits for the plan."""
@@ -213,6 +230,13 @@ class Maker(ABC):
         more = f", and those of {len(others)} large table(s)" if others else ""
         count, seconds = sum(map(len, made.values())), time.monotonic() - self._began_at
         log.info("round %d: %s; %d row(s)%s in %.1f s", step.round, of, count, more, seconds)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a lost round will not be made again another time either: a fold fails, or what it needs is gone."""
+    is_fold = isinstance(error, FoldError) or broken_cluster(error) is not None
+    is_gone = isinstance(error, (AnalysisException, KeyError)) or any(each in java_text(error) for each in _GONE)
+    return is_fold or is_gone or isinstance(error, LakeError)
 
 
 def job_of(maker: Callable[[SparkSession, Config], Maker]) -> Job:

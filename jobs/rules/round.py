@@ -154,7 +154,9 @@ def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]
         making.take_polls(headers[turn:], by_log=making.is_by_log)
     rows = making.rows
     rows[COORDINATORS.full_name] = _coordinators(taken.live.get(PARTITIONS, ()), rows.get(PARTITIONS, ()))
-    return rows, _states(taken, making.state, making.log, rows)
+    # Of polls that bronze has not kept nobody can say more.
+    state = replace(making.state, waiting=()) if taken.believe else making.state
+    return rows, _states(taken, state, making.log, rows)
 
 
 class _Making:

@@ -225,3 +225,12 @@ def test_a_cluster_that_migrates_has_no_exact_counts() -> None:
     )
     assert "exact" in plain
     assert told == ["upper_bound" if each == "exact" else each for each in plain]
+
+
+def test_polls_that_bronze_has_not_kept_wait_no_more_once_a_person_believes_them() -> None:
+    memory = State(cluster_id=CLUSTER_ID, waiting=("s/1", "s/2")).to_json()
+    before = {"history": SILVER, "done_poll": None, "done_at": None, "changed_poll": None, "memory": json.dumps(memory)}
+    for believe, waiting in ((False, 2), (True, 0)):
+        rows = fold(Taken(ALIAS, CLUSTER_ID, 1, [], {}, {SILVER: before}, believe=believe), ALL)
+        (state,) = rows[STATE]
+        assert state["stale_polls"] == len(State.from_json(json.loads(state["memory"])).waiting) == waiting
