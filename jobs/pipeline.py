@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from jobs import poll_metadata, read_cluster_log, read_group_log
+from jobs.common.backoff import backoff_s
 from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
 from jobs.common.driver import JVM_IS_GONE, take_pool
@@ -28,7 +29,7 @@ from jobs.common.reading import FollowedLog, Reading, follow
 from jobs.common.rounds import OvertakenError
 from jobs.common.status import CROSSED
 from jobs.common.streams import Running
-from jobs.common.upkeep import keep_up, next_due
+from jobs.common.upkeep import check_clock, keep_up, next_due
 from jobs.group_lag import JOB as GROUP_LAG
 from jobs.group_lag import GroupLag, take_what_is_left
 from jobs.history import History, believing
@@ -78,7 +79,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     history = Lasting(
         "history", lambda: History(spark, config, outages=outages, since=since).catch_up, then=groups.wake
     )
-    works = [history, groups, Lasting("upkeep", lambda: lambda: _keep_up_when_due(spark, config))]
+    works = [history, groups, Lasting("upkeep", lambda: _upkeep(spark, config))]
     # Nobody wakes these: commits that follow a rebalance take a while, and lag is a row a minute.
     if config.group_log is not None:
         works.append(Lasting("rebalance_cost", lambda: RebalanceCost(spark, config).catch_up))
@@ -169,7 +170,7 @@ class Lasting:
                     return
                 work = None  # Made again, from the tables.
                 self._log_failure(error)
-                stop.wait(min(AGAIN_AFTER_S * 2 ** min(self._failed - 1, 10), PAUSE_S))
+                stop.wait(backoff_s(AGAIN_AFTER_S, self._failed, PAUSE_S))
             else:
                 self._log_recovery()
                 if self._then is not None:
@@ -200,15 +201,34 @@ class Lasting:
         self._failed, self._is_logged = 0, False
 
 
-def _keep_up_when_due(spark: SparkSession, config: Config) -> None:
+def _upkeep(spark: SparkSession, config: Config) -> Callable[[], None]:
+    """Keeps the tables up whenever that is due."""
+    waits = False
+
+    def work() -> None:
+        nonlocal waits
+        waits = _keep_up_when_due(spark, config, waits=waits)
+
+    return work
+
+
+def _keep_up_when_due(spark: SparkSession, config: Config, *, waits: bool = False) -> bool:
+    """Keep the tables up if that is due; whether it waits for a better clock, which is logged if it did not before
+    (`waits`).
+    """
     now = datetime.now(UTC)
-    if next_due(spark, config.lake, now) <= now:
+    if next_due(spark, config.lake, now) > now:
+        return False
+    try:
+        check_clock(spark, config.lake, now)
         if not config.asked_for_offsets:
             take_what_is_left(spark, config)
-        try:
-            keep_up(spark, config.lake, config.bronze_retention, config.kept, now)
-        except ClockError as error:  # A later one will do.
+        keep_up(spark, config.lake, config.bronze_retention, config.kept, now)
+    except ClockError as error:  # A later one will do.
+        if not waits:
             log.warning("upkeep waits: %s", error)
+        return True
+    return False
 
 
 def _run_once(spark: SparkSession, config: Config) -> int:

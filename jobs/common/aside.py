@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
+from jobs.common.backoff import backoff_s
+
 AGAIN_AFTER_S = 60.0
 """How long a cluster is left out first."""
 AT_MOST_S = 3_600.0
@@ -37,7 +39,7 @@ class Aside:
     def put(self, cluster: str) -> float:
         """Leave a cluster out from now on; for how many seconds."""
         self.tried[cluster] = self.tried.get(cluster, 0) + 1
-        seconds: float = min(AGAIN_AFTER_S * 2 ** min(self.tried[cluster] - 1, 10), AT_MOST_S)
+        seconds = backoff_s(AGAIN_AFTER_S, self.tried[cluster], AT_MOST_S)
         self._until[cluster] = self.clock() + seconds
         return seconds
 

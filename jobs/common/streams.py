@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import metadata_source
+from jobs.common.backoff import backoff_s
 from jobs.common.checkpoints import check_checkpoint
 from jobs.common.cli import one_line
 from jobs.common.config import Config
@@ -123,9 +124,10 @@ class Running:
     def _wait_after(self, error: Exception) -> None:
         now, waits = time.monotonic(), is_unwritable(error)
         if not waits or now - self._logged_at > _LOGGED_EVERY_S:
-            log.warning("%s; it is started again%s", one_line(error), ", until it can be written" if waits else "")
+            until = " until its files can be written" if waits else ""
+            log.warning("%s; it is started again%s", one_line(error), until)
             self._logged_at = now if waits else self._logged_at
-        time.sleep(min(_AGAIN_AFTER_S * 2 ** min(self._tried, 10), _AGAIN_AT_MOST_S))
+        time.sleep(backoff_s(_AGAIN_AFTER_S, self._tried + 1, _AGAIN_AT_MOST_S))
 
     def take_back(self) -> bool:
         """Start the query again if an earlier one had to leave something out; return whether it was."""

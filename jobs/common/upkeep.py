@@ -54,8 +54,7 @@ def keep_up(
     `Table.log_hours`, and the log loses what is older. Raises ClockError, and does nothing, where this process or the
     lake does not believe that it is `now`.
     """
-    if (doubt := CLOCK.doubt() or last_polls(spark, lake, now).contradict(now)) is not None:
-        raise ClockError(f"{doubt}; nothing was dropped. If the clock is right, upkeep comes after the next good poll")
+    check_clock(spark, lake, now)
     last_at, noted = _last(spark, lake) or (now, {})
     if last_at > now:
         last_at = datetime.min.replace(tzinfo=UTC)
@@ -87,6 +86,12 @@ def keep_up(
     with ThreadPoolExecutor(4, "upkeep") as side_by_side:
         changes = dict(filter(None, side_by_side.map(tend, TABLES)))
     _note(spark, lake, now, changes)
+
+
+def check_clock(spark: SparkSession, lake: Lake, now: datetime) -> None:
+    """Raise ClockError where this process or the lake does not believe that it is `now`."""
+    if (doubt := CLOCK.doubt() or last_polls(spark, lake, now).contradict(now)) is not None:
+        raise ClockError(f"{doubt}; nothing was dropped. If the clock is right, upkeep comes after the next good poll")
 
 
 def _last(spark: SparkSession, lake: Lake) -> tuple[datetime, Mapping[str, int | None]] | None:

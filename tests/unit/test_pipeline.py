@@ -221,10 +221,11 @@ def test_a_stream_waits_as_long_as_nothing_can_be_written(
     while not polls.query.isActive:
         assert not ended(Streams(READ_ONLY), polls=polls)
     assert slept == [2.0, 4.0, 8.0, 16.0, *[30.0] * 4], "the last one had begun on what was left"
-    said = "a stream ended: /lake/offsets/.7.tmp (Read-only file system); it is started again, until it can be written"
+    until = "; it is started again until its files can be written"
+    said = f"a stream ended: /lake/offsets/.7.tmp (Read-only file system){until}"
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [said, lines[1], "a stream ended: Python worker exited; it is started again"]
-    assert lines[1].endswith("; it is started again, until it can be written")
+    assert lines[1].endswith(until)
     query_of(polls).end(CRASHED)
     clock[0] += streams._AFTERMATH_S
     with pytest.raises(StreamingQueryException):
@@ -385,6 +386,7 @@ def test_offsets_that_nobody_asks_for_any_more_are_taken_before_the_upkeep(
     did: list[str] = []
     monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.now(UTC) + timedelta(seconds=due_s))
     monkeypatch.setattr(pipeline, "take_what_is_left", lambda *_: did.append("what is left"))
+    monkeypatch.setattr(pipeline, "check_clock", lambda *_: None)
     monkeypatch.setattr(pipeline, "keep_up", lambda *_: did.append("upkeep"))
     names = ("lake", "bronze_retention", "kept")
     config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets=frozenset(asked))
@@ -397,15 +399,18 @@ def test_upkeep_waits_while_the_clock_is_not_believed(
 ) -> None:
     """A run with --once ends as it would without upkeep, and one that lasts does not try again each second."""
 
-    def keep_up(*_: object) -> None:
+    def doubt(*_: object) -> None:
         raise ClockError("the clock is ahead")
 
     monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.min.replace(tzinfo=UTC))
-    monkeypatch.setattr(pipeline, "keep_up", keep_up)
+    monkeypatch.setattr(pipeline, "check_clock", doubt)
+    monkeypatch.setattr(pipeline, "take_what_is_left", lambda *_: pytest.fail("the clock is asked first"))
     names = ("lake", "bronze_retention", "kept")
-    config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets={"orders"})
-    pipeline._keep_up_when_due(None, config)  # type: ignore[arg-type]
-    assert caplog.messages == ["upkeep waits: the clock is ahead"]
+    config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets=frozenset())
+    work = pipeline._upkeep(None, config)  # type: ignore[arg-type]
+    for _ in range(3):
+        work()
+    assert caplog.messages == ["upkeep waits: the clock is ahead"], "once, not each minute"
 
 
 def run_beside(work: Lasting) -> tuple[Thread, Event]:
