@@ -31,10 +31,10 @@ from jobs.common.session import COMPILED_FROM, session_for
 from jobs.common.stage import (
     arrow_schema,
     as_stored,
+    failing_as,
     folded,
     frame_of,
     give_back_memory,
-    naming,
     packed,
     packed_in_arrow,
     side_by_side,
@@ -214,14 +214,14 @@ class History(Maker):
     def believe(self, cluster: str) -> None:
         """Accept the answers of a cluster that wait, as a person says that they are right, and what they show.
 
-        Raises LakeError for a cluster of which none waits, once all that is new was taken, or of which no round takes any.
+        Raises LakeError for a cluster of which none waits, once all that is new was taken, or where no round takes any.
         """
         self.catch_up()
         waited = self._silver_state(cluster).waiting
         if not waited:
             raise LakeError(
-                f"no answer of a cluster {cluster!r} waits in {self._lake}: there is nothing to believe; "
-                "`kafka-metadata-history status` says where answers wait"
+                f"no poll of a cluster {cluster!r} waits in {self._lake}: there is nothing to believe; "
+                "`kafka-metadata-history status` says where polls wait"
             )
         gone = len(set(waited) - self._headers.get(cluster, {}).keys())
         self._believed = cluster
@@ -275,7 +275,7 @@ class History(Maker):
                 continue
             if self._waits_for_log(cluster, headers, now) and records is None:
                 continue
-            with naming(cluster):
+            with failing_as(cluster):
                 each = self._take(
                     cluster, headers, claimed.get(cluster), cuts.get(cluster, 1), cluster in self._followed
                 )
@@ -596,7 +596,7 @@ class History(Maker):
                 name: brought[table].filter(pc.equal(brought[table]["cluster"], each.cluster))
                 for name, table in tables.items()
             }
-            with naming(each.cluster):
+            with failing_as(each.cluster):
                 wanted = needed_by_log(live, self._log.rows[each.cluster])
             for name, rows in wanted.items():
                 parts[tables[name]].append(rows)

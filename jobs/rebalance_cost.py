@@ -130,6 +130,7 @@ class RebalanceCost(Maker):
     """The cost of rebalances, and how far it is."""
 
     by = "group_id"
+    is_held_for = False
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         self._told_version, self._looked_at = -1, _NEVER

@@ -39,8 +39,8 @@ def commits_of(lake: Lake, table: Table, most: int) -> list[tuple[int, dict[str,
         with suppress(ValueError):
             actions = [json.loads(line) for line in commit.read_bytes().strip(_BLANK).splitlines()]
             if actions:
-                info = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
-                found.append((int(commit.stem), info))
+                infos = (each["commitInfo"] for each in actions if "commitInfo" in each)
+                found.append((int(commit.stem), next(infos, {})))
                 continue
         break
     return found

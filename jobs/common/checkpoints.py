@@ -58,8 +58,8 @@ def check_checkpoint(spark: SparkSession, lake: Lake, table: Table, checkpoint: 
         )
     if done and found < 0 and has_all:
         raise LakeError(
-            f"the checkpoint {checkpoint} is another lake's: {table.full_name} in {lake} has nothing of its "
-            f"{max(done) + 1} batches; {todo}"
+            f"the checkpoint {checkpoint} is another lake's, or a power cut took all from the table: "
+            f"{table.full_name} in {lake} has nothing of its {max(done) + 1} batches; {todo}"
         )
     # Of a table whose newest commits name no batch of the query, the checkpoint knows best.
     last = found if found >= 0 or has_all else max(done, default=max(planned, default=0) - 1)

@@ -21,7 +21,7 @@ from jobs.common.stage import (
     as_frame,
     column_of,
     ddl,
-    naming,
+    failing_as,
     packed,
     packed_ddl,
     packed_in_arrow,
@@ -247,7 +247,7 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            with naming(alias):
+            with failing_as(alias):
                 rows = first_rows(place, version, batch, cluster, schema, kind=kind)
             yield rows
 
@@ -261,7 +261,7 @@ def _first_signs(said: DataFrame, look: _Look) -> list[str]:
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            with naming(look.take.cluster):
+            with failing_as(look.take.cluster):
                 signs = pa.array(first_signs(batch, brokers, kind), pa.string())
             yield pa.RecordBatch.from_pydict({"sign": signs})
 
@@ -304,7 +304,7 @@ def _compared(said: DataFrame, live: DataFrame, partitions: DataFrame, looks: Ma
         alias = key[0].as_py()
         rows = tables_of(said) | tables_of(live)
         part = [rows[table.full_name] for table in (METADATA_POLLS, TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS)]
-        with naming(alias):
+        with failing_as(alias):
             told, _, known = narrow(states[alias], headers[alias], *part, kind=kinds[alias])
         left = {METADATA_POLLS: told, PARTITION_SNAPSHOTS: known}
         return packed_in_arrow(left, "cluster", lambda *_: alias, types)

@@ -51,6 +51,8 @@ class Maker(ABC):
     by: ClassVar[str]
     noted_after: ClassVar[timedelta] = NOTED_AFTER
     """News that say nothing are noted once they have waited for so long."""
+    is_held_for: ClassVar[bool] = True
+    """Whether upkeep keeps rows of bronze until the history has taken them (`_NEEDED` of upkeep.py)."""
     can_make_again: ClassVar[bool] = False
     """Whether a person can have the history of a cluster computed again."""
 
@@ -136,10 +138,8 @@ class Maker(ABC):
         except _FAILED as error:
             if (broken := broken_cluster(error)) is None or broken[0] in self.aside:
                 raise
-            # The next plan would meet one that is on its way.
-            step = self._planning and self._planning.result()
-            if step is not None and self._is_begun(step):
-                raise  # Large tables are folded while they are committed: this round alone may continue it.
+            if self._is_in_table():
+                raise  # Large tables are folded while they are committed: the next run makes this round again.
             self._set_aside(*broken)
             self._go_back()  # The round had looked at what it did not take of others either.
             return True
@@ -159,7 +159,7 @@ class Maker(ABC):
         return self._planning.result
 
     def _go_back(self) -> None:  # noqa: B027 - most have nothing to do
-        """Look again for what was passed over of clusters that were left out, some of which are no more."""
+        """Look again for what was passed over of clusters that were left out. Some of them are to be tried again."""
 
     def _set_aside(self, cluster: str, why: str) -> None:
         """Leave a cluster out of rounds for a while, and let `status` say so."""
@@ -170,9 +170,9 @@ class Maker(ABC):
             row = {"history": self._aside_of, "cluster": cluster, "round": 0, "done_at": since, "memory": memory}
             self._note_aside(self._aside_rows | {cluster: row})
         log.error(
-            "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s; all others continue. "
-            "Bronze keeps what it has not had, and it is tried again; upgrade the program, or report this line",
-            *(cluster, self._names, seconds, why),
+            "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s. Bronze keeps what was "
+            "not taken%s; upgrade the program, or report this line",
+            *(cluster, self._names, seconds, why, "" if self.is_held_for else ", until it is as old as its retention"),
         )
 
     def _note_aside(self, rows: dict[str, State]) -> None:
@@ -186,6 +186,10 @@ class Maker(ABC):
     @property
     def _names(self) -> str:
         return ", ".join(sorted(self._rounds.histories))
+
+    def _is_in_table(self) -> bool:
+        """Whether a table has the commit of this round, once it is planned: the next plan would meet one on its way."""
+        return self._planning is not None and self._is_begun(self._planning.result())
 
     def _is_begun(self, step: Step) -> bool:
         """Whether a table has the commit of a planned round."""

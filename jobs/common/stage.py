@@ -171,14 +171,17 @@ class FoldError(RuntimeError):
 
 
 @contextmanager
-def naming(cluster: str) -> Iterator[None]:
-    """Let whatever fails within be a FoldError of a cluster."""
+def failing_as(cluster: str) -> Iterator[None]:
+    """Let whatever fails within be a FoldError of a cluster.
+
+    Without what caused it: a server of Spark Connect cuts long messages, and the cluster's line would come last.
+    """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is raised as another one
         *_, last = traceback.extract_tb(error.__traceback__)
         of = f"{type(error).__name__}: {error}"[:_LONGEST]
-        raise FoldError(f"{_MARK} cluster {cluster}: {printable(of)} ({last.name}, line {last.lineno})") from error
+        raise FoldError(f"{_MARK} cluster {cluster}: {printable(of)} ({last.name}, line {last.lineno})") from None
 
 
 _LONGEST = 500
@@ -231,7 +234,7 @@ def folded(
 
     def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
         name = values[0].as_py()
-        with naming(name.partition("/")[0]):
+        with failing_as(name.partition("/")[0]):
             made = pa.concat_tables([empty, *parts_of_group(name, news, live)])
         if len(made) > BATCH:
             give_back_memory()

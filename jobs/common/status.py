@@ -368,7 +368,7 @@ def judge(facts: Facts, limits: Limits) -> list[Crossed]:
             Crossed(
                 "upkeep",
                 None,
-                f"{noted}: a clock is wrong, or was, and rows may have been dropped by it; where it is right, "
+                f"{noted}: a clock is wrong, or was, and rows may have been dropped by it. If the clock is right now, "
                 "`kafka-metadata-history maintain` corrects what is noted (docs/configuration.md, Retention)",
             )
         )
@@ -443,7 +443,7 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
         because.append(f"{each.polls.ignored} polls are of an older checkpoint, let one job alone poll")
     if each.stale_polls:
         because.append(
-            f"{each.stale_polls} answers wait, which are older than what was accepted; {believed(each.cluster)}"
+            f"{each.stale_polls} polls wait, since an answer is older than what was accepted; {believed(each.cluster)}"
         )
     for history, since in waits(each).items():
         if since is not None and facts.at - since > limits.behind:

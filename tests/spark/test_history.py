@@ -423,7 +423,7 @@ def test_a_person_can_say_that_what_waits_is_right(spark: SparkSession, tmp_path
     history.believe("prod")
     assert sorted(row["leader_epoch"] for row in rows_of(lake, silver.PARTITION_SNAPSHOTS)) == [4, 5]
     assert history._states["silver", "prod"]["stale_polls"] == 0
-    with pytest.raises(LakeError, match=r"^no answer of a cluster 'prod' waits in .*: there is nothing to believe; "):
+    with pytest.raises(LakeError, match=r"^no poll of a cluster 'prod' waits in .*: there is nothing to believe; "):
         history.believe("prod")
 
 

@@ -12,7 +12,7 @@ from jobs.common.aside import AGAIN_AFTER_S, AT_MOST_S, Aside
 from jobs.common.lost_rounds import LostRound
 from jobs.common.maker import Maker
 from jobs.common.rounds import Step
-from jobs.common.stage import FoldError, broken_cluster, naming
+from jobs.common.stage import FoldError, broken_cluster, failing_as
 from jobs.history import History
 from jobs.rebalance_history import News, RebalanceHistory
 from jobs.rules.silver.state import State
@@ -51,7 +51,7 @@ def test_clusters_are_left_out_one_by_one() -> None:
 
 
 def test_an_error_of_a_fold_names_its_cluster_wherever_its_text_ends_up() -> None:
-    with pytest.raises(FoldError) as raised, naming("eu-west.1_a"):
+    with pytest.raises(FoldError) as raised, failing_as("eu-west.1_a"):
         {}["leader\nepoch"]
     text = f"[STREAM_FAILED] at org.apache.spark\njobs.common.stage.FoldError: {raised.value}\n  at java.base\n"
     found = broken_cluster(RuntimeError(text))
@@ -63,7 +63,7 @@ def test_an_error_of_a_fold_names_its_cluster_wherever_its_text_ends_up() -> Non
 
 
 def test_what_an_error_says_is_cut() -> None:
-    with pytest.raises(FoldError) as raised, naming("orders"):
+    with pytest.raises(FoldError) as raised, failing_as("orders"):
         raise ValueError("x" * 10_000)
     assert len(str(raised.value)) < 700
 
@@ -96,7 +96,7 @@ class Rounds(Maker):
         self._planning = SimpleNamespace(result=self._wait)
         self.now += self.seconds
         for each in sorted(taken & self.broken):
-            with naming(each):
+            with failing_as(each):
                 raise ZeroDivisionError("of a rule")
         self.made.append(taken)
         self._taken = taken
@@ -172,7 +172,7 @@ def test_an_error_before_anything_is_planned_has_nothing_to_do_with_the_round_be
 
     def fail(_: Any) -> bool:
         if "b" not in maker.aside:
-            with naming("b"):
+            with failing_as("b"):
                 raise ZeroDivisionError
         return False
 

@@ -234,7 +234,7 @@ NOT_WHOLE = replace(WELL, told_by="polls", cluster_log=ClusterLog(NOW - 60 * S, 
 POLLS_TELL = "polls tell topics and partitions: the pipeline's log says why"
 IGNORED = "4 polls are of an older checkpoint, let one job alone poll"
 STALE = (
-    "5 answers wait, which are older than what was accepted; if they are right, "
+    "5 polls wait, since an answer is older than what was accepted; if they are right, "
     "`kafka-metadata-history run --believe prod` accepts them"
 )
 TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3))
