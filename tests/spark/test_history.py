@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from jobs import history as of_polls
 from jobs.common import commit, expiry, rounds
 from jobs.common.cli import one_line
-from jobs.common.commit import delete_rows
+from jobs.common.commit import delete_rows, version_of
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import expire_history
 from jobs.common.lost_rounds import lost_rounds
@@ -296,6 +296,10 @@ def test_rounds_that_a_power_cut_took_from_a_table_are_folded_again(
     lake = copied(half, tmp_path)
     assert history_of(spark, lake, polls_per_round=6).round(LATER)
     assert lost_rounds(lake) == []
+    first = int(rounds_of(lake, silver.TOPIC_SNAPSHOTS)[0].removeprefix("round "))
+    written = [version_of(spark, lake, silver.TOPIC_SNAPSHOTS, first - n, or_later=n > 0) for n in (0, 1)]
+    assert written[0] == written[1] is not None
+    assert version_of(spark, lake, silver.TOPIC_SNAPSHOTS, first - 1) is None
     for table, commits in ((silver.PARTITION_SNAPSHOTS, 2), (gold.ISR_EPISODES, 1)):
         cut_power(lake, table, commits)
     assert [line.partition(" in ")[0] for line in mend_lost_commits(lake)] == [

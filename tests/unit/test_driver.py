@@ -126,6 +126,15 @@ def test_another_delta_than_the_open_one_is_left_to_clean_its_logs() -> None:
         driver.clean_log(session, "table")
 
 
+def test_a_folder_that_spark_may_not_list_has_no_size_and_stops_nobody() -> None:
+    session = Mock()
+    length = session._jvm.org.apache.hadoop.fs.Path().getFileSystem().getContentSummary().getLength
+    length.return_value = 7
+    assert driver.folder_bytes(session, "s3://bucket/table/_delta_log") == 7
+    length.side_effect = Py4JJavaError("no AWS credentials", Mock(_target_id="o1"))
+    assert driver.folder_bytes(session, "s3://bucket/table/_delta_log") is None
+
+
 def test_settings_that_are_not_told_are_unset() -> None:
     remote: Any = Remote()
     assert setting(remote, "spark.master") is None

@@ -41,3 +41,18 @@ def test_more_live_rows_than_are_kept_are_read_again(
     read.clear()
     assert rows.of([table], [1, 2])[table].num_rows == 2
     assert read == read_again
+
+
+@pytest.mark.parametrize("are_later", [False, True])
+def test_a_lost_round_is_made_of_tables_as_they_were_before_later_ones(
+    monkeypatch: pytest.MonkeyPatch, *, are_later: bool
+) -> None:
+    """Round 3 was lost; round 4 has written a table that it had not."""
+
+    def version_of(*_: Any, or_later: bool) -> int | None:
+        return 12 if or_later else None
+
+    monkeypatch.setattr(live, "version_of", version_of)
+    lake: Any = SimpleNamespace(read=lambda *_: "newest", read_version=lambda *of: of[-1])
+    spark: Any = None
+    assert LiveRows(spark, lake, 3, are_later=are_later).read(gold.ISR_EPISODES) == (11 if are_later else "newest")
