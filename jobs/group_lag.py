@@ -122,7 +122,7 @@ class GroupLag(Maker):
         version = newest_version(self._spark, self._lake, METADATA_POLLS)
         news = News() if version == self._version else self._news(version)
         made = self._made(news, now.isoformat(), self._live)
-        self._taken = {alias for alias, _ in news.visits}
+        self._in_round = {alias for alias, _ in news.visits}
         is_late = now - self._noted_at > self.noted_after
         states = self._after(None, news)
         if any(made.values()) or (is_late and any(row["round"] is None for row in states.values())):

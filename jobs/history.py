@@ -165,7 +165,7 @@ class History(Maker):
             "silver": {each.cluster: self._done_silver(each.cluster) for each in of_gold},
         }
         self._make(takes, plan, self._plan(plan, now), self._live)
-        self._taken = {each.cluster for each in takes}
+        self._in_round = {each.cluster for each in takes}
         if any(each.is_large for each in takes):
             # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
             give_back_memory()

@@ -234,7 +234,7 @@ class RebalanceCost(Maker):
             return {}
         groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
         groups |= {(row["cluster"], row["group_id"]) for row in new}
-        self._taken = {cluster for cluster, _ in groups}
+        self._in_round = {cluster for cluster, _ in groups}
         begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
         told = self._told().where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
         wanted = F.broadcast(self._spark.createDataFrame(sorted(groups), "cluster string, group_id string"))

@@ -154,7 +154,7 @@ class RebalanceHistory(Maker):
             "aside": list(self.aside),
         }
         self._make(news, plan, self._plan(plan, now), self._live)
-        self._taken = {cluster for cluster, parts in news.parts.items() if parts}
+        self._in_round = {cluster for cluster, parts in news.parts.items() if parts}
         self._noted_at, self._noted = now, self._last_version()
         return True
 

@@ -50,9 +50,9 @@ class Aside:
             del self._until[cluster]
         return due
 
-    def succeed(self, taken: Collection[str]) -> list[str]:
-        """The clusters whose fold had failed, and has not failed now. `taken`: by the round that was just made."""
-        well = sorted((self.tried.keys() - self._until.keys()).intersection(taken))
+    def succeed(self, folded: Collection[str]) -> list[str]:
+        """The clusters whose fold had failed, and has not failed now. `folded`: by the round that was just made."""
+        well = sorted((self.tried.keys() - self._until.keys()).intersection(folded))
         for cluster in well:
             del self.tried[cluster]
         return well

@@ -55,7 +55,7 @@ def expire_history(spark: SparkSession, lake: Lake, kept: Mapping[str, timedelta
         noted = kept_since(states, schema)
         if noted is not None and noted >= cutoff:
             continue
-        _note(spark, lake, schema, cutoff)
+        note(spark, lake, retention_of(schema), cutoff)
         for table in TABLES[schema]:
             if table_exists(spark, lake, table):
                 _expire(spark, lake, table, cutoff, held(states, table, cutoff))
@@ -69,7 +69,7 @@ def correct_noted(spark: SparkSession, lake: Lake, schemas: Iterable[str], now: 
     states = states_of(spark, lake)
     for schema in schemas:
         if (noted := kept_since(states, schema)) is not None and noted > now:
-            _note(spark, lake, schema, now)
+            note(spark, lake, retention_of(schema), now)
             log.warning(
                 "%s: retention was noted for %s, which is still to come: a clock was ahead, and rows that were over "
                 "before now may be gone",
@@ -78,9 +78,9 @@ def correct_noted(spark: SparkSession, lake: Lake, schemas: Iterable[str], now: 
             )
 
 
-def _note(spark: SparkSession, lake: Lake, schema: str, since: datetime) -> None:
-    history = retention_of(schema)
-    row = {"history": history, "cluster": "", "round": 0, "done_at": since, "memory": "{}"}
+def note(spark: SparkSession, lake: Lake, history: str, at: datetime, memory: str = "{}") -> None:
+    """Put a row in the place of the one that internal.states has of a history of no cluster."""
+    row = {"history": history, "cluster": "", "round": 0, "done_at": at, "memory": memory}
     replace_rows(spark, lake, STATE, [row], f"history = '{history}'")
 
 

@@ -67,7 +67,7 @@ class Maker(ABC):
         """By alias, the rows of internal.states of the clusters whose fold has failed."""
         self._aside_of = f"{ASIDE_OF}{histories[0]}"
         self._planning: Future[Step] | None = None
-        self._taken: Collection[str] = frozenset()
+        self._in_round: Collection[str] = frozenset()
         """The clusters that the last round has folded."""
         self._states: dict[tuple[str, str], State]
         """By history and alias."""
@@ -124,7 +124,7 @@ class Maker(ABC):
 
     def catch_up(self, *, whole: bool = False) -> None:
         """Make rounds until nothing is new. `whole`: news that say nothing are noted too."""
-        self._take_back()
+        self._try_again()
         while self._timed_round(datetime.now(UTC)):
             pass
         if whole:
@@ -132,7 +132,7 @@ class Maker(ABC):
 
     def _timed_round(self, now: datetime) -> bool:
         """One round; without a cluster whose fold fails in it, of which nothing is taken then."""
-        self._began_at, self._planning, self._taken = time.monotonic(), None, frozenset()
+        self._began_at, self._planning, self._in_round = time.monotonic(), None, frozenset()
         try:
             is_more = self.round(now)
         except _FAILED as error:
@@ -143,12 +143,12 @@ class Maker(ABC):
             self._set_aside(*broken)
             self._go_back()  # The round had looked at what it did not take of others either.
             return True
-        if well := self.aside.succeed(self._taken):
+        if well := self.aside.succeed(self._in_round):
             self._note_aside({alias: row for alias, row in self._aside_rows.items() if alias not in well})
             log.warning("cluster(s) %s are part of the history of %s again", ", ".join(well), self._names)
         return is_more
 
-    def _take_back(self) -> None:
+    def _try_again(self) -> None:
         """Try clusters again that were left out for long enough: each once, however long the rounds without it take."""
         if self.aside.take_back():
             self._go_back()

@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import delete_rows, replace_rows
+from jobs.common.commit import delete_rows
 from jobs.common.driver import clean_log
-from jobs.common.expiry import correct_noted, expire_history
+from jobs.common.expiry import correct_noted, expire_history, note
 from jobs.common.facts import IS_VISIT, NOT_TAKEN, UPKEEP
 from jobs.common.lake_clock import ClockError, last_polls, time_by_polls
 from metadata_source.clock import CLOCK
@@ -37,7 +37,7 @@ def next_due(spark: SparkSession, lake: Lake, now: datetime) -> datetime:
     """
     if (last := _last(spark, lake)) is not None:
         return last[0] + EVERY if last[0] <= now else now
-    _note(spark, lake, now, {})
+    note(spark, lake, UPKEEP, now)
     return now + EVERY
 
 
@@ -85,7 +85,7 @@ def keep_up(
     # Most tables have little to do, and listing their files waits more than it works.
     with ThreadPoolExecutor(4, "upkeep") as side_by_side:
         changes = dict(filter(None, side_by_side.map(tend, TABLES)))
-    _note(spark, lake, now, changes)
+    note(spark, lake, UPKEEP, now, json.dumps(changes))
 
 
 def check_clock(spark: SparkSession, lake: Lake, now: datetime) -> None:
@@ -98,11 +98,6 @@ def _last(spark: SparkSession, lake: Lake) -> tuple[datetime, Mapping[str, int |
     """When the last upkeep began, and the newest change of each table then; None where there was none."""
     rows = read_view(spark, lake, STATE_NOW).where(f"history = '{UPKEEP}'").toArrow().to_pylist()
     return (rows[0]["done_at"], json.loads(rows[0]["memory"])) if rows else None
-
-
-def _note(spark: SparkSession, lake: Lake, at: datetime, changes: Mapping[str, int | None]) -> None:
-    row = {"history": UPKEEP, "cluster": "", "round": 0, "done_at": at, "memory": json.dumps(changes)}
-    replace_rows(spark, lake, STATE, [row], f"history = '{UPKEEP}'")
 
 
 def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: datetime) -> None:

@@ -332,7 +332,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     history.aside.clock = lambda: now[0]
 
     def catch_up(maker: History) -> None:
-        maker._take_back()
+        maker._try_again()
         while maker._timed_round(LATER):
             pass
 

@@ -99,7 +99,7 @@ class Rounds(Maker):
             with failing_as(each):
                 raise ZeroDivisionError("of a rule")
         self.made.append(taken)
-        self._taken = taken
+        self._in_round = taken
         return False
 
 
