@@ -283,7 +283,8 @@ class LocalCluster:
 
     def pid(self, node_id: int) -> int:
         """The process id of a running node."""
-        return self._running(node_id).java.pid
+        pid: int = self._running(node_id).java.pid
+        return pid
 
     def log_file(self, node_id: int) -> Path:
         """The file that the node logs to."""

@@ -93,7 +93,8 @@ class Member:
     @property
     def pid(self) -> int:
         """Its process id."""
-        return self._process.java.pid
+        pid: int = self._process.java.pid
+        return pid
 
     def subscribe(self, *topics: str) -> None:
         """Subscribe to these topics instead. Not for streams, whose topics are of the topology."""
