@@ -197,14 +197,19 @@ def peer(behaviour: Callable[[socket.socket], None]) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
-            client, _ = server.accept()
-            with client:
-                client.recv(1024)
-                behaviour(client)
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return  # shut down below
+                with client:
+                    client.recv(1024)
+                    behaviour(client)
 
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
@@ -239,7 +244,7 @@ def garbled(body: bytes) -> Callable[[socket.socket], None]:
         (lambda client: client.sendall(b"\xff\xff\xff\xff"), "protocol", "not a Kafka broker"),
         (lambda client: client.sendall(b"\0\0\0\2ab"), "protocol", "an answer that cannot be read"),
         (garbled(b"\0\0\xff"), "protocol", "an answer that cannot be read"),
-        (garbled(b"\0\0\x02\0\3\0"), "protocol", "Unable to decode response"),
+        (garbled(b"\0\0\x02\0\3\0"), "protocol", "cannot be read: its bytes are no such message"),
         (garbled(b"\0\0\0" + bytes(5)), "protocol", "'NoneType' object is not iterable"),
         (lambda _: None, "unreachable", "the broker closed the connection"),
         (lambda _: time.sleep(2.5), "timeout", "no answer in time"),

@@ -46,6 +46,7 @@ def test_rebalances_agree_with_what_happened(spark: SparkSession, tmp_path: Path
     check_scores(scores, groups=4, steps=20)
 
 
+@pytest.mark.soak
 def test_cost_and_lag_of_a_group_agree_with_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
     new_lake(spark, tmp_path / "lake")
     careless = [kind for kind in COST_KINDS if kind.name == "careless"]

@@ -58,9 +58,16 @@ def test_seventy_clusters_of_which_some_are_sick(spark, tmp_path):
     assert asked == {member.alias for member in everyone if member.is_asked and member.manner in {"good", "falling"}}
     # With every second poll of a run. If the first one left a cluster no time, its question stays due.
     quick = [each for each in everyone if each.alias in asked and each.interval_ms == BEAT_MS]
-    own = {each.alias: [header["asked"] for header in headers if header["cluster"] == each.alias] for each in quick}
-    assert any("ok" in (outcomes or {}).values() for each in own.values() for outcomes in each)
-    assert all(was_asked(first) != bool(second) for first, second, *_ in own.values()), own
+    own = {each.alias: [header for header in headers if header["cluster"] == each.alias] for each in quick}
+    assert any("ok" in (header["asked"] or {}).values() for each in own.values() for header in each)
+    # On a slow machine the second poll may come so late that the question is due again.
+    close = {alias: each[:2] for alias, each in own.items() if each[1]["scheduled_at"] < again_due(each[0])}
+    assert all(was_asked(first["asked"]) != bool(second["asked"]) for first, second in close.values()), close
+
+
+def again_due(header: dict[str, Any]) -> datetime:
+    due: datetime = header["scheduled_at"] + timedelta(milliseconds=2 * BEAT_MS)
+    return due
 
 
 def was_asked(outcomes: dict[str, str] | None) -> bool:

@@ -197,6 +197,7 @@ def test_runs_cut_and_cut_off_give_what_one_gives(
     assert in_order(spark, lake) == in_order(spark, whole)
 
 
+@pytest.mark.soak
 def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     spark: SparkSession, empty: Lake, whole: Lake, tmp_path: Path
 ) -> None:

@@ -206,13 +206,13 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> Non
     assert "lacks more" in one_line(columns)
 
 
-def test_an_older_lake_is_not_shown(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_newer_lake_is_not_shown(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(root=str(tmp_path))
     ensure_tables(spark, lake, [silver.BROKER_SNAPSHOTS])
-    spark.sql(f"ALTER TABLE {lake.identifier(silver.BROKER_SNAPSHOTS)} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '1')")
-    with pytest.raises(LakeError) as older:
+    spark.sql(f"ALTER TABLE {lake.identifier(silver.BROKER_SNAPSHOTS)} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '99')")
+    with pytest.raises(LakeError) as newer:
         attach(spark, lake)
-    assert one_line(older).startswith(f"silver.broker_snapshots in {lake} has version 1, older than this program's")
+    assert one_line(newer).startswith(f"silver.broker_snapshots in {lake} has version 99, newer than this program's")
 
 
 def job_says(tmp_path: Path, capsys: pytest.CaptureFixture[str], lake: str, **more: str) -> str:
@@ -260,7 +260,7 @@ def test_a_pipeline_writes_nothing_to_a_lake_with_a_foreign_table(
 def test_what_only_java_can_tell_is_one_line_too(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert 'No FileSystem for scheme "nosuch"' in job_says(tmp_path, capsys, "nosuch://bucket/lake")
+    assert "Spark knows no file system nosuch://" in job_says(tmp_path, capsys, "nosuch://bucket/lake")
     new_lake(spark, tmp_path / "lake")
     assert "/proc/checkpoints" in job_says(tmp_path, capsys, str(tmp_path / "lake"), checkpoints="/proc/checkpoints")
 

@@ -187,6 +187,7 @@ def test_killed_anywhere_a_round_is_finished_by_the_next_run(spark: SparkSession
     check(lake)
 
 
+@pytest.mark.soak
 def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
     """What the other one rebalances meanwhile has its cost, and moves on what was looked at."""
     lake = new_lake(spark, tmp_path)

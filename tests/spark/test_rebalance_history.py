@@ -399,6 +399,7 @@ def test_polls_tell_of_a_cluster_whose_log_is_not_read(spark: SparkSession, whol
     assert [row["is_open"] for row in of_group(spark, whole, "gold.rebalances", "stuck")] == [False, True]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("another_run", [True, False])
 def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path, *, another_run: bool
