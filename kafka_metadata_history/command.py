@@ -72,13 +72,15 @@ def _servers_of_client() -> str | None:
     return None if file is None else file.servers
 
 
-def _client_file(path: Path | None) -> "ClientFile | None":
-    """Read the file of --client once: it may be a pipe."""
+def _client_file(path: object) -> "ClientFile | None":
+    """Read the file of --client once: it may be a pipe. `path`: click has something of its own where none is given."""
     from metadata_source.client_file import read_client_file  # noqa: PLC0415 - most commands have none
 
-    read: dict[str, ClientFile | None] = click.get_current_context().meta
+    if not isinstance(path, Path):
+        return None
+    read: dict[str, ClientFile] = click.get_current_context().meta
     if f"{NAME}.client" not in read:
-        read[f"{NAME}.client"] = None if path is None else read_client_file(path)
+        read[f"{NAME}.client"] = read_client_file(path)
     return read[f"{NAME}.client"]
 
 
