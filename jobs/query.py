@@ -17,8 +17,9 @@ from jobs.common.answers import FORMS, written
 from jobs.common.cli import one_line, parser_of, reported
 from jobs.common.config import load
 from jobs.common.driver import plans
-from jobs.common.questions import FILTERS, QueryError, check_filters, counted, names, option, question, reach
+from jobs.common.questions import FILTERS, QueryError, check_filters, names, option, question, reach
 from jobs.common.session import spark_session
+from metadata_source.text import counted
 from schemas.in_spark import attach
 from schemas.lake import Lake
 
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.format == "table":
             # spark-submit puts stderr of Python on stdout, where programs want rows alone.
             known = reach(asked, lambda sql: answer(spark, lake, sql), None if arguments.wide else 1)
-            for line in (f"{counted(len(rows))}, by Spark", *known):
+            for line in (f"{counted(len(rows), 'row')}, by Spark", *known):
                 print(f"query: {line}", file=sys.stderr)
 
     return reported("query", ask)

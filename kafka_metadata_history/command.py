@@ -19,7 +19,6 @@ from jobs.common.questions import (
     FREE,
     QueryError,
     check_filters,
-    counted,
     described,
     listed,
     name_of,
@@ -33,7 +32,7 @@ from jobs.common.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.opened import MEMORY, Opened, facts_without_spark, has_folder, opened
 from metadata_source.errors import OptionsError
 from metadata_source.options import parse, parse_cluster_log
-from metadata_source.text import let_write_all, printable
+from metadata_source.text import counted, let_write_all, printable
 from schemas.lake import LakeError
 from schemas.table import LAKE_VERSION
 
@@ -171,7 +170,7 @@ def query(
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
     say(
         [
-            f"{counted(len(rows))}, by {lake.engine}{left}",
+            f"{counted(len(rows), 'row')}, by {lake.engine}{left}",
             *_beside(lake, lambda: reach(of, lake.ask, None if wide else 1)),
         ]
     )

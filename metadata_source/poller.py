@@ -5,11 +5,9 @@ A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is 
 - `unreachable`, `timeout`, `no_brokers` (an empty broker list: a broker that is starting), `broker_error`: tried again,
   with another broker first;
 - `tls`, `protocol` (bytes that are no answer, or over which the code stumbled), `odd_answer` (it lists something twice,
-  or without a
-  name: see `protocol.oddities`), `unsupported_version`: tried once with each broker;
+  or without a name: see `protocol.oddities`), `unsupported_version`: tried once with each broker;
 - `authentication`, `authorization`, `too_large`, `wrong_cluster`: final when a bootstrap server's; an address that was
-  only
-  remembered may be another cluster's by now, then the bootstrap servers are asked;
+  only remembered may be another cluster's by now, then the bootstrap servers are asked;
 - `no_cluster_id`: the answer has none, and nobody gave one, where history needs it; final, too;
 - `options`, `too_many_files` (this process may open no more): not tried again;
 - `clock`: this machine's clock was set ahead, or is far ahead of the newest poll that is kept, and is not believed yet
@@ -361,8 +359,8 @@ class Poller:
         return tuple(kind for kind in kinds if kind in self._memory.owed)
 
     def ask_beside(self, about: Subject, until: float) -> list[Answer]:
-        """Ask over the connection of the good poll before, which is let go; never raises. Returns the answers in the
-        order in which they came.
+        """Ask the broker of the good poll before, whose answer is let go; never raises. Returns the answers in the order
+        in which they came.
 
         It ends by `until` (of `time.monotonic`), and takes no more than `enrich_timeout_ms`. A kind for which no time
         is left stays due. Those that failed come last, the longest ago first: one that takes the time, or the

@@ -42,7 +42,7 @@ def _end(pattern: re.Pattern[str], line: str, start: int) -> int:
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield each line that holds something, with the number of its first one: one that ends with a backslash (with an
-    odd number of them) goes on in the next, whose leading blanks are no part of it.
+    odd number of them) continues in the next, whose leading blanks are no part of it.
     """
     natural = enumerate(re.split(r"\r\n|\r|\n", text), 1)
     for number, begin in natural:

@@ -155,11 +155,6 @@ def shown(at: datetime) -> str:
 # --- beside an answer ---
 
 
-def counted(rows: int) -> str:
-    """How many rows there are."""
-    return f"{rows:,} row{'' if rows == 1 else 's'}"
-
-
 _OF_CLUSTER = "(CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)"
 _KNOWN = {
     "cluster": "SELECT cluster AS known FROM internal.state WHERE history = 'silver'",

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.common.questions import QueryError, counted
+from jobs.common.questions import QueryError
 from kafka_metadata_history.report.facts import facts
 from kafka_metadata_history.report.page import page
+from metadata_source.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,4 +38,4 @@ def kept(report: Report, file: str) -> str:
         size = Path(file).write_bytes(report.html.encode())
     except OSError as error:
         raise QueryError(f"--out {file}: {error.strerror}") from error
-    return f"{file}: {size / 1e6:.1f} MB, drawn from {counted(report.rows)} of history"
+    return f"{file}: {size / 1e6:.1f} MB, drawn from {counted(report.rows, 'row')} of history"

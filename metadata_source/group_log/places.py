@@ -43,8 +43,8 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stream goes on in one cluster's log: `next` maps a partition to an offset, `epochs` to the leader epochs
-    of the records before it.
+    """Where a stream continues in one cluster's log: `next` maps a partition to an offset, `epochs` to the leader
+    epochs of the records before it.
     """
 
     cluster_id: str | None
