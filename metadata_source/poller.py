@@ -359,8 +359,8 @@ class Poller:
         return tuple(kind for kind in kinds if kind in self._memory.owed)
 
     def ask_beside(self, about: Subject, until: float) -> list[Answer]:
-        """Ask the broker of the good poll before, whose answer is let go; never raises. Returns the answers in the order
-        in which they came.
+        """Ask the broker of the good poll before, whose answer is let go; never raises. Returns the answers in the
+        order in which they came.
 
         It ends by `until` (of `time.monotonic`), and takes no more than `enrich_timeout_ms`. A kind for which no time
         is left stays due. Those that failed come last, the longest ago first: one that takes the time, or the
