@@ -165,7 +165,7 @@ class Cluster:
     lag: Lag | None = None
     asked: tuple[Asked, ...] = ()
     known_as: str | None = None
-    left_out: Sequence[LeftOut] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -259,11 +259,11 @@ def clusters_of(
                 lag_of(of_cluster, told.get(("group_lag", alias), {}).get("done_poll")) if alias in asked else None,
                 asked_of(of_answers),
                 aliases.get(polls.cluster_id) if refused and polls.cluster_id is not None else None,
-                [
+                tuple(
                     LeftOut(history.removeprefix(ASIDE_OF), row["done_at"], row["says"])
                     for (history, of), row in sorted(told.items())
                     if of == alias and history.startswith(ASIDE_OF)
-                ],
+                ),
             )
         )
     return found

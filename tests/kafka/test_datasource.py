@@ -226,11 +226,11 @@ def test_several_polls_in_a_batch_say_what_changed(stream, cluster, admin):
     options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "topicsPattern": f"{TOPIC}.*"}
     short_lived = f"{TOPIC}-short-lived"
     # The first poll connects: it may take its time before the next one is due.
-    query = stream.start(available_now=True, pollInterval="3s", pollsPerBatch="4", **options)
+    query = stream.start(available_now=True, pollInterval="6s", pollsPerBatch="4", **options)
     stream.wait_for_plan(query)
-    time.sleep(2)
+    time.sleep(4)
     admin.create_topics([NewTopic(short_lived, 1, 1)])[short_lived].result(30)
-    time.sleep(3.5)
+    time.sleep(6.5)
     admin.delete_topics([short_lived])[short_lived].result(30)
     assert query.awaitTermination(60)
     polls = stream.polls()
