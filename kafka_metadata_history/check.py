@@ -194,7 +194,7 @@ def unwritable(lake: Lake) -> str | None:
     """Say why nobody could write a lake in a folder of this machine; None where nothing is known against it. Writes
     nothing.
     """
-    if lake.root is None or lake.is_uri:
+    if lake.root is None or not lake.is_folder:
         return None
     folder = Path(lake.root)
     there = next(each for each in (folder, *folder.parents) if each.exists())
@@ -207,7 +207,7 @@ def elsewhere(lake: Lake) -> str | None:
     """Say what Spark needs for a lake that is no folder of this machine, at which nobody looks here; None for one that
     is.
     """
-    if lake.root is not None and not lake.is_uri:
+    if lake.is_folder:
         return None
     needs = f"with {lake.log_store}, and jars for S3" if lake.log_store else "with the jars and settings for it"
     return f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, Lakes elsewhere"

@@ -158,7 +158,7 @@ def _not_known(what: str) -> str:
 
 def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
     """Say that tables of a lake are not there: its first run was stopped, or it is of a version that had none."""
-    version = older_version(lake) if lake.root is not None and not lake.is_uri else None
+    version = older_version(lake) if lake.is_folder else None
     if version is not None:
         return LakeError(f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it")
     return LakeError(
@@ -190,7 +190,7 @@ def facts_without_spark(config: Config, now: datetime) -> Facts:
 
 def has_folder(lake: Lake) -> bool:
     """Whether a lake is a folder of this machine. Raises LakeError if no lake is there."""
-    if lake.root is None or lake.is_uri:
+    if not lake.is_folder:
         return False
     try:
         exists = lake.exists

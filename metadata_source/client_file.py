@@ -30,7 +30,7 @@ _SHOWN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """What a file says: options by their names here, and the names for which none is needed here.
+    """The options that a file gives, by their names here, and the names in it that need no option here.
 
     `servers`: its `bootstrap.servers` without `kafka.`, as a client's own file has them: another address may be asked.
     """

@@ -1,11 +1,8 @@
 """Errors, one class a kind, each message one clear line."""
 
-from typing import Any, Final, Self
+from typing import Any, Self
 
-from metadata_source.text import printable
-
-_LONGEST: Final = 500
-"""Of what a broker's answer may have put into an error so many characters are shown."""
+from metadata_source.text import LONGEST, printable
 
 
 class ProtocolError(ValueError):
@@ -59,7 +56,7 @@ class TokenError(RuntimeError):
 
 def stumbled(error: Exception) -> str:
     """Return the problem, one line, where this program's own code stumbled over an answer; its kind is `protocol`."""
-    what = printable(" ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST])
+    what = printable(" ".join(f"{type(error).__name__}: {error}".split())[:LONGEST])
     return f"this program stumbled over what the broker answered ({what})"
 
 

@@ -102,8 +102,8 @@ def _address(broker: str) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The known state of a cluster: the poll, its topics (after the filter), and `min_isr` beside each of them, with
-    what they `answered`.
+    """The known state of a cluster: the poll, and its topics (after the filter). `min_isr`: of each topic. `answered`:
+    all that brokers answered about it.
     """
 
     poll: Poll

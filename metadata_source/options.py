@@ -873,8 +873,8 @@ def client_option(name: str) -> Option | None:
 def _hint(key: str, known: Mapping[str, Option]) -> str:
     names = key.lower(), f"kafka.{key.lower()}"
     for name in names:
-        if name in _ELSEWHERE or name in _NEEDLESS:
-            return f": {(_ELSEWHERE | _NEEDLESS)[name]}"
+        if todo := _ELSEWHERE.get(name) or _NEEDLESS.get(name):
+            return f": {todo}"
         spelt = _SPELLINGS.get(name, name)
         if spelt in known:
             return f": did you mean {known[spelt].name!r}?"

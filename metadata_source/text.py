@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TextIO
 
+LONGEST: Final = 500
+"""So many characters are shown of a text that may be of any length: a broker's error, a cell, a row in an error."""
 _PLAIN: Final = {"→": "->", "≥": ">=", "≤": "<=", "─": "-", "…": "..."}
 """What our own tables draw, in ASCII."""
 

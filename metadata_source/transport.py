@@ -34,7 +34,7 @@ from metadata_source.credentials import credentials
 from metadata_source.errors import OptionsError, PollError, TokenError
 from metadata_source.nulls import null_field
 from metadata_source.references import resolve_secret
-from metadata_source.text import printable
+from metadata_source.text import LONGEST, printable
 from metadata_source.waiting import TooLateError, by_deadline
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ for _name in ("kafka.net", "kafka.protocol"):
 
 _RECEIVE_BYTES: Final = 64 * 1024
 _TURN_BYTES: Final = 1024 * 1024
-_MOST_SHOWN: Final = 500
-"""Characters of a broker's own text, which may be of any length."""
 _FIRST_WITH_FEATURES: Final = 3
 """Version of ApiVersions that tells features (KIP-584)."""
 _SCRAM_ITERATIONS: Final = range(4_096, 1_000_001)
@@ -439,7 +437,7 @@ def _explain_tls(error: ssl.SSLError, certificate: str | None) -> str:
 
 
 def _begin(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
 def _explain_system(error: OSError) -> tuple[str, str]:

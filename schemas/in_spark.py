@@ -85,7 +85,7 @@ _OF_LAKE = "lake"
 
 def fits(spark: SparkSession, lake: Lake) -> bool:
     """Whether the lake says that its tables were found as this program makes them, and their folders are there."""
-    if lake.root is not None and not lake.is_uri:
+    if lake.is_folder:
         if not all((Path(lake.path(table)) / "_delta_log").is_dir() for table in TABLES):
             return False
     elif not table_exists(spark, lake, STATE):
@@ -232,7 +232,7 @@ def _remove_unfinished(lake: Lake, table: Table) -> bool:
     Delta makes no table in a folder that is not empty. Only folders of this machine are looked at: object stores have
     no folders of their own that an unfinished commit could leave.
     """
-    if lake.root is None or lake.is_uri:
+    if not lake.is_folder:
         return False
     folder = Path(lake.path(table))
     log = folder / "_delta_log"

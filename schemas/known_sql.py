@@ -40,7 +40,17 @@ SAME: Final = frozenset(_SAME.split())
 MADE: Final = frozenset({"date_format", "exists", "forall", "datediff", "date_diff", "timestampdiff"})
 """Functions that are made of several in `schemas.own_sql`."""
 
-FUNCTIONS: Final = SAME | OWN | MADE
+ALIASES: Final = {
+    "ceiling": "ceil",
+    "current_timestamp": "now",
+    "date_diff": "datediff",
+    "dateadd": "date_add",
+    "dayofmonth": "day",
+    "to_unix_timestamp": "unix_timestamp",
+}
+"""Function -> another name of the same one, which has the macro."""
+
+FUNCTIONS: Final = SAME | OWN | MADE | ALIASES.keys()
 """All functions that are known, as Spark names them."""
 
 TYPES: Final = frozenset(("STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL"))

@@ -59,6 +59,11 @@ class Lake:
         return self.root is not None and _URI.match(self.root) is not None
 
     @property
+    def is_folder(self) -> bool:
+        """Whether its tables are in folders of this machine."""
+        return self.root is not None and not self.is_uri
+
+    @property
     def log_store(self) -> str | None:
         """The setting that says how commits of several drivers are kept apart, which a lake on S3 needs; None for all
         others. Without it Delta lets two drivers write the same version of a table, and the rows of one are lost

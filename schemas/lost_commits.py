@@ -25,11 +25,6 @@ _BLANK = b"\0 \r\n"
 _COMMIT = re.compile(r"[0-9]{20}\.json")
 
 
-def is_looked_at(lake: Lake) -> bool:
-    """Whether the lake is in folders of this machine, whose files this process sees."""
-    return lake.root is not None and not lake.is_uri
-
-
 def commits_of(lake: Lake, table: Table, most: int) -> list[tuple[int, dict[str, Any]]]:
     """The newest commits of a table, newest first: version, and what Delta notes of each (`commitInfo`). They end
     before one that has lost bytes, which Delta does not read either where a checkpoint has what it did.
@@ -60,7 +55,7 @@ def mend_lost_commits(lake: Lake) -> Iterator[str]:
     Their numbers stay taken, so nobody who writes meanwhile is disturbed. Only lakes in folders of this machine are
     looked at.
     """
-    for table in TABLES if is_looked_at(lake) else ():
+    for table in TABLES if lake.is_folder else ():
         folder = Path(lake.path(table))
         for commit, why in _lost(folder):
             of = f"{table.full_name} in {lake}: commit {int(commit.stem)} {why}, as a power cut leaves it"
@@ -91,9 +86,9 @@ def _lost(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def _why_lost(folder: Path, commit: Path) -> str | None:
     """In which way a table's newest commit is lost; None where it is whole."""
-    if not (said := commit.read_bytes().strip(_BLANK)):
+    if not (content := commit.read_bytes().strip(_BLANK)):
         return "has no bytes"
-    for line in said.splitlines():
+    for line in content.splitlines():
         try:
             added = json.loads(line).get("add")
         except ValueError:
@@ -110,6 +105,6 @@ def _empty(commit: Path) -> None:
     for beside in (commit.with_suffix(".crc"), *commit.parent.glob(f".{commit.stem}.*")):
         beside.unlink(missing_ok=True)
     new = commit.with_name(f".{commit.stem}.lost")
-    said = {"timestamp": time.time_ns() // 1_000_000, "operation": LOST, "operationParameters": {}}
-    new.write_text(json.dumps({"commitInfo": said}) + "\n")
+    info = {"timestamp": time.time_ns() // 1_000_000, "operation": LOST, "operationParameters": {}}
+    new.write_text(json.dumps({"commitInfo": info}) + "\n")
     new.replace(commit)

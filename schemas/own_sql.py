@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from schemas.in_duckdb import NoQueryError, said_of, translated
 from schemas.known_sql import (
+    ALIASES,
     ELAPSED,
     EXTRACTED,
     FORMS,
@@ -253,7 +254,7 @@ def _truncated(node: exp.Expr) -> exp.Expr:
 
 
 def _called(node: exp.Anonymous) -> exp.Expr:
-    name, arguments = node.name.lower(), node.expressions
+    name, arguments = ALIASES.get(node.name.lower(), node.name.lower()), node.expressions
     if name in {"exists", "forall"}:
         return exp.func(f"op_{name}", exp.func("list_transform", *arguments))
     if name == "date_format":

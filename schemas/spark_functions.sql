@@ -75,7 +75,6 @@ CREATE MACRO op_timestamp(x) AS
 -- numbers
 
 CREATE MACRO spark_ceil(x) AS CAST(ceil(x) AS BIGINT);
-CREATE MACRO spark_ceiling(x) AS CAST(ceil(x) AS BIGINT);
 CREATE MACRO spark_floor(x) AS CAST(floor(x) AS BIGINT);
 -- Spark rounds the decimal number that a DOUBLE is written as.
 CREATE MACRO spark_round(x) AS CASE WHEN typeof(x) <> 'DOUBLE' THEN op_refused('round', x) ELSE round(CAST(x AS DOUBLE)) END,
@@ -105,16 +104,13 @@ CREATE MACRO spark_octet_length(x) AS octet_length(encode(x));
 CREATE MACRO op_elapsed(a, b, us) AS
   (epoch_us(CAST(b AS TIMESTAMPTZ)) - epoch_us(CAST(a AS TIMESTAMPTZ))) // CAST(us AS BIGINT);
 CREATE MACRO spark_datediff(until, since) AS date_diff('day', CAST(since AS DATE), CAST(until AS DATE));
-CREATE MACRO spark_date_diff(until, since) AS date_diff('day', CAST(since AS DATE), CAST(until AS DATE));
 CREATE MACRO spark_date_add(x, n) AS CAST(x AS DATE) + CAST(n AS INTEGER);
 CREATE MACRO spark_date_sub(x, n) AS CAST(x AS DATE) - CAST(n AS INTEGER);
 CREATE MACRO spark_add_months(x, n) AS CAST(CAST(x AS DATE) + to_months(CAST(n AS INTEGER)) AS DATE);
 CREATE MACRO spark_last_day(x) AS last_day(CAST(x AS DATE));
-CREATE MACRO spark_dateadd(x, n) AS CAST(x AS DATE) + CAST(n AS INTEGER);
 CREATE MACRO spark_year(x) AS year(CAST(x AS TIMESTAMPTZ));
 CREATE MACRO spark_month(x) AS month(CAST(x AS TIMESTAMPTZ));
 CREATE MACRO spark_day(x) AS day(CAST(x AS TIMESTAMPTZ));
-CREATE MACRO spark_dayofmonth(x) AS day(CAST(x AS TIMESTAMPTZ));
 CREATE MACRO spark_dayofyear(x) AS dayofyear(CAST(x AS TIMESTAMPTZ));
 CREATE MACRO spark_weekofyear(x) AS weekofyear(CAST(x AS TIMESTAMPTZ));
 CREATE MACRO spark_dayofweek(x) AS dayofweek(x) + 1;
@@ -124,7 +120,6 @@ CREATE MACRO spark_monthname(x) AS left(monthname(x), 3);
 CREATE MACRO spark_to_date(x) AS CAST(x AS DATE);
 CREATE MACRO spark_to_timestamp(x) AS CAST(x AS TIMESTAMPTZ);
 CREATE MACRO spark_unix_timestamp(x) AS epoch_us(CAST(x AS TIMESTAMPTZ)) // 1000000;
-CREATE MACRO spark_to_unix_timestamp(x) AS epoch_us(CAST(x AS TIMESTAMPTZ)) // 1000000;
 CREATE MACRO spark_unix_seconds(x) AS CAST(epoch(date_trunc('second', x)) AS BIGINT);
 CREATE MACRO spark_unix_millis(x) AS epoch_us(date_trunc('millisecond', x)) // 1000;
 CREATE MACRO spark_unix_micros(x) AS epoch_us(x);
@@ -135,7 +130,6 @@ CREATE MACRO spark_timestamp_millis(x) AS make_timestamptz(op_count(x) * 1000);
 CREATE MACRO spark_timestamp_micros(x) AS make_timestamptz(op_count(x));
 CREATE MACRO spark_from_utc_timestamp(x, zone) AS timezone('UTC', timezone(zone, CAST(x AS TIMESTAMPTZ)));
 CREATE MACRO spark_now() AS now();
-CREATE MACRO spark_current_timestamp() AS now();
 CREATE MACRO spark_current_date() AS CAST(now() AS DATE);
 
 -- arrays and maps

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.common.questions import QueryError
-from metadata_source.text import escaped, printable
+from metadata_source.text import LONGEST, escaped, printable
 
 COLUMNS = 8
 """A table for people has so many columns at most, unless it is wide."""
@@ -26,8 +26,6 @@ WIDTH = 120
 """Of a table where no terminal says how wide it is."""
 LISTED = 4
 """Of a list a table for people shows so many."""
-LONGEST = 500
-"""Of a cell a table for people shows so many characters, as errors do: a group's id may have 20,000 and more."""
 
 Row = Mapping[str, object]
 
@@ -149,6 +147,7 @@ def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) ->
 
 
 def _cut(cell: str) -> str:
+    """A group's id may have 20,000 characters and more."""
     return cell if len(cell) <= LONGEST else f"{cell[:LONGEST]}... ({len(cell):,} characters)"
 
 

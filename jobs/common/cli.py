@@ -25,7 +25,6 @@ _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
     "org.apache.hadoop.fs.azurebfs.": "org.apache.hadoop:hadoop-azure, of the version of Spark's Hadoop",
     "com.google.cloud.hadoop.": "com.google.cloud.bigdataoss:gcs-connector",
-    "io.delta.storage.S3DynamoDB": "io.delta:delta-storage-s3-dynamodb, of the version of Delta",
 }
 """The beginning of a class's name -> the package that has it."""
 

@@ -94,6 +94,10 @@ def metadata_of(number: int) -> str:
     return f"round {number}"
 
 
+MARK = r" round ([0-9]+)\."
+"""As the condition of a MERGE names its round: such a commit has no metadata of its own."""
+
+
 def _mark_of(number: int) -> str:
     return f" {metadata_of(number)}."
 
@@ -108,12 +112,9 @@ def version_of(spark: SparkSession, lake: Lake, table: Table, number: int, *, or
     it that has.
     """
     commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)}")
-    predicate = F.coalesce(F.col("operationParameters")["predicate"], F.lit(""))
-    noted = F.regexp_extract(F.coalesce("userMetadata", F.lit("")), r"^round ([0-9]+)$", 1)
-    marked = F.regexp_extract(predicate, r" round ([0-9]+)\.", 1)
-    rounds = [each.try_cast("bigint") for each in (noted, marked)]
-    wanted = [each >= number if or_later else each == number for each in rounds]
-    of_round = commits.where(F.coalesce(wanted[0], F.lit(False)) | F.coalesce(wanted[1], F.lit(False)))
+    places = (("userMetadata", r"^round ([0-9]+)$"), (F.col("operationParameters")["predicate"], MARK))
+    of = F.coalesce(*(F.regexp_extract(text, mark, 1).try_cast("bigint") for text, mark in places))
+    of_round = commits.where(of >= number if or_later else of == number)
     found: int | None = of_round.agg(F.min("version")).collect()[0][0]
     return found
 

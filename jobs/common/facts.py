@@ -13,7 +13,6 @@ from metadata_source.options import MAX_BATCH_MS
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
 from schemas.internal import retention_of
 
-SILVER = "silver"
 UPKEEP = "upkeep"
 """The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
 
@@ -155,6 +154,6 @@ def facts_of(
         {
             row["cluster"]: row["stale_polls"]
             for row in states
-            if row["history"] == SILVER and row["stale_polls"] and row["cluster"] not in config.clusters
+            if row["history"] == "silver" and row["stale_polls"] and row["cluster"] not in config.clusters
         },
     )

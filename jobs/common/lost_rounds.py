@@ -9,17 +9,17 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from jobs.common.commit import MARK
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
-from schemas.lost_commits import commits_of, is_looked_at
+from schemas.lost_commits import commits_of
 from schemas.table import Table
 
 _NEWEST = 40
 """Among so many commits of a table are those that a power cut hits: Linux keeps a file in memory for half a minute."""
 
 _OF_ROUND = re.compile(r"round ([0-9]+)(?: wrote (.*))?")
-_MERGED = re.compile(r" round ([0-9]+)\.")
-"""As `commit.py` marks a MERGE, whose commit has no metadata of its own."""
+_MERGED = re.compile(MARK)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def lost_rounds(lake: Lake) -> list[LostRound]:
 
     Only lakes in folders of this machine are looked at: elsewhere a file that is there is whole.
     """
-    if not is_looked_at(lake):
+    if not lake.is_folder:
         return []
     noted = {}
     for version, info in commits_of(lake, STATE, _NEWEST):

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from jobs.common.driver import java_text
 from jobs.common.session import session_for
 from jobs.rules.arrow import rows_of
-from metadata_source.text import printable
+from metadata_source.text import LONGEST, printable
 from schemas.table import Table
 
 Row = dict[str, object]
@@ -180,12 +180,8 @@ def failing_as(cluster: str) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised as another one
         *_, last = traceback.extract_tb(error.__traceback__)
-        of = f"{type(error).__name__}: {error}"[:_LONGEST]
+        of = f"{type(error).__name__}: {error}"[:LONGEST]
         raise FoldError(f"{_MARK} cluster {cluster}: {printable(of)} ({last.name}, line {last.lineno})") from None
-
-
-_LONGEST = 500
-"""Characters of an error that are shown: it may hold a row."""
 
 
 def broken_cluster(error: Exception) -> tuple[str, str] | None:

@@ -364,14 +364,9 @@ def judge(facts: Facts, limits: Limits) -> list[Crossed]:
         )
     elif ahead := {of: at for of, at in noted_of(facts).items() if at - facts.at > AHEAD}:
         noted = ", ".join(f"{of} is noted {span(at - facts.at)} ahead of now" for of, at in ahead.items())
-        found.append(
-            Crossed(
-                "upkeep",
-                None,
-                f"{noted}: a clock is wrong, or was, and rows may have been dropped by it. If the clock is right now, "
-                "`kafka-metadata-history maintain` corrects what is noted (docs/configuration.md, Retention)",
-            )
-        )
+        todo = "`kafka-metadata-history maintain` corrects what is noted (docs/configuration.md, Retention)"
+        says = "a clock is wrong, or was, and rows may have been dropped by it. If the clock is right now"
+        found.append(Crossed("upkeep", None, f"{noted}: {says}, {todo}"))
     elif facts.at - facts.upkeep_at > limits.upkeep:
         since = f"the tables were last kept up {span(facts.at - facts.upkeep_at)} ago"
         found.append(

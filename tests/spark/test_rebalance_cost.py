@@ -189,7 +189,7 @@ def test_killed_anywhere_a_round_is_finished_by_the_next_run(spark: SparkSession
 
 @pytest.mark.soak
 def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
-    """What the other one rebalances meanwhile has its cost, and moves on what was looked at."""
+    """Meanwhile a rebalance of the other cluster has its cost. Then all rebalances up to it count as looked at."""
     lake = new_lake(spark, tmp_path)
     config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
     news(lake, 0)

@@ -91,6 +91,8 @@ def test_a_secret_is_in_a_regular_file_and_begins_after_a_byte_order_mark(
     monkeypatch.setenv(FOLDERS, str(tmp_path))
     (tmp_path / "marked").write_bytes(b"\xef\xbb\xbfs3cret\r\n")
     assert resolve_secret(NAME, f"file:{tmp_path}/marked") == "s3cret"
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf\n")
+    assert refused(f"file:{tmp_path}/marked").endswith("/marked: empty")
     (tmp_path / "other").write_bytes("s3cret".encode("utf-16"))
     assert refused(f"file:{tmp_path}/other") == f"{NAME}: {tmp_path}/other: not UTF-8 text"
     os.mkfifo(tmp_path / "pipe")
@@ -129,13 +131,3 @@ def test_whether_a_file_that_may_not_be_read_is_there_is_not_said(tmp_path: Path
     said = refused(f"file:{tmp_path}/password")
     (tmp_path / "password").write_text("s3cret")
     assert refused(f"file:{tmp_path}/password") == said
-
-
-def test_the_mark_that_an_editor_begins_a_file_with_is_no_part_of_a_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(FOLDERS, str(tmp_path))
-    (tmp_path / "secret").write_bytes(b"\xef\xbb\xbfs3cret\r\n")
-    assert resolve_secret(NAME, f"file:{tmp_path}/secret") == "s3cret"
-    (tmp_path / "secret").write_bytes(b"\xef\xbb\xbf\n")
-    assert refused(f"file:{tmp_path}/secret").endswith("/secret: empty")

@@ -18,7 +18,7 @@ def answer(n: int, outcome: str, kind: str = "groups", cluster: str = "prod") ->
 
 
 def lines(*outcomes: str) -> list[str]:
-    """What is said of answers that are seen one after the other."""
+    """The lines of the log about answers that come one after the other."""
     unanswered, found = Unanswered(), []
     for n, outcome in enumerate(outcomes):
         for _ in range(2):  # What was seen says nothing again.

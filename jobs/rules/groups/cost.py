@@ -371,8 +371,8 @@ def fold(
     `told`: rows of gold.rebalances_told, of the log: those of the live rows, those that are new, those of the ten
     minutes before these, and all later ones. `new`: ids of rebalances whose rows are not begun. `log_of`: what is known
     of a partition of the log, `visits` of the group's partitions: from ten minutes before the first that is new.
-    `until`: rebalances that began before it are told. A later fold takes later visits: the log may still tell of a
-    rebalance before them.
+    `until`: `told` has each rebalance that began before it. A visit after it is left to a later fold, since the log
+    may still tell of a rebalance before that visit.
     """
     known = {key(row): row for row in live}
     of_logs: dict[int, list[Rebalance]] = {}
