@@ -66,13 +66,13 @@ def _compared(
 ) -> Iterable[Compared]:
     steps = [window.expected for window in windows]
     yield compare.compare_polls(windows, _polls(spark, where), _KINDS)
-    yield compare.compare_kind(lake.rows_of(spark, where, silver.CLUSTER_SNAPSHOTS, ClusterSeen))
-    yield compare.compare_leaders(windows, lake.rows_of(spark, where, gold.LEADER_CHANGES, LeaderChange))
-    changes = lake.rows_of(spark, where, gold.ISR_CHANGES, IsrChange)
+    yield compare.compare_kind(lake.rows_of(where, silver.CLUSTER_SNAPSHOTS, ClusterSeen))
+    yield compare.compare_leaders(windows, lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange))
+    changes = lake.rows_of(where, gold.ISR_CHANGES, IsrChange)
     yield compare.compare_isr(version, windows, changes)
-    incidents = lake.rows_of(spark, where, gold.BROKER_INCIDENTS, Incident)
+    incidents = lake.rows_of(where, gold.BROKER_INCIDENTS, Incident)
     yield compare.compare_incidents(model.outages(steps), incidents)
-    ended = lake.rows_of(spark, where, silver.TOPIC_SNAPSHOTS, TopicEnd, "end_reason IS NOT NULL")
+    ended = lake.rows_of(where, silver.TOPIC_SNAPSHOTS, TopicEnd, "end_reason IS NOT NULL")
     yield compare.compare_topics(version, windows, ended)
     history = read_history(spark, where)
     for group in groups:

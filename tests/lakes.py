@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -11,13 +11,19 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.common.config import Config
+from jobs.common.live import part_of
 from jobs.history import History
 from schemas import bronze
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES, Lake
-from schemas.table import Table
+from schemas.table import PART, Table
 from tests.support import stored
+from tests.support.histories import START
+from tests.support.large_rounds import Row, tables_of
 from tests.support.shared import made_once
+
+LATER = START + timedelta(days=1)
+"""When history was made that no round made."""
 
 
 def new_lake(spark: SparkSession, folder: Path, tables: Iterable[Table] = TABLES) -> Lake:
@@ -34,10 +40,19 @@ def _empty(spark: SparkSession) -> Path:
     return made_once("empty-lake", lambda folder: ensure_tables(spark, Lake(root=str(folder)), TABLES))
 
 
-def keep(spark: SparkSession, lake: Lake, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Take rows of polls into bronze, and make history of them."""
+def keep(lake: Lake, rows: Sequence[Row]) -> None:
+    """Take the first rows of polls into bronze, and the history that the rules make of them in this process.
+    Rounds make the same of them (tests/spark/test_history.py), and take it on (tests/spark/test_stored_lakes.py).
+    """
     stored.append(lake, bronze.METADATA_POLLS, rows)
-    make_history(spark, lake)
+    for table, made in tables_of(rows, at=LATER).items():
+        if made:
+            stored.append(lake, table, [row | {PART: _part_of(row)} for row in made])
+
+
+def _part_of(row: Row) -> int | None:
+    is_live = row.get("is_live", row.get("valid_to", LATER) is None)
+    return part_of(row["cluster_id"]) if is_live else None
 
 
 def make_history(spark: SparkSession, lake: Lake) -> None:

@@ -51,13 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 home = Path(folder) / setup.name.replace(" ", "-").replace(",", "")
                 polled = intervals if setup.is_polled else ()
                 done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=polled, say=say)
-                exact = compare_log(spark, done.log.lake, done.truth, done.journal)
+                exact = compare_log(done.log.lake, done.truth, done.journal)
                 say(f"{setup.name}, by its controllers' log: {exact}")
                 of_logs += [f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults]
                 if not setup.is_polled:  # else each verdict says it
                     failed = failed_on_nodes(done.journal) if setup.quorum_fails else failed_steps(done.journal)
                     of_logs += [f"{setup.name}, a step failed: {step}" for step in failed]
-                new = [judge(spark, done, interval) for interval in polled]
+                new = [judge(done, interval) for interval in polled]
                 for verdict in new:
                     say(f"{verdict.name}\n{verdict}")
                 if new:

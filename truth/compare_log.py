@@ -5,17 +5,16 @@ more, each change with its offset and its millisecond.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from schemas import gold, silver
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
-from truth.lake import ALIAS
+from truth.lake import read
 from truth.log import MIGRATING, NO_LEADER, BrokerState, ConfigChange, FeatureLevel, PartitionState, Term, Truth
 
 Told = tuple[Any, ...]
@@ -48,11 +47,11 @@ Rows = Callable[[Table], list[dict[str, Any]]]
 """The rows of a table, in the order of the records that began them."""
 
 
-def compare_log(spark: SparkSession, lake: Lake, truth: Truth, journal: Sequence[Entry]) -> LogScore:
+def compare_log(lake: Lake, truth: Truth, journal: Sequence[Entry]) -> LogScore:
     """Hold silver and gold of the log against the truth, up to where the log was read: past the last step."""
-    read = lake.read(spark, CLUSTER_LOG).where("record = 'span' AND snapshot_offset IS NULL")
-    until = max(row.next_offset for row in read.select("next_offset").collect())
-    score = compare_rows(_Rows(spark, lake), truth, until)
+    spans = read(lake, CLUSTER_LOG, ["next_offset"], "record = 'span' AND snapshot_offset IS NULL")
+    until = max(span["next_offset"] for span in spans)
+    score = compare_rows(partial(_rows, lake), truth, until)
     last = journal[-1].ended_at
     unread = [each for of in truth.partitions.values() for each in of if each.offset >= until and each.at <= last]
     score.faults += [f"read up to offset {until}, without {each}" for each in unread]
@@ -79,14 +78,9 @@ def compare_rows(rows: Rows, truth: Truth, until: int) -> LogScore:
     return score
 
 
-@dataclass(frozen=True)
-class _Rows:
-    spark: SparkSession
-    lake: Lake
-
-    def __call__(self, table: Table) -> list[dict[str, Any]]:
-        found = self.lake.read(self.spark, table).where(f"cluster = '{ALIAS}'").toArrow().to_pylist()
-        return sorted(found, key=lambda row: row.get("first_poll") or row["poll"])
+def _rows(lake: Lake, table: Table) -> list[dict[str, Any]]:
+    found = read(lake, table, table.column_names)
+    return sorted(found, key=lambda row: row.get("first_poll") or row["poll"])
 
 
 def _of_clients(of: PartitionState) -> Told:

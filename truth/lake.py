@@ -1,11 +1,9 @@
-"""Rows of a lake about the cluster with the alias ALIAS, brought out of Spark."""
+"""Rows of a lake about the cluster with the alias ALIAS."""
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
+from kafka_metadata_history.opened import without_spark
 from schemas import bronze, silver
 from schemas.lake import Lake
 from schemas.table import Table
@@ -38,41 +36,42 @@ _POLL_COLUMNS = (
 )
 
 
-def polls(spark: SparkSession, lake: Lake, journal: Sequence[Entry]) -> list[Poll]:
+def polls(lake: Lake, journal: Sequence[Entry]) -> list[Poll]:
     """The good polls of the cluster."""
-    rows = _read(spark, lake, bronze.METADATA_POLLS).where(F.col("record").isin("poll", "topic")).select(*_POLL_COLUMNS)
-    return polls_of(rows.toArrow().to_pylist(), journal)
+    return polls_of(read(lake, bronze.METADATA_POLLS, _POLL_COLUMNS, "record IN ('poll', 'topic')"), journal)
 
 
-def failed_polls(spark: SparkSession, lake: Lake) -> int:
+def failed_polls(lake: Lake) -> int:
     """How many polls got no answer."""
-    return _read(spark, lake, bronze.METADATA_POLLS).where("outcome = 'failed'").count()
+    return len(read(lake, bronze.METADATA_POLLS, ["poll_id"], "outcome = 'failed'"))
 
 
-def witnesses(spark: SparkSession, lake: Lake) -> list[Heard]:
+def witnesses(lake: Lake) -> list[Heard]:
     """The answers of brokers beside the one that answered a good poll, given with it."""
-    headers = _read(spark, lake, bronze.METADATA_POLLS).where("record = 'poll' AND outcome = 'ok'").select("witnesses")
-    return heard(headers.toArrow().to_pylist())
+    return heard(read(lake, bronze.METADATA_POLLS, ["witnesses"], "record = 'poll' AND outcome = 'ok'"))
 
 
-def states(spark: SparkSession, lake: Lake) -> list[Seen]:
+def states(lake: Lake) -> list[Seen]:
     """The rows of silver.partition_snapshots, Kafka's internal topics included."""
-    return rows_of(spark, lake, silver.PARTITION_SNAPSHOTS, Seen)
+    return rows_of(lake, silver.PARTITION_SNAPSHOTS, Seen)
 
 
-def brokers(spark: SparkSession, lake: Lake) -> list[SeenBroker]:
+def brokers(lake: Lake) -> list[SeenBroker]:
     """The rows of silver.broker_snapshots."""
-    return rows_of(spark, lake, silver.BROKER_SNAPSHOTS, SeenBroker)
+    return rows_of(lake, silver.BROKER_SNAPSHOTS, SeenBroker)
 
 
-def rows_of(spark: SparkSession, lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:
+def rows_of(lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:
     """Rows of a table as records of a kind, which has some of its columns."""
-    rows = _read(spark, lake, table).where(where).select(*kind.__dataclass_fields__).toArrow().to_pylist()
     return [
         kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
-        for row in rows
+        for row in read(lake, table, kind.__dataclass_fields__, where)
     ]
 
 
-def _read(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    return lake.read(spark, table).where(F.col("cluster") == ALIAS)
+def read(lake: Lake, table: Table, columns: Iterable[str], where: str = "true") -> list[dict[str, Any]]:
+    """These columns of rows of a table."""
+    names = ", ".join(f"`{name}`" for name in columns)
+    query = f"SELECT {names} FROM {table.full_name} WHERE cluster = '{ALIAS}' AND ({where})"  # noqa: S608 - our own
+    rows = without_spark(lake)(query)
+    return rows.to_pylist(maps_as_pydicts="strict")

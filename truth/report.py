@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyspark.sql import SparkSession
-
 from schemas import gold, silver
 from truth import lake, plain
 from truth.chaos import Entry
@@ -78,9 +76,9 @@ class Verdict:
         return "\n".join([f"  {self.polls}", *(f"  {name}: {score}" for name, score in scores.items())])
 
 
-def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
+def judge(run: Run, interval: int) -> Verdict:
     """Compare the lake of one interval with the truth: its silver, events as silver alone gives them, and gold."""
-    polls, seen, watch = _observed(spark, run, interval)
+    polls, seen, watch = _observed(run, interval)
     where = run.lakes[interval].lake
     shrinks_raise = run.truth.level("metadata.version") < _LEVEL_OF_QUIET_SHRINKS
     left_out = [poll.left_out for poll in polls if poll.left_out]
@@ -88,19 +86,19 @@ def judge(spark: SparkSession, run: Run, interval: int) -> Verdict:
     return Verdict(
         setup=run.setup.name,
         interval=interval,
-        polls=f"{len(polls)} good polls, {lake.failed_polls(spark, where)} failed; {len(polls) - len(watch.polls)} "
+        polls=f"{len(polls)} good polls, {lake.failed_polls(where)} failed; {len(polls) - len(watch.polls)} "
         "answers were older than what was known; left out since their broker was paused "
         f"{left_out.count('paused')}, started "
         f"{left_out.count('started')}",
         states=compare_states(seen, watch, run.truth),
-        brokers=compare_brokers(lake.brokers(spark, where), watch, run.truth),
+        brokers=compare_brokers(lake.brokers(where), watch, run.truth),
         epochs=compare_epochs(seen, run.truth, shrinks_raise=shrinks_raise),
         events={
             "leaders, by silver": compare_leader_changes(leaders, seen, watch, run.truth),
             "ISR, by silver": compare_isr_changes(isr, watch, run.truth, look_ahead=None),
-            **_judge_gold(spark, run, interval, seen, watch),
+            **_judge_gold(run, interval, seen, watch),
         },
-        lasting=_judge_lasting(spark, run, interval, watch),
+        lasting=_judge_lasting(run, interval, watch),
         failed_steps=failed_steps(run.journal),
     )
 
@@ -119,30 +117,26 @@ def _failed(entry: Entry) -> str:
     return f"{entry.what}: {entry.error}"
 
 
-def _judge_gold(
-    spark: SparkSession, run: Run, interval: int, seen: Sequence[Seen], watch: Watch
-) -> dict[str, EventScore]:
+def _judge_gold(run: Run, interval: int, seen: Sequence[Seen], watch: Watch) -> dict[str, EventScore]:
     where = run.lakes[interval].lake
-    leaders = lake.rows_of(spark, where, gold.LEADER_CHANGES, LeaderChange)
+    leaders = lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange)
     # What was out when the partition was seen first did not leave then.
-    isr = lake.rows_of(
-        spark, where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'initially_out'"
-    )
+    isr = lake.rows_of(where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'initially_out'")
     return {
         gold.LEADER_CHANGES.full_name: compare_leader_changes(leaders, seen, watch, run.truth),
         gold.ISR_CHANGES.full_name: compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
     }
 
 
-def _judge_lasting(spark: SparkSession, run: Run, interval: int, watch: Watch) -> dict[str, SpellScore]:
+def _judge_lasting(run: Run, interval: int, watch: Watch) -> dict[str, SpellScore]:
     where, truth = run.lakes[interval].lake, run.truth
-    settings = lake.rows_of(spark, where, silver.TOPIC_CONFIGS, Setting)
-    episodes = lake.rows_of(spark, where, gold.ISR_EPISODES, Episode)
-    incidents = lake.rows_of(spark, where, gold.BROKER_INCIDENTS, Incident)
-    balance = lake.rows_of(spark, where, gold.LEADER_BALANCE, Led)
-    stale = lake.rows_of(spark, where, gold.STALE_BROKERS, Stale)
-    moves = lake.rows_of(spark, where, silver.REASSIGNMENTS, Reassigned)
-    witnesses = lake.witnesses(spark, where)
+    settings = lake.rows_of(where, silver.TOPIC_CONFIGS, Setting)
+    episodes = lake.rows_of(where, gold.ISR_EPISODES, Episode)
+    incidents = lake.rows_of(where, gold.BROKER_INCIDENTS, Incident)
+    balance = lake.rows_of(where, gold.LEADER_BALANCE, Led)
+    stale = lake.rows_of(where, gold.STALE_BROKERS, Stale)
+    moves = lake.rows_of(where, silver.REASSIGNMENTS, Reassigned)
+    witnesses = lake.witnesses(where)
     return {
         gold.ISR_EPISODES.full_name: compare_episodes(episodes, settings, watch, truth),
         gold.BROKER_INCIDENTS.full_name: compare_incidents(incidents, settings, watch, truth),
@@ -152,10 +146,10 @@ def _judge_lasting(spark: SparkSession, run: Run, interval: int, watch: Watch) -
     }
 
 
-def _observed(spark: SparkSession, run: Run, interval: int) -> tuple[list[Poll], list[Seen], Watch]:
+def _observed(run: Run, interval: int) -> tuple[list[Poll], list[Seen], Watch]:
     where = run.lakes[interval].lake
-    polls = lake.polls(spark, where, run.journal)
-    return polls, lake.states(spark, where), Watch.over(polls, tolerance(timedelta(seconds=interval)))
+    polls = lake.polls(where, run.journal)
+    return polls, lake.states(where), Watch.over(polls, tolerance(timedelta(seconds=interval)))
 
 
 def _look_ahead(interval: int) -> timedelta:

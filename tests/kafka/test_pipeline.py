@@ -159,7 +159,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
         truth = read_truth(cluster)
     config = load(str(file))
     check_lake(config.lake)
-    verdict = judge(spark, Run(NEWEST, {1: config}, journal, truth, log=config), 1)
+    verdict = judge(Run(NEWEST, {1: config}, journal, truth, log=config), 1)
     history = read_history(spark, config.lake)
     return Judged(verdict, {group: compare(each, history, played.moves) for group, each in played.happened.items()})
 

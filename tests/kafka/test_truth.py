@@ -29,8 +29,8 @@ def test_history_agrees_with_the_log(spark: SparkSession, tmp_path: Path) -> Non
     for lake in ("every-1s", "log"):
         new_lake(spark, tmp_path / lake / "lake")
     done = run(spark, NEWEST, tmp_path, seed=SEED, seconds=SECONDS, intervals=[1], say=print)
-    check_verdict(judge(spark, done, 1), claims=500, transitions=30, decided=10)
-    exact = compare_log(spark, done.log.lake, done.truth, done.journal)
+    check_verdict(judge(done, 1), claims=500, transitions=30, decided=10)
+    exact = compare_log(done.log.lake, done.truth, done.journal)
     print(exact)
     assert exact.faults == []
     assert exact.compared["leader changes"] > 30

@@ -32,6 +32,7 @@ def headers(config: Config) -> list[tuple[str, int]]:
     return sorted((row["stream"], row["n"]) for row in stored.rows_of(config.lake, bronze.METADATA_POLLS))
 
 
+@pytest.mark.soak
 def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_begins_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -289,6 +289,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_round_costs_nothing_but_time(
 # --- power cuts ---
 
 
+@pytest.mark.soak
 def test_rounds_that_a_power_cut_took_from_a_table_are_folded_again(
     spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -413,6 +414,7 @@ def test_a_cluster_is_computed_anew_from_what_is_kept(
         history_of(spark, lake).again("nobody")
 
 
+@pytest.mark.soak
 def test_a_person_can_say_that_what_waits_is_right(spark: SparkSession, tmp_path: Path) -> None:
     """The cluster came back from an older snapshot, and one broker alone can be reached."""
 

@@ -169,11 +169,12 @@ def test_a_rebalance_has_its_cost_once_the_group_commits_again(spark: SparkSessi
     check(lake)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "killed",
     [
-        pytest.param(lambda: killed_at("plan", before=False), marks=pytest.mark.soak, id="planned"),
-        pytest.param(lambda: killed_after(0), marks=pytest.mark.soak, id="before its commit"),
+        pytest.param(lambda: killed_at("plan", before=False), id="planned"),
+        pytest.param(lambda: killed_after(0), id="before its commit"),
         pytest.param(lambda: killed_at("done", before=True), id="not noted"),
     ],
 )

@@ -15,7 +15,7 @@ from jobs.common import validity
 from jobs.common.config import Config, load
 from jobs.common.validity import Batch, Finding, Rule
 from schemas import bronze, groups, internal, quality, silver
-from tests.lakes import keep, new_lake
+from tests.lakes import keep, make_history, new_lake
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
@@ -95,7 +95,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 def good(spark: SparkSession, config: Config) -> list[Finding]:
     """What is found in a lake where all is well, but that cluster `new` has not been polled yet."""
     lake = new_lake(spark, Path(str(config.lake)))
-    keep(spark, lake, bronze_rows("prod", [answer(n, 1, GOOD) for n in range(3)]))
+    keep(lake, bronze_rows("prod", [answer(n, 1, GOOD) for n in range(3)]))
     return validate.apply(spark, config, NOON + timedelta(seconds=30))
 
 
@@ -136,7 +136,8 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
                     "epochs_behind": 4,
                 }
             ]
-    keep(spark, config.lake, rows)
+    stored.append(config.lake, bronze.METADATA_POLLS, rows)
+    make_history(spark, config.lake)
     columns = "cluster, log_partition, offset, record, read_at, day, next_offset, error, key"
     spark.sql(
         f"""INSERT INTO {config.lake.identifier(bronze.GROUP_LOG)} ({columns}) VALUES

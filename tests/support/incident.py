@@ -113,7 +113,7 @@ def answers() -> list[Answer]:
 
 
 def write_lake(spark: SparkSession, folder: str) -> Lake:
-    """A lake in `folder` with all tables made from it."""
+    """A lake in `folder` with all tables, and the history of it."""
     lake = new_lake(spark, Path(folder))
-    keep(spark, lake, bronze_rows("prod", answers()))
+    keep(lake, bronze_rows("prod", answers()))
     return lake
