@@ -138,7 +138,7 @@ def secured(sasl_ssl_cluster, tmp_path) -> Callable[[str], dict[str, str]]:
     return options
 
 
-@pytest.mark.parametrize("credentials", ["env", "file"])
+@pytest.mark.parametrize("credentials", ["env", pytest.param("file", marks=pytest.mark.soak)])
 def test_secrets_stay_references(spark, secured, tmp_path, capsys, credentials):
     options = secured(credentials)
     frame = spark.read.format("kafka_metadata").options(**options).load()

@@ -123,8 +123,13 @@ def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkS
             wrong.write.format("delta").mode("append").save(path)
 
 
-def test_names_and_views(spark: SparkSession, lake: Lake) -> None:
-    names = attach(spark, lake)
+@pytest.fixture(scope="module")
+def names(spark: SparkSession, lake: Lake) -> list[str]:
+    """Of all that is attached of the lake."""
+    return attach(spark, lake)
+
+
+def test_names_and_views(spark: SparkSession, lake: Lake, names: list[str]) -> None:
     assert names == [*(t.full_name for t in TABLES), *(v.full_name for v in VIEWS)]
     for name in names:
         assert spark.table(name).columns
@@ -132,14 +137,14 @@ def test_names_and_views(spark: SparkSession, lake: Lake) -> None:
         assert read_view(spark, lake, view).columns == spark.table(view.full_name).columns
 
 
-def test_a_query_gets_what_it_may_name(spark: SparkSession, lake: Lake) -> None:
+def test_a_query_gets_what_it_may_name(spark: SparkSession, lake: Lake, names: list[str]) -> None:
     """Also what views need that it names, in any case and however the name is quoted; and nothing else."""
-    every = attach(spark, lake)
     asked = "SELECT * FROM Gold.`Incident_Timeline` JOIN `silver` . topics_now USING (topic) WHERE note = 'brokers'"
-    names = attach(spark, lake, asked)
-    assert names == [name for name in every if name in names]
-    assert set(names) < set(every)
-    assert {"gold.incident_timeline", "silver.topics_now", "gold.leader_changes", "silver.topic_snapshots"} <= {*names}
+    attached = attach(spark, lake, asked)
+    assert attached == [name for name in names if name in attached]
+    assert set(attached) < set(names)
+    wanted = {"gold.incident_timeline", "silver.topics_now", "gold.leader_changes", "silver.topic_snapshots"}
+    assert wanted <= set(attached)
     assert attach(spark, lake, "SELECT 1") == []
 
 
@@ -153,26 +158,26 @@ def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
 
 
 def test_what_a_lake_lacks_no_other_lake_answers(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
-    attach(spark, lake)
-    smaller = new_lake(spark, tmp_path, [silver.POLL_GAPS])
     asked = "SELECT * FROM silver.topics_now JOIN silver.poll_gaps USING (cluster)"
+    attach(spark, lake, asked)
+    smaller = new_lake(spark, tmp_path, [silver.POLL_GAPS])
     assert attach(spark, smaller, asked) == ["silver.poll_gaps"]
     others = (silver.TOPIC_SNAPSHOTS.full_name, "silver.topics_now")
     assert not any(map(spark.catalog.tableExists, others))
-    attach(spark, lake)
 
 
 def test_attach_takes_nothing_away(spark: SparkSession, lake: Lake) -> None:
-    attach(spark, lake)
+    asked = "SELECT * FROM silver.topic_snapshots"
+    attach(spark, lake, asked)
     # A table of the same name that somebody keeps in the catalog, ours by its looks or not.
     for made in ("CREATE TABLE {} (x INT) USING DELTA", silver.TOPIC_SNAPSHOTS.create_statement("{}")):
         spark.sql("DROP TABLE silver.topic_snapshots")
         spark.sql(made.format("silver.topic_snapshots"))
         with pytest.raises(LakeError, match=r"a table silver\.topic_snapshots that attach did not put there"):
-            attach(spark, lake)
+            attach(spark, lake, asked)
         assert spark.catalog.tableExists("silver.topic_snapshots")
     spark.sql("DROP TABLE silver.topic_snapshots")
-    attach(spark, lake)
+    attach(spark, lake, asked)
 
 
 def one_line(error: pytest.ExceptionInfo[LakeError]) -> str:

@@ -66,6 +66,7 @@ def test_brackets_that_the_check_would_close_are_no_query_either(spark: SparkSes
         spark.sql(sql)
 
 
+@pytest.mark.soak
 def test_the_named_ones_are_queries(spark: SparkSession) -> None:
     for name in names():
         with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"):
