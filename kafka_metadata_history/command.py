@@ -30,7 +30,7 @@ from jobs.common.questions import (
 from jobs.common.status import CROSSED, judge
 from jobs.common.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.opened import MEMORY, Opened, facts_without_spark, has_folder, opened
-from metadata_source.errors import OptionsError
+from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import parse, parse_cluster_log
 from metadata_source.text import counted, let_write_all, printable
 from schemas.lake import LakeError
@@ -404,13 +404,10 @@ def exit_status(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except QueryError as error:
-        say([f"{NAME}: {error}"])
-        return USAGE
     except OptionsError as error:
         say([f"{NAME}: {error.problem}"])
         return FAILED
-    except (ConfigError, LakeError) as error:
+    except KafkaMetadataHistoryError as error:
         say([f"{NAME}: {error}"])
-        return FAILED
+        return error.exit_status
     return found or 0

@@ -1,11 +1,77 @@
-"""Errors, one class a kind, each message one clear line."""
+"""Errors, one class a kind, each message one clear line; and the base of all that this product raises of its own."""
 
-from typing import Any, Self
+from enum import Enum, StrEnum, auto
+from typing import Any, ClassVar, Self
 
 from metadata_source.text import LONGEST, printable
 
 
-class ProtocolError(ValueError):
+class KafkaMetadataHistoryError(Exception):
+    """The base of every error of this product. `exit_status`: of a command that ends with it."""
+
+    exit_status: ClassVar[int] = 1
+
+
+class Retry(Enum):
+    """Whom it helps to ask after an error."""
+
+    AGAIN = auto()
+    """All, more than once and another broker first: it may be over soon."""
+    OTHERS = auto()
+    """Each broker once."""
+    REMEMBERED = auto()
+    """Nobody, if it is the error of a bootstrap server. An address that was only remembered may be another cluster's by
+    now: then the bootstrap servers.
+    """
+    NOBODY = auto()
+    """No broker has a part in it."""
+
+
+class ErrorKind(StrEnum):
+    """What is wrong, one stable word, and whom it helps to ask then. Bronze keeps those of polls as `error_kind`."""
+
+    retry: Retry
+
+    def __new__(cls, word: str, retry: Retry = Retry.OTHERS) -> Self:
+        """Return the kind of a word."""
+        kind = str.__new__(cls, word)
+        kind._value_, kind.retry = word, retry
+        return kind
+
+    UNREACHABLE = "unreachable", Retry.AGAIN
+    TIMEOUT = "timeout", Retry.AGAIN
+    NO_BROKERS = "no_brokers", Retry.AGAIN
+    """An empty list of brokers: that of a broker that is starting."""
+    BROKER_ERROR = "broker_error", Retry.AGAIN
+    NO_LEADER = "no_leader", Retry.AGAIN
+    """Of a log: nobody says where it ends."""
+    OVERLAPPED = "overlapped", Retry.AGAIN
+    """The poll was not sent, since the one before was still running."""
+    CLOCK = "clock", Retry.AGAIN
+    """This machine's clock was set ahead, or is far ahead of the newest poll that is kept, and is not believed yet
+    (`metadata_source.clock`).
+    """
+    TLS = "tls"
+    PROTOCOL = "protocol"
+    """Bytes that are no answer, or over which the code stumbled."""
+    ODD_ANSWER = "odd_answer"
+    """It lists something twice, or without a name (`protocol.oddities`)."""
+    UNSUPPORTED_VERSION = "unsupported_version"
+    NOT_CONTROLLER = "not_controller"
+    AUTHENTICATION = "authentication", Retry.REMEMBERED
+    AUTHORIZATION = "authorization", Retry.REMEMBERED
+    NOT_ALLOWED = "not_allowed", Retry.REMEMBERED
+    """Of a log: what may be read of it takes another permission."""
+    TOO_LARGE = "too_large", Retry.REMEMBERED
+    WRONG_CLUSTER = "wrong_cluster", Retry.REMEMBERED
+    NO_CLUSTER_ID = "no_cluster_id", Retry.REMEMBERED
+    """The answer has none, and nobody gave one, where history needs it."""
+    OPTIONS = "options", Retry.NOBODY
+    TOO_MANY_FILES = "too_many_files", Retry.NOBODY
+    """This process may open no more."""
+
+
+class ProtocolError(KafkaMetadataHistoryError, ValueError):
     """Bytes that are not the message they should be.
 
     `version` is the message's version, `path` the field (``topics[3].partitions[17].isr_nodes``), `offset` the byte of
@@ -34,7 +100,7 @@ def _protocol_error(kind: type[ProtocolError], problem: str, places: dict[str, A
     return kind(problem, **places)
 
 
-class OptionsError(ValueError):
+class OptionsError(KafkaMetadataHistoryError, ValueError):
     """Options that cannot be meant: unknown, contradictory or not readable."""
 
     def __init__(self, problem: str) -> None:
@@ -45,50 +111,28 @@ class OptionsError(ValueError):
         return OptionsError, (self.problem,)
 
 
-class TokenError(RuntimeError):
-    """No token for SASL OAUTHBEARER. `kind` is a word of PollError's, `problem` one line without secrets."""
-
-    def __init__(self, kind: str, problem: str) -> None:
-        super().__init__(f"[KAFKA_METADATA_TOKEN] {kind}: {problem}")
-        self.kind = kind
-        self.problem = problem
-
-
 def stumbled(error: Exception) -> str:
     """Return the problem, one line, where this program's own code stumbled over an answer; its kind is `protocol`."""
     what = printable(" ".join(f"{type(error).__name__}: {error}".split())[:LONGEST])
     return f"this program stumbled over what the broker answered ({what})"
 
 
-class PollError(RuntimeError):
-    """A poll that got no usable answer.
-
-    `kind` is the stable word that bronze keeps as `error_kind` (see `metadata_source.poller`), `problem` one line
-    without secrets.
+class ClusterError(KafkaMetadataHistoryError, RuntimeError):
+    """Whoever was asked about a cluster gave nothing of use. `kind`: a word of `ErrorKind`; `problem`: one line without
+    secrets.
     """
 
-    def __init__(self, kind: str, problem: str) -> None:
-        super().__init__(f"[KAFKA_METADATA_POLL] {kind}: {problem}")
-        self.kind = kind
-        self.problem = problem
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return PollError, (self.kind, self.problem)
-
-
-class LogError(RuntimeError):
-    """A log of a cluster that cannot be read.
-
-    `kind` is one stable word: not_allowed, no_leader, or one of those of a poll (see `metadata_source.poller`);
-    `problem` one line without secrets.
-    """
-
-    name = "LOG"
+    name: ClassVar[str]
 
     def __init__(self, kind: str, problem: str) -> None:
         super().__init__(f"{self.mark()} {kind}: {problem}")
-        self.kind = kind
+        self.kind = ErrorKind(kind)
         self.problem = problem
+
+    @property
+    def retry(self) -> Retry:
+        """Whom it helps to ask now."""
+        return self.kind.retry
 
     @classmethod
     def mark(cls) -> str:
@@ -96,7 +140,25 @@ class LogError(RuntimeError):
         return f"[KAFKA_METADATA_{cls.name}]"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.kind, self.problem)
+        return type(self), (str(self.kind), self.problem)
+
+
+class TokenError(ClusterError):
+    """No token for SASL OAUTHBEARER."""
+
+    name = "TOKEN"
+
+
+class PollError(ClusterError):
+    """A poll, or a question beside it, that got no usable answer."""
+
+    name = "POLL"
+
+
+class LogError(ClusterError):
+    """A log of a cluster that cannot be read."""
+
+    name = "LOG"
 
     def of(self, alias: str) -> Self:
         """Return the error with the name of its cluster."""
@@ -110,6 +172,6 @@ class GroupLogError(LogError):
 
 
 class ClusterLogError(LogError):
-    """The controllers' log of a cluster, or its files, that cannot be read. A kind of its own is `not_controller`."""
+    """The controllers' log of a cluster, or its files, that cannot be read."""
 
     name = "CLUSTER_LOG"

@@ -1,18 +1,6 @@
 """One cluster, polled: which broker to ask, in which version, how long and how often to try.
 
-A poll never raises: whatever is wrong is a failed `Poll` whose `error_kind` is one of
-
-- `unreachable`, `timeout`, `no_brokers` (an empty broker list: a broker that is starting), `broker_error`: tried again,
-  with another broker first;
-- `tls`, `protocol` (bytes that are no answer, or over which the code stumbled), `odd_answer` (it lists something twice,
-  or without a name: see `protocol.oddities`), `unsupported_version`: tried once with each broker;
-- `authentication`, `authorization`, `too_large`, `wrong_cluster`: final when a bootstrap server's; an address that was
-  only remembered may be another cluster's by now, then the bootstrap servers are asked;
-- `no_cluster_id`: the answer has none, and nobody gave one, where history needs it; final, too;
-- `options`, `too_many_files` (this process may open no more): not tried again;
-- `clock`: this machine's clock was set ahead, or is far ahead of the newest poll that is kept, and is not believed yet
-  (`metadata_source.clock`);
-- `overlapped`: not sent, since the poll before was still running.
+A poll never raises: whatever is wrong is a failed `Poll`, whose `error_kind` is a word of `errors.ErrorKind`.
 """
 
 from __future__ import annotations
@@ -29,7 +17,7 @@ from metadata_source import questions
 from metadata_source.clock import CLOCK
 from metadata_source.connections import Connections
 from metadata_source.enrichment import Answer, answer
-from metadata_source.errors import PollError, ProtocolError
+from metadata_source.errors import ErrorKind, PollError, ProtocolError, Retry
 from metadata_source.images import Age, Image, difference, filtered
 from metadata_source.kinds import KINDS, LEADER
 from metadata_source.options import ENRICH_TIMEOUT_MS, METADATA_VERSIONS, TopicFilter
@@ -64,12 +52,6 @@ _FIRST_CLIENT_THROTTLE: Final = 6
 _AUTHORIZATION: Final = frozenset({29, 31})
 """TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
 
-_AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error"})
-_FINAL: Final = frozenset({"authentication", "authorization", "too_large", "wrong_cluster", "no_cluster_id"})
-_OURS: Final = frozenset({"options", "too_many_files"})
-"""Errors that no broker has a part in."""
-_REBOOTSTRAP: Final = _FINAL | {"broker_error"}
-"""Errors by which remembered addresses may be wrong: another cluster's by now, or REBOOTSTRAP_REQUIRED (KIP-1102)."""
 NO_ID: Final = (
     "the answer has no cluster id, by which history is kept: give the cluster a `clusterId`, any name that no other "
     "cluster has"
@@ -456,10 +438,11 @@ class Poller:
                 asked.add(address)
                 yield address
                 kind = failures[address].kind
-                is_final = kind in _FINAL and address in self._cluster.bootstrap_servers
-                if is_final or kind in _OURS or time.monotonic() >= deadline:
+                is_final = kind.retry is Retry.REMEMBERED and address in self._cluster.bootstrap_servers
+                if is_final or kind.retry is Retry.NOBODY or time.monotonic() >= deadline:
                     return
-                if kind in _REBOOTSTRAP:
+                # Remembered addresses may be another cluster's by now; or it is REBOOTSTRAP_REQUIRED (KIP-1102).
+                if kind.retry is Retry.REMEMBERED or kind is ErrorKind.BROKER_ERROR:
                     self._forget()
 
     def _candidates(self, failures: dict[Address, PollError]) -> list[Address]:
@@ -477,7 +460,7 @@ class Poller:
         addresses = [
             address
             for address in dict.fromkeys(first + bootstrap + ring)
-            if address not in failures or failures[address].kind in _AGAIN
+            if address not in failures or failures[address].retry is Retry.AGAIN
         ]
         return sorted(addresses, key=lambda address: memory.throttled_until.get(address, 0.0) > time.monotonic())
 
@@ -502,7 +485,7 @@ class Poller:
             self._memory.avoided.pop(address, None)
             return poll, None
         self._connections.drop(address)
-        if failure.kind not in _OURS:
+        if failure.retry is not Retry.NOBODY:
             self._memory.avoided[address] = _Avoided.after(self._memory.avoided.get(address), failure)
         if poll.received_at is None and connection is not None:
             poll = Poll(sent_at=connection.sent_at)

@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from metadata_source.errors import KafkaMetadataHistoryError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +18,7 @@ T = TypeVar("T")
 _READING_S: Final = 1.0
 
 
-class TooLateError(Exception):
+class TooLateError(KafkaMetadataHistoryError):
     """The call has not ended by its deadline."""
 
 

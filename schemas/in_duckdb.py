@@ -22,6 +22,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
+from metadata_source.errors import KafkaMetadataHistoryError
 from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, resolved, version_of
 from schemas.table import LAKE_VERSION, union_all
 
@@ -36,7 +37,7 @@ _UNDERLINED = re.compile(r"\x1b\[\d*m")
 """What sqlglot puts around the place of an error, for terminals."""
 
 
-class NoQueryError(ValueError):
+class NoQueryError(KafkaMetadataHistoryError, ValueError):
     """Raised for SQL that is not one query (SELECT). One line."""
 
 

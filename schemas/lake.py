@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.errors import KafkaMetadataHistoryError
 from schemas import bronze, consumption, gold, groups, internal, quality, silver
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View
 
@@ -30,7 +31,7 @@ _S3: Final = re.compile(r"(s3[an]?):", re.IGNORECASE)
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
-class LakeError(ValueError):
+class LakeError(KafkaMetadataHistoryError, ValueError):
     """Raised when a lake cannot be used as it is: foreign, incompatible, or not writable. One line."""
 
 

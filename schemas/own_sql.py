@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
+from metadata_source.errors import KafkaMetadataHistoryError
 from schemas.in_duckdb import NoQueryError, said_of, translated
 from schemas.known_sql import (
     ALIASES,
@@ -38,7 +39,7 @@ _PATTERN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
 
 
-class NotKnownError(ValueError):
+class NotKnownError(KafkaMetadataHistoryError, ValueError):
     """Raised for a query of which DuckDB is not known to have Spark's value: by what. A few words."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.common.status import Limits
-from metadata_source.errors import OptionsError
+from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import (
     BY_NAME,
     CLUSTER_LOG_BY_NAME,
@@ -41,7 +41,7 @@ _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
-class ConfigError(ValueError):
+class ConfigError(KafkaMetadataHistoryError, ValueError):
     """Raised when a configuration cannot be meant as it is. One line: file, key, what to do."""
 
 

@@ -17,11 +17,12 @@ except ModuleNotFoundError as error:
 
 from jobs.common.docs_folder import replace_docs
 from jobs.common.validity import Batch, Finding, Rule
+from metadata_source.errors import KafkaMetadataHistoryError
 
 SITE = "data_docs"
 
 
-class ValidationError(RuntimeError):
+class ValidationError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when a rule cannot be tried. One line."""
 
 

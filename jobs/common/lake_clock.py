@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from metadata_source.clock import BELIEVED_AFTER_S
+from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.options import MAX_BATCH_MS
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import table_exists
@@ -22,7 +23,7 @@ _APART = timedelta(hours=1)
 """Polls that are due further apart are of two runs with --once, or an outage lies between them."""
 
 
-class ClockError(RuntimeError):
+class ClockError(KafkaMetadataHistoryError, RuntimeError):
     """Raised where the clock is not believed, so that nothing is dropped by it. One line."""
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from jobs.common.config import duration
 from jobs.common.markers import markers_of, with_values
+from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import printable
 from schemas import table
 
@@ -36,7 +37,7 @@ Ask = Callable[[str], pa.Table]
 """Answers a query in Spark's SQL, which names tables and views of the lake."""
 
 
-class QueryError(ValueError):
+class QueryError(KafkaMetadataHistoryError, ValueError):
     """Raised for a question that nobody can answer as it stands. One line."""
 
     exit_status = 2

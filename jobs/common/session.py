@@ -10,11 +10,12 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.common import driver
+from metadata_source.errors import KafkaMetadataHistoryError
 
 log = logging.getLogger("kafka_metadata_history")
 
 
-class SessionError(RuntimeError):
+class SessionError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when a session cannot carry the jobs. One line, with what to do."""
 
 

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from jobs.common.driver import java_text
 from jobs.common.session import session_for
 from jobs.rules.arrow import rows_of
+from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import LONGEST, printable
 from schemas.table import Table
 
@@ -166,7 +167,7 @@ _MARK = "[KAFKA_METADATA_FOLD]"
 _BROKEN = re.compile(rf"{re.escape(_MARK)} cluster ([\w.-]+): (.+)")
 
 
-class FoldError(RuntimeError):
+class FoldError(KafkaMetadataHistoryError, RuntimeError):
     """Raised where the fold of one cluster fails. One line, which names it: text alone comes from a worker to Spark."""
 
 

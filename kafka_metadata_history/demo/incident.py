@@ -9,6 +9,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from metadata_source.errors import KafkaMetadataHistoryError
+
 _SECONDS: Final = 30.0
 
 THREE_REPLICAS: Final = (
@@ -23,7 +25,7 @@ MOVED: Final = TopicPartition("audit-log", 0)
 RECREATED: Final = "coupons"
 
 
-class IncidentError(RuntimeError):
+class IncidentError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when the cluster does not get into the state that a step leads to."""
 
 

@@ -12,6 +12,7 @@ import psutil
 import yaml
 
 from local_cluster.process import NodeProcess
+from metadata_source.errors import KafkaMetadataHistoryError
 
 POLL_INTERVAL = "4s"
 """On two cores some polls are late: they also run the cluster and make history."""
@@ -22,7 +23,7 @@ _BATCH_SECONDS = 180.0
 _LOG_LINES = 25
 
 
-class PipelineError(RuntimeError):
+class PipelineError(KafkaMetadataHistoryError, RuntimeError):
     """Raised when the pipeline ended or hangs; the message closes with the end of its log."""
 
 

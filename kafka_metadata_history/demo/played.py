@@ -22,6 +22,7 @@ from kafka_metadata_history.demo.pipeline import POLL_INTERVAL, Pipeline, Pipeli
 from kafka_metadata_history.demo.traffic import Traffic
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.members import Members
+from metadata_source.errors import KafkaMetadataHistoryError
 
 RACKS = ("a", "b", "c")
 SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000"}
@@ -53,7 +54,7 @@ MORE = (
 Say = Callable[[str], None]
 
 
-class DemoError(RuntimeError):
+class DemoError(KafkaMetadataHistoryError, RuntimeError):
     """Raised if the demo cannot be played to its end. Its message says why."""
 
 

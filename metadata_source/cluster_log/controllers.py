@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from metadata_source import questions
 from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.connections import Connections
-from metadata_source.errors import ClusterLogError, PollError
+from metadata_source.errors import ClusterLogError, PollError, Retry
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.protocol.cluster_messages import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from metadata_source.questions import CONSUMER, DENIED, FetchFrom, TableQuestion, fetch
@@ -38,9 +38,6 @@ _ELSEWHERE: Final = frozenset({_NOT_LEADER, _FENCED, _UNKNOWN_EPOCH})
 _UNKNOWN_SERVER_ERROR: Final = -1
 _SNAPSHOT_NOT_FOUND: Final = 98
 _INCONSISTENT_CLUSTER_ID: Final = 104
-_AGAIN: Final = frozenset({"unreachable", "timeout", "no_leader", "broker_error"})
-_FINAL: Final = frozenset({"not_allowed", "authentication", "wrong_cluster", "options", "too_many_files"})
-"""Errors that no other address of the list does better with."""
 _PAUSE_S: Final = 0.2
 _LEAST_S: Final = 1.0
 """The least time that one controller gets for its answer."""
@@ -153,10 +150,11 @@ class Controllers:
                     return self._ask_one(address, question(), topics, ahead, deadline)
                 except ClusterLogError as error:
                     failures.append(error)
-                    if error.kind in _FINAL and address in self.cluster.bootstrap_servers:
+                    is_final = error.retry in {Retry.REMEMBERED, Retry.NOBODY}
+                    if is_final and address in self.cluster.bootstrap_servers:
                         raise
             self.doubt()
-            if time.monotonic() + _PAUSE_S >= deadline or not any(each.kind in _AGAIN for each in failures):
+            if time.monotonic() + _PAUSE_S >= deadline or not any(each.retry is Retry.AGAIN for each in failures):
                 raise _most_telling(failures)
             time.sleep(_PAUSE_S)
 

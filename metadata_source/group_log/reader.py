@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.errors import GroupLogError, PollError
+from metadata_source.errors import GroupLogError, PollError, Retry
 from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
 from metadata_source.group_log.batches import Unreadable, read_answers
 from metadata_source.group_log.commits import ROWS, Commits, Records
@@ -49,8 +49,6 @@ BATCH_BYTES: Final = 16 * 2**20
 _WAIT_S: Final = 0.2
 _LEAST_S: Final = 1.0
 """The least time that a leader gets for its answer."""
-_AGAIN: Final = frozenset({"unreachable", "timeout", "no_brokers", "broker_error", "overlapped", "clock"})
-"""Kinds of errors that may be over soon."""
 _OUT_OF_RANGE: Final = 1
 _CORRUPT_MESSAGE: Final = 2
 _TRIES: Final = 3
@@ -260,7 +258,7 @@ class _Reading:
             try:
                 self._leaders = self._watcher.leaders()
             except GroupLogError as error:
-                if error.kind not in _AGAIN:
+                if error.retry is not Retry.AGAIN:
                     raise
         offsets = {
             address: {each: self._ahead[each.partition].position for each in led if each.partition in self._ahead}
@@ -278,7 +276,7 @@ class _Reading:
         for answer in side_by_side(asked, ask, "leaders"):
             if not isinstance(answer, PollError):
                 yield answer
-            elif answer.kind in _AGAIN:
+            elif answer.retry is Retry.AGAIN:
                 self._leaders = {}
             else:
                 raise GroupLogError(answer.kind, answer.problem)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from metadata_source.errors import KafkaMetadataHistoryError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,7 +27,7 @@ _SNAPPY_EXPANSION: Final = 64
 """No byte of a block makes more: copies are that long at most."""
 
 
-class TooLargeError(ValueError):
+class TooLargeError(KafkaMetadataHistoryError, ValueError):
     """Raised for more bytes than may be."""
 
 
