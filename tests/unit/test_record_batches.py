@@ -5,7 +5,6 @@ import random
 import tracemalloc
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +15,6 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol import record_batches
 from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
-from metadata_source.protocol.crc32c import crc32c
 from metadata_source.protocol.record_batches import HEADER, RecordBatches, read_batches
 from tests.record_batches import CODECS, SNAPPY_HEADER, Batch, Record, batch_bytes, compressed, record_bytes, varint
 from tests.support.examples import examples
@@ -317,30 +315,6 @@ def test_a_call_reads_a_bounded_number_of_records(monkeypatch: pytest.MonkeyPatc
 
 def test_arrow_can_point_at_all_that_one_call_reads() -> None:
     assert record_batches.MOST_BYTES + record_batches.MOST_DECOMPRESSED < 2**31
-
-
-@pytest.mark.parametrize("at_once", [1, 400, 1 << 22])
-@settings(quickly, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.binary(min_size=4, max_size=300), max_size=9), st.binary(max_size=9))
-def test_the_crc_is_that_of_castagnoli(
-    monkeypatch: pytest.MonkeyPatch, at_once: int, parts: list[bytes], between: bytes
-) -> None:
-    monkeypatch.setattr("metadata_source.protocol.crc32c._AT_ONCE", at_once)
-    data = b"".join(part + between for part in parts)
-    ends = np.cumsum([len(part) + len(between) for part in parts]).astype(np.int64) - len(between)
-    begins = ends - np.array([len(part) for part in parts], dtype=np.int64)
-    assert crc32c(data, begins, ends).tolist() == [plain_crc32c(part) for part in parts]
-
-
-def test_the_crc_of_many_blocks_is_that_of_castagnoli() -> None:
-    rng = random.Random(1)
-    data = rng.randbytes(100_000)
-    ends = np.array([4, 70, 64 * 37 + 70, 100_000])
-    begins = np.array([0, 5, 70, 64 * 37 + 71])
-    assert crc32c(data, begins, ends).tolist() == [
-        plain_crc32c(data[begin:end]) for begin, end in zip(begins, ends, strict=True)
-    ]
-    assert crc32c(b"123456789", begins[:1], begins[:1] + 9).tolist() == [0xE3069283]
 
 
 def test_the_header_is_as_long_as_kafkas() -> None:
