@@ -44,20 +44,6 @@ class Compared:
     faults: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ClusterSeen:
-    """A row of silver.cluster_snapshots."""
-
-    kind: str
-    contradictions: tuple[str, ...]
-
-
-def compare_kind(rows: Sequence[ClusterSeen]) -> Compared:
-    """silver.cluster_snapshots: no answer of Kafka's contradicts that it is Kafka."""
-    faults = tuple(f"kind {row.kind}: {sign}" for row in rows for sign in row.contradictions)
-    return Compared("kind", len(rows), "contradicted" if faults else "as declared", faults)
-
-
 def compare_leaders(windows: Sequence[Window], rows: Sequence[LeaderChange]) -> Compared:
     """gold.leader_changes: each change of a leader in one row of its step, and rows without one only where the version
     raises epochs without one.

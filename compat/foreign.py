@@ -34,7 +34,7 @@ ODD: Final = {
     "metadata empty_topic_name": "topic 1 of 1 has an empty name",
     "metadata partition_twice": "it lists topic orders, partition 0 twice",
     "metadata negative_partition": "topic orders has a partition -1",
-    "metadata negative_replica": "this contradicts kind kafka: no_broker: ",
+    "metadata negative_replica": "a broker is listed twice, or has a negative id",
     "metadata error": "failed: broker_error: ",
     "configs 41": "not known: topics answered with error 41 (NotControllerError): 1",
     "configs 7": "not known: topics answered with error 7 (RequestTimedOutError): 1",

@@ -10,7 +10,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from compat import compare, model
-from compat.compare import ClusterSeen, Compared, Incident, PollSeen, TopicEnd, Window
+from compat.compare import Compared, Incident, PollSeen, TopicEnd, Window
 from compat.play import PROPERTIES, Say, play, prepared
 from compat.script import BROKERS, LOG_PARTITIONS
 from compat.versions import Version
@@ -66,7 +66,6 @@ def _compared(
 ) -> Iterable[Compared]:
     steps = [window.expected for window in windows]
     yield compare.compare_polls(windows, _polls(spark, where), _KINDS)
-    yield compare.compare_kind(lake.rows_of(where, silver.CLUSTER_SNAPSHOTS, ClusterSeen))
     yield compare.compare_leaders(windows, lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange))
     changes = lake.rows_of(where, gold.ISR_CHANGES, IsrChange)
     yield compare.compare_isr(version, windows, changes)

@@ -456,11 +456,8 @@ class History(Maker):
         states = [row | {"round": step.round} for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()]
         states += self._noted(plan, states, step.round)
         now = self._states | {(row["history"], row["cluster"]): row for row in states}
-        clusters = made.get(silver.CLUSTER_SNAPSHOTS)
         of = str(self._outages) if SILVER in self._histories else f"{len(takes)} cluster(s)"
         self._write(step, made, live, now, others, of=of)
-        for line in () if clusters is None else contradicted(clusters):
-            log.warning("%s", line)
 
     def _noted(self, plan: Mapping[str, Any], states: Iterable[Row], number: int) -> list[Row]:
         """The row of internal.state that says up to which version the log was taken: no further than all rows were."""
@@ -527,7 +524,6 @@ class History(Maker):
         large clusters.
         """
         tables, partitions = self._tables_read(takes), None
-        signs: Mapping[str, list[str]] = {}
         if any(each.is_large for each in takes) and _PARTITIONS in tables:
             tables.remove(_PARTITIONS)
             partitions = live.read(_PARTITIONS, session_for(self._spark, COMPILED_FROM)).where("is_current")
@@ -547,7 +543,7 @@ class History(Maker):
         said = self._said(session_for(self._spark, many), takes)
         if partitions is not None:
             of_silver = {each.cluster: self._silver_state(each.cluster) for each in takes}
-            said, sides[0], seen, first, signs = large.narrowed(
+            said, sides[0], seen, first = large.narrowed(
                 said,
                 sides[0],
                 partitions,
@@ -569,7 +565,7 @@ class History(Maker):
         # A plan of before there was a filter in it may wait to be done.
         topic_filter = plan.get("topic_filter")
         settings = Plan(frozenset(self._histories), limits, at, frozenset(plan["migrating"]), topic_filter)
-        fold = partial(_fold, clusters, settings, times=times, narrowed=small, signs=signs)
+        fold = partial(_fold, clusters, settings, times=times, narrowed=small)
         news = [packed(said, METADATA_POLLS)]
         if records:
             rows = {bronze.CLUSTER_LOG: pa.concat_tables(records.values())}
@@ -666,11 +662,10 @@ def _fold(
     *,
     times: Mapping[str, large.Times],
     narrowed: Collection[str],
-    signs: Mapping[str, list[str]],
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster, from and to packed rows, new ones and live ones; runs on executors.
 
-    `narrowed`: the clusters of which the fold need not see what is as before. `signs`: see Taken, by alias.
+    `narrowed`: the clusters of which the fold need not see what is as before.
     """
     with uncollected():
         each = takes[cluster]
@@ -687,7 +682,6 @@ def _fold(
             for row in brought[silver.PARTITION_SNAPSHOTS.full_name]:
                 row[TIMES] = counted.get((row["topic"], row["partition"], row["first_poll"]), 1)
         is_first = each.first_poll is not None
-        seen = signs.get(cluster, ())
         records = [] if log is None else rows_of(in_order(log))
         taken = Taken(
             cluster,
@@ -698,26 +692,12 @@ def _fold(
             states,
             is_first,
             each.kind,
-            seen,
             records,
             each.by_log,
             each.told_from,
             each.believe,
         )
         return rules.fold(taken, plan)
-
-
-def contradicted(clusters: pa.Table) -> Iterator[str]:
-    """A line for each new row of silver.cluster_snapshots that says more than the row before of what contradicts the
-    declared kind.
-    """
-    for row in clusters.filter(pc.is_null(clusters["valid_to"])).to_pylist():
-        before = row["prev_contradictions"] or () if row["prev_kind"] == row["kind"] else ()
-        if more := [sign for sign in row["contradictions"] if sign not in before]:
-            yield (
-                f"cluster {row['cluster']} is declared as kind {row['kind']}, and answers contradict that: "
-                f"{'; '.join(more)}; declare its `kind` (docs/versions.md, Other makers)"
-            )
 
 
 def _topics(news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]) -> pa.Array:

@@ -4,7 +4,6 @@ A cluster is of the kind that the options declare. Where a sentence comes from (
 
 - Redpanda: src/v/kafka/server/handlers/metadata.cc. Every replica is in the ISR, none is offline. While there is no
   leader the former one is named. A broker that knows no term, or is cut off, names a replica at random with error 5.
-  The cluster id begins with "redpanda.".
 - WarpStream: "Hacking the Kafka Protocol" (warpstream.com/blog), docs.warpstream.com on service discovery. Each client
   sees one Agent as the leader of every partition.
 - AutoMQ: ElasticCreatePartitionPolicy, PartitionChangeBuilder.setTargetNode. A partition has one replica; a failover

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.contradictions import Evidence, contradictions
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.facts import (
     EXACT_FROM_LEVEL,
@@ -22,6 +21,7 @@ from metadata_source.members import lack_replica
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.probes import ALLOWED_ANSWER, MinIsr, Permission, Prober
+from metadata_source.protocol.oddities import LISTS, are_odd
 from metadata_source.text import counted, text_table
 
 if TYPE_CHECKING:
@@ -231,14 +231,10 @@ _NUMBERS: Final = {"leads": "leads", "preferred": "preferred for", "replicas": "
 
 
 def _kind_lines(state: State) -> Iterator[str]:
-    """The kind that the cluster was declared as, the facts that mean nothing there, and signs of another kind."""
+    """The kind that the cluster was declared as, and the facts that mean nothing there."""
     kind = KINDS[state.kind]
     yield f"kind {state.kind}: {kind.maker}"
     yield from (f"  not meaningful here: {reason}" for reason in kind.reasons)
-    signs = contradictions(state.kind, Evidence.of(state.metadata))
-    yield from (f"  warning: this contradicts kind {state.kind}: {sign}" for sign in signs)
-    if signs:
-        yield "  declare its maker as `kind` (docs/versions.md, Other makers)"
 
 
 def _broker_row(row: Mapping[str, Any], numbers: Iterable[str]) -> tuple[object, ...]:
@@ -270,6 +266,11 @@ def _partition_lines(state: State) -> Iterator[str]:
     if errors.num_rows:
         which = f"such as {errors['topic'][0]}: {errors['error_code'][0]}"
         yield f"{counted(errors.num_rows, 'topic')} answered with an error, {which}"
+    partitions = state.metadata.partitions
+    if odd := int(np.any([are_odd(partitions[name].combine_chunks()) for name in LISTS], axis=0).sum()):
+        lists = "the replicas, the ISR or the offline replicas"
+        yield f"warning: {counted(odd, 'partition')}: a broker is listed twice, or has a negative id, in {lists}"
+        yield "  history keeps null in place of such a list"
     worst = topics_in_trouble(troubles)
     if worst.num_rows:
         yield ""

@@ -203,13 +203,6 @@ CLUSTER_SNAPSHOTS = _interval_table(
             "partition_snapshots; other tables have no rows, or nulls, of what follows from it.",
             nullable=False,
         ),
-        Column(
-            "contradictions",
-            "array<string>",
-            "Signs of another kind, sorted (`names: ...`), in some answer since this kind was declared; empty where "
-            "all answers fit.",
-            nullable=False,
-        ),
     ),
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-LAKE_VERSION = 8
+LAKE_VERSION = 9
 """The version of the whole lake's schemas. It rises with any change of columns, or of what they mean."""
 
 TABLE_PROPERTY = "kafkaMetadataHistory.table"

@@ -33,7 +33,7 @@ from jobs.common.stage import (
 from jobs.rules import takes
 from jobs.rules.arrow import rows_of
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import COMPARED, first_rows, first_signs, narrow, to_look_at
+from jobs.rules.silver.compare import COMPARED, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Place, Row, State
 from jobs.rules.takes import Take
@@ -45,7 +45,7 @@ OF_RECORD = ("poll_id", "record", "topic", "chunk")
 SAID = (*OF_RECORD, *(column.name for column in TOPIC_COLUMNS))
 """The columns of records of topics."""
 
-_HEADER = ("cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at", "interval_ms", "brokers")
+_HEADER = ("cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at", "interval_ms")
 _DIGESTS = ("cluster", "poll_id", "topic", "chunk", "present", "digest", "digest_version", "partition_count")
 _KEY = ("topic", "partition", "first_poll")
 _COMPARED = {
@@ -85,10 +85,9 @@ def narrowed(
     clusters: Sequence[Take],
     states: Mapping[str, State],
     cuts: Mapping[str, int],
-) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame | None, Mapping[str, list[str]]]:
+) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame | None]:
     """The rows that the fold has to see of a round in which there are large clusters: of bronze, live ones packed, live
-    ones of partitions. Then rows of partitions that become live without it, and what these contradict of the kinds of
-    their clusters, by alias.
+    ones of partitions. Then rows of partitions that become live without it.
 
     `live`: packed. `partitions`: all live rows of partitions. `states`: of silver, by alias. `cuts`: into how many
     parts the topics of a cluster are cut where its live rows lie, by alias.
@@ -99,7 +98,6 @@ def narrowed(
     topics = F.broadcast(as_frame(said.sparkSession, _topics_of(looks)))
     firsts = {alias: look for alias, look in looks.items() if look.take.first_poll}
     first = [_first(said, look) for look in firsts.values()]
-    signs = {alias: _first_signs(said, look) for alias, look in firsts.items()}
     is_first = F.col("cluster").isin(list(firsts))
 
     is_kept = ~is_large | (F.col("record") != "topic") | is_first | F.col(_LOOKED_AT)
@@ -129,7 +127,6 @@ def narrowed(
         live,
         partitions.select(*PARTITION_SNAPSHOTS.column_names),
         reduce(DataFrame.unionByName, first) if first else None,
-        signs,
     )
 
 
@@ -251,28 +248,10 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
                 rows = first_rows(place, version, batch, cluster, schema, kind=kind)
             yield rows
 
-    return _first_said(said, look).mapInArrow(of_batches, ddl(PARTITION_SNAPSHOTS))
-
-
-def _first_signs(said: DataFrame, look: _Look) -> list[str]:
-    """The signs by which partitions of a cluster's first answer contradict its kind."""
-    [header], kind = look.headers.to_pylist(), look.take.kind
-    brokers = [broker["broker_id"] for broker in header["brokers"] or ()]
-
-    def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            with failing_as(look.take.cluster):
-                signs = pa.array(first_signs(batch, brokers, kind), pa.string())
-            yield pa.RecordBatch.from_pydict({"sign": signs})
-
-    return [row.sign for row in _first_said(said, look).mapInArrow(of_batches, "sign string").distinct().collect()]
-
-
-def _first_said(said: DataFrame, look: _Look) -> DataFrame:
-    """The rows of bronze about topics of a cluster's first answer."""
     is_said = (F.col("poll_id") == look.take.first_poll) & (F.col("record") == "topic")
-    rows = said.where((F.col("cluster") == look.take.cluster) & is_said)
-    return rows.select("topic", "present", "topic_id", "error_code", "partitions")
+    topics = said.where((F.col("cluster") == alias) & is_said)
+    topics = topics.select("topic", "present", "topic_id", "error_code", "partitions")
+    return topics.mapInArrow(of_batches, ddl(PARTITION_SNAPSHOTS))
 
 
 # --- all others ---

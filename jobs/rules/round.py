@@ -61,8 +61,7 @@ class Taken:
     not had yet. `states`: rows of internal.state by history. `claimed_id`: the cluster id that the alias stands for.
     `parts`: into how many the cluster's topics are cut. `is_first`: the partitions of a large cluster's first answer
     are not brought (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
-    `signs`: what contradicts it of the partitions that are not brought. `log`: rows of bronze.cluster_log, in order.
-    `by_log`, `told_from`, `believe`: see takes.Take.
+    `log`: rows of bronze.cluster_log, in order. `by_log`, `told_from`, `believe`: see takes.Take.
     """
 
     cluster: str
@@ -73,7 +72,6 @@ class Taken:
     states: Mapping[str, Row]
     is_first: bool = False
     kind: str = KAFKA
-    signs: Sequence[str] = ()
     log: Sequence[Row] = ()
     by_log: bool = False
     told_from: str | None = None
@@ -186,7 +184,6 @@ class _Making:
             others,
             taken.claimed_id,
             kind=taken.kind,
-            signs=taken.signs,
             by_log=by_log,
             believe=taken.believe,
         )

@@ -108,7 +108,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     )
     began = {"cluster_id": "id-fine", "cluster": "fine", "first_poll": f"{STREAM}/{0:012d}", "valid_from": BEGAN}
     began |= {"valid_to": None, "part": 0}
-    kind = {"kind": "kafka", "not_meaningful": [], "contradictions": []}
+    kind = {"kind": "kafka", "not_meaningful": []}
     append(spark, lake, silver.CLUSTER_SNAPSHOTS, [began | kind])
     attach(spark, lake)
     return lake

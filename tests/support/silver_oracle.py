@@ -12,8 +12,6 @@ from itertools import pairwise
 from typing import Any
 
 from metadata_source import kinds
-from metadata_source.contradictions import SIGNS
-from tests.support.bronze_rows import answer_digest, topic_digest
 from tests.support.histories import GROUP_STATE, UNTOLD, Answer
 
 
@@ -134,31 +132,6 @@ def epochs_of(topic: dict[str, Any]) -> dict[int, int | None]:
     return {k: p["leader_epoch"] for k, p in topic["partitions"].items()}
 
 
-def contradicted(kind: str, answer: Answer, changed: list[dict[str, Any]]) -> set[str]:
-    """What an answer shows that no cluster of this kind does. `changed`: the partitions that are not as before."""
-    sentences = {sign.split(":")[0]: sign for sign in SIGNS}
-    found = set()
-    for p in changed:
-        offline = p["offline_replicas"]
-        unlisted = {b for b in p["isr"] if b not in answer.brokers and offline is not None and b not in offline}
-        if kind in {"kafka", "confluent", "automq"} and p["leader"] >= 0 and unlisted:
-            found.add("unlisted_in_sync")
-        if kind == "automq" and len(p["replicas"]) > 1:
-            found.add("several_replicas")
-        if kind == "redpanda" and (not set(p["replicas"]) <= set(p["isr"]) or offline):
-            found.add("isr_lacks_replica")
-    if kind == "redpanda" and not str(answer.cluster_id).startswith("redpanda."):
-        found.add("names")
-    if kind == "eventhubs" and len(answer.brokers) > 1:
-        found.add("several_brokers")
-    return {sentences[name] for name in found}
-
-
-def digest_of(answer: Answer) -> bytes:
-    """Of all that an answer says."""
-    return answer_digest(answer, {name: topic_digest(topic) for name, topic in answer.topics.items()})
-
-
 def views(
     answers: list[Answer], cluster_id: str, kind: str = "kafka"
 ) -> tuple[list[View], dict[tuple[str, int], tuple[str, str]], set[str]]:
@@ -174,11 +147,10 @@ def views(
     current: dict[str, dict[str, Any]] = {}  # topic -> merged state, ISR and all
     brokers: dict[int, tuple] = {}
     levels: tuple = (None, None)
-    nothing, contradictions = kinds.KINDS[kind].columns, set()
-    once: set[str] = set()  # signs that the answer before showed first
+    nothing = kinds.KINDS[kind].columns
     for i, (a, at, sent) in enumerate(accepted):
         following = shown[i + 1] if i + 1 < len(accepted) else None
-        missing, changed = set(), []
+        missing = set()
         for name in list(current):
             if name in shown[i]:
                 continue
@@ -215,8 +187,6 @@ def views(
             for k, p in enumerate(topic["partitions"]):
                 before = partitions.get(k, {})
                 told = {f: v for f, v in p.items() if f not in nothing and v is not None}
-                if not before or any(before[f] != v for f, v in told.items()):
-                    changed.append(p)
                 partitions[k] = {f: None if f in nothing else told.get(f, before.get(f)) for f in p}
                 # An id that became known with an answer that did not show the partition is known from its next answer
                 # on.
@@ -230,12 +200,6 @@ def views(
             }
         brokers = {b: tuple(v) for b, v in a.brokers.items()}
         levels = tuple(old if new is None else new for old, new in zip(levels, a.levels, strict=True))
-        # A broker may be fenced while Kafka makes an answer, so two have to show what it alone does not.
-        again = i > 0 and digest_of(a) == digest_of(accepted[i - 1][0])
-        shown_now = once if again else contradicted(kind, a, changed)
-        need_two = {sign for sign in shown_now if sign.startswith("unlisted_in_sync")}
-        contradictions |= (shown_now - need_two) | (need_two & once)
-        once = need_two - once
         result.append(
             View(
                 a.poll_id,
@@ -258,7 +222,7 @@ def views(
                 },
                 brokers,
                 # No random cluster tells the software of its brokers.
-                (*levels, None, kind, tuple(kinds.KINDS[kind].reasons), tuple(sorted(contradictions))),
+                (*levels, None, kind, tuple(kinds.KINDS[kind].reasons)),
                 a.interval_ms,
             )
         )
@@ -273,7 +237,6 @@ STATES = {
     "broker_snapshots": ("host", "port", "rack"),
     "cluster_snapshots": (
         *("metadata_version_level", "elr_version_level", "metadata_version_highest", "kind", "not_meaningful"),
-        "contradictions",
     ),
     "topic_configs": ("min_insync_replicas", "unclean_leader_election_enable"),
     "reassignments": ("adding_replicas", "removing_replicas"),

@@ -20,7 +20,7 @@ NO_LEADER, LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE = -1, 72, 5
 
 PARTITIONS = "silver.partition_snapshots"
 CLUSTERS = "silver.cluster_snapshots"
-OF_KAFKA: Row = {"kind": "kafka", "not_meaningful": [], "contradictions": [], "metadata_version_highest": None}
+OF_KAFKA: Row = {"kind": "kafka", "not_meaningful": [], "metadata_version_highest": None}
 """The columns of a cluster that is one of Kafka's."""
 LISTED_BROKERS = "silver.broker_snapshots"
 CONFIGS = "silver.topic_configs"

@@ -231,12 +231,6 @@ def test_each_column_of_an_isr_change_counts(wrong):
     )
 
 
-def test_a_version_that_contradicts_kafka_is_a_fault() -> None:
-    fits, other = compare.ClusterSeen("kafka", ()), compare.ClusterSeen("kafka", ("names: x",))
-    assert compare.compare_kind([fits]).faults == ()
-    assert compare.compare_kind([fits, other]).faults == ("kind kafka: names: x",)
-
-
 def test_incidents_and_topics_that_end():
     for version in (KRAFT_39, ZOOKEEPER):
         wanted = model.outages(model.expected(version))

@@ -306,12 +306,6 @@ def test_observers_are_among_those_that_are_out_of_sync():
     assert line.endswith("1  observers, if there are any, make some of them")
 
 
-def test_answers_that_contradict_the_kind_are_a_warning():
-    lines = lines_of(metadata(("t", [(0, 1, [1, 2], [1, 2])]), cluster_id="redpanda.1"), "kafka")
-    assert "warning: this contradicts kind kafka: names: the cluster id, or a host, is one of Redpanda" in lines, lines
-    assert "declare its maker as `kind` (docs/versions.md, Other makers)" in lines
-
-
 def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monkeypatch):
     acl = "--operation Read --topic __consumer_offsets"
 

@@ -86,7 +86,7 @@ def observed(gaps: list[tuple[int, int]], last: int) -> dict[Table, list[Row]]:
     """What says when a cluster was observed, from 0 s on."""
     histories = ("isr_shrink", "leader_churn", "rebalance_history", "group_lag", "cluster_log")
     seen = {"last_seen_at": at(last)}
-    began = {"first_poll": poll(0), "valid_from": at(0), "kind": "kafka", "not_meaningful": [], "contradictions": []}
+    began = {"first_poll": poll(0), "valid_from": at(0), "kind": "kafka", "not_meaningful": []}
     return {
         internal.STATE: [
             state("silver", last, changed_poll=poll(0), **seen),

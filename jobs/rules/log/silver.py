@@ -146,13 +146,12 @@ def levels(image: Image, known: Mapping[str, Any] | None) -> Row:
     The log tells all features, so one without a level has level 0; but before 3.3 metadata.version is in no record.
     Of the software of brokers it tells nothing that is kept.
     """
-    kept = ("kind", "not_meaningful", "contradictions")
-    of_kafka = {"kind": KAFKA, "not_meaningful": KINDS[KAFKA].reasons, "contradictions": []}
+    of_kafka = {"kind": KAFKA, "not_meaningful": KINDS[KAFKA].reasons}
     return {
         "metadata_version_level": image.features.get(METADATA_VERSION),
         "metadata_version_highest": None,
         "elr_version_level": image.features.get(ELR_VERSION, 0),
-        **(of_kafka if known is None else {name: known[name] for name in kept}),
+        **(of_kafka if known is None else {name: known[name] for name in of_kafka}),
     }
 
 

@@ -4,7 +4,7 @@ Pure: the same polls give the same rows however they are cut into rounds.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -25,12 +25,10 @@ from jobs.rules.silver.acceptance import (
     outcome,
     shows_again,
 )
-from jobs.rules.silver.evidence import evidence
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
 from jobs.rules.silver.state import CONFIGS, TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
-from metadata_source.contradictions import FLAT_EPOCHS, NEED_TWO_ANSWERS, contradictions
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
@@ -56,7 +54,6 @@ def fold(
     claimed_id: str | None = None,
     *,
     kind: str = KAFKA,
-    signs: Collection[str] = (),
     by_log: bool = False,
     believe: bool = False,
 ) -> Folded:
@@ -66,8 +63,7 @@ def fold(
     wait among them. `said`: the other rows of those polls, at least those that `records_to_read` names. A topic may be
     left out of `live` and `said` if every answer says of it what the last accepted one said, and so may a partition of
     a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it. `kind`: of the cluster,
-    as declared. Another one than before holds from the first accepted answer on that tells all topics. `signs`: what
-    contradicts it of partitions of the cluster's first answer, where these are not in `said`. `by_log`: the
+    as declared. Another one than before holds from the first accepted answer on that tells all topics. `by_log`: the
     controllers' log tells topics, partitions and their settings; polls tell the rest. `believe`: a person says that the
     answers are right that still wait after these polls.
     """
@@ -80,7 +76,7 @@ def fold(
     to_judge = _take(state, headers)
     state.cluster_id, state.topic_digests = state.cluster_id or claimed_id, dict(state.topic_digests)
     state.ended_ids = dict(state.ended_ids)
-    cluster = _Cluster(state, kind, signs, headers[0]["cluster"], live, by_log=by_log)
+    cluster = _Cluster(state, kind, headers[0]["cluster"], live, by_log=by_log)
     for header in to_judge:
         cluster.judge(header, records[header["poll_id"]])
     if believe:
@@ -108,8 +104,7 @@ def records_to_read(
     accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
     accepted |= {TOPIC: state.digest, BROKERS: state.heard}
     behind = state.behind
-    # The same answer again proves what one showed.
-    differing = {TOPIC} if state.suspected else set()
+    differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
     for header in _take(replace(state), headers):
         if outcome(header, state.cluster_id or claimed_id) == ANSWERED:
@@ -168,13 +163,12 @@ class _Cluster:
         self,
         state: State,
         kind: str,
-        signs: Collection[str],
         alias: str,
         live: Mapping[str, Sequence[Mapping[str, Any]]],
         *,
         by_log: bool,
     ) -> None:
-        self._state, self._kind, self._signs, self._by_log = state, kind, signs, by_log
+        self._state, self._kind, self._by_log = state, kind, by_log
         self._columns: Row = {"cluster_id": state.cluster_id, "cluster": alias}
         self._tables = {
             table: Intervals(table, self._columns, live.get(table.full_name, ()))
@@ -305,31 +299,21 @@ class _Cluster:
         if last is None or state.heir_of is not None:
             self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
             state.heir_of = None
-        if has_news or state.suspected:
-            self._show_cluster(header, answer, told, has_news=has_news)
+        if has_news:
+            self._show_cluster(header, told)
         self._lives.take(answer, header["topic_filter"], told, Place(last, state.witness) if last else told)
         return told
 
-    def _show_cluster(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> None:
-        """Levels, the kind, and what contradicted it since it was declared."""
-        known, lives, suspected = self._tables[silver.CLUSTER_SNAPSHOTS], self._lives, {*self._state.suspected}
+    def _show_cluster(self, header: Header, now: Place) -> None:
+        """Levels and the kind."""
         if self._is_of_another_kind(header):
-            self._state.kind, suspected = self._kind, set()
-        kind, before = self._state.kind, known.open.get(())
-        lives.nothing = KINDS[kind].columns
-        # The same answer shows the same.
-        found = {*contradictions(kind, evidence(header, answer, lives))} if has_news else {*suspected}
-        if self._state.last is None:
-            found.update(self._signs)
-        unproven = (found & NEED_TWO_ANSWERS) - suspected
-        self._state.suspected, found = tuple(sorted(unproven)), found - unproven
-        if before is not None and before["kind"] == kind:
-            found.update(before["contradictions"])
-        lives.has_flat_epochs = FLAT_EPOCHS in found
+            self._state.kind = self._kind
+        kind = self._state.kind
+        self._lives.nothing = KINDS[kind].columns
         levels = {name: header[name] for name in ("metadata_version_level", "elr_version_level")}
         levels["metadata_version_highest"] = min(self._state.highest.values(), default=None)
-        meant = {"kind": kind, "not_meaningful": KINDS[kind].reasons, "contradictions": sorted(found)}
-        known.show((), levels | meant, now)
+        meant = {"kind": kind, "not_meaningful": KINDS[kind].reasons}
+        self._tables[silver.CLUSTER_SNAPSHOTS].show((), levels | meant, now)
 
     def _witness(self, header: Header, answer: Answer) -> Poll | None:
         """The last accepted poll that shows the state before this one.

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import Take
-from metadata_source.contradictions import Evidence, contradictions
 from metadata_source.facts import (
     LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
@@ -133,7 +132,8 @@ def first_rows(
     `said`: rows of bronze about topics: topic, present, topic_id, error_code, partitions. `constants`: the columns that
     say which cluster it is. `schema`: of what is returned; columns that no first row has are null.
     """
-    rows = _shown(said)
+    rows = pa.Table.from_batches([said])
+    rows = rows.filter(pc.and_not(rows["present"], pc.is_in(rows["error_code"], _ABSENT)))
     is_trusted = np.full(len(rows), (api_version or 0) >= TRUSTED_EPOCHS_VERSION)
     row, told = _partitions_told(rows, is_trusted, KINDS[kind].columns)
     is_guess = pc.and_(pc.equal(told["error_code"], LEADER_NOT_AVAILABLE), pc.greater_equal(told["leader"], 0))
@@ -160,22 +160,6 @@ def _without_odd_lists(told: pa.Table) -> pa.Table:
         lists = pc.if_else(unknown, pa.scalar(None, told[name].type), told[name])
         told = told.set_column(told.column_names.index(name), name, lists)
     return told
-
-
-def first_signs(said: pa.RecordBatch, brokers: Collection[int], kind: str) -> list[str]:
-    """The signs by which partitions of a first answer contradict a kind (metadata_source/contradictions.py).
-
-    `said`: as for first_rows. `brokers`: the ids of those that it lists.
-    """
-    rows = _shown(said)
-    _, told = _partitions_told(rows, np.zeros(len(rows), np.bool_), ())
-    return contradictions(kind, Evidence(None, (), brokers, (), told))
-
-
-def _shown(said: pa.RecordBatch) -> pa.Table:
-    """The rows of bronze of topics that are there."""
-    rows = pa.Table.from_batches([said])
-    return rows.filter(pc.and_not(rows["present"], pc.is_in(rows["error_code"], _ABSENT)))
 
 
 def _partitions_told(said: pa.Table, is_trusted: Mask, nothing: Collection[str]) -> tuple[Numbers, pa.Table]:

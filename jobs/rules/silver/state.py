@@ -118,8 +118,7 @@ class State:
     `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for `last` should that
     broker turn out to have been behind; `witness` the one that shows the state before `last`: `before`, or what stands
     in for that. `behind` are the brokers that are, `current` when others were last known not to be. `highest`: by
-    broker, the highest level of metadata.version that it has. `kind`: of the cluster, as of `last`. `suspected`: signs
-    of another kind that `last` showed first, and that one answer does not prove.
+    broker, the highest level of metadata.version that it has. `kind`: of the cluster, as of `last`.
 
     `static_configs`: the configurations of topics that are in the brokers' files, or Kafka's own, as last answered.
 
@@ -147,7 +146,6 @@ class State:
     last_poll_at: datetime | None = None
     answered_by: int | None = None
     highest: Mapping[int, int] = field(default_factory=dict)
-    suspected: tuple[str, ...] = ()
     sure: Poll | None = None
     witness: Poll | None = None
     behind: Mapping[int, Behind] = field(default_factory=dict)
@@ -164,7 +162,7 @@ class State:
     def told_by_log(self) -> "State":
         """The state once the controllers' log tells what it can tell."""
         enriched = {kind: answered for kind, answered in self.enriched.items() if kind not in TOLD_BY_LOG}
-        return replace(self, missing={}, suspected=(), digest=None, topic_digests={}, enriched=enriched, heir_of=None)
+        return replace(self, missing={}, digest=None, topic_digests={}, enriched=enriched, heir_of=None)
 
     def after_log(self, told: Poll) -> "State":
         """The state once polls tell again. `told`: the last observation of the controllers' log. Polls since were not

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.rules.silver.intervals import Intervals, Key
+from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.state import Header, Place, Row, State
 from metadata_source.facts import (
     LEADER_NOT_AVAILABLE,
@@ -23,7 +23,6 @@ from metadata_source.facts import (
     TRUSTED_EPOCHS_VERSION,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from metadata_source.kinds import KINDS, LEADER_EPOCH, WARPSTREAM
 from metadata_source.options import whole_name
 from metadata_source.protocol.oddities import LISTS
 
@@ -133,25 +132,15 @@ def odd_lists(told: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(LISTS if "replicas" in odd else odd)
 
 
-def moves_in_epoch(told: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Whether another broker leads in the same leader epoch, which no controller of Kafka's lets happen."""
-    is_led = min(told["leader"], -1 if known["leader"] is None else known["leader"]) >= 0
-    are_good = told["error_code"] == known["error_code"] == 0
-    is_flat = told["leader_epoch"] is not None and told["leader_epoch"] == known["leader_epoch"]
-    return is_led and are_good and is_flat and bool(told["leader"] != known["leader"])
-
-
 class TopicLives:
     """The topics of one cluster and their partitions; its state keeps which are missing, and the digests.
 
-    `nothing`: the columns of partitions that mean nothing. `has_flat_epochs`: most leaders moved in the same leader
-    epoch, so that such a leader means nothing, nor what goes with it.
+    `nothing`: the columns of partitions that mean nothing.
     """
 
     def __init__(self, topics: Intervals, partitions: Intervals, state: State) -> None:
         self.topics, self.partitions, self._state = topics, partitions, state
         self.nothing: frozenset[str] = frozenset()
-        self.has_flat_epochs = False
         self._numbers: defaultdict[str, set[int]] = defaultdict(set)
         for topic, partition in partitions.open:
             self._numbers[topic].add(partition)
@@ -240,19 +229,17 @@ class TopicLives:
             self._end_partitions(topic, said.state["partition_count"] or 0, GONE, now)
         self._numbers[topic].update(said.partitions)
         for number, told in said.partitions.items():
-            state, nothing = self._meant((topic, number), told)
+            state, nothing = self._meant(told)
             self.partitions.show((topic, number), state, now, nothing=nothing)
         self._state.topic_digests.pop(topic, None)
         if said.digest is not None:
             self._state.topic_digests[topic] = said.digest
 
-    def _meant(self, key: Key, told: Row) -> tuple[Row, frozenset[str]]:
+    def _meant(self, told: Row) -> tuple[Row, frozenset[str]]:
         """A partition as history keeps it, of one that an answer tells, and the columns that mean nothing."""
-        known, nothing = self.partitions.open.get(key), self.nothing | odd_lists(told)
+        nothing = self.nothing | odd_lists(told)
         if is_guess(told):
             told = told | {"leader": None, "leader_epoch": None}
-        elif self.has_flat_epochs and known and (known["leader"] is None or moves_in_epoch(told, known)):
-            nothing |= KINDS[WARPSTREAM].columns - {LEADER_EPOCH}
         return told | dict.fromkeys(nothing), nothing
 
     def _replace(self, topic: str, topic_id: str | None, place: Place) -> None:

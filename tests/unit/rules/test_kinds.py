@@ -10,9 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.history import contradicted
-from metadata_source.contradictions import FLAT_EPOCHS, Evidence, contradictions
-from metadata_source.kinds import KINDS
 from metadata_source.look import State as Looked
 from metadata_source.look import report
 from metadata_source.poller import Poll
@@ -130,10 +127,6 @@ def cluster(made: Rounds) -> Row:
     return row
 
 
-def names(found: list[str]) -> list[str]:
-    return [sign.split(":")[0] for sign in found]
-
-
 def check_no_isr_history(made: Rounds) -> None:
     for table in ("gold.isr_changes", "gold.isr_episodes", "gold.broker_incidents"):
         assert not rows(made, table), table
@@ -155,7 +148,7 @@ def test_an_isr_that_redpanda_answers_is_no_history() -> None:
     assert {(row["isr"], row["offline_replicas"]) for row in partitions} == {(None, None)}
     assert [row["leader"] for row in partitions if row["partition"] == 1] == [2, 3]
     of_cluster = cluster(made)
-    assert (of_cluster["kind"], of_cluster["contradictions"]) == ("redpanda", [])
+    assert of_cluster["kind"] == "redpanda"
     assert "isr: Redpanda answers every replica as in sync, whatever its state" in of_cluster["not_meaningful"]
     assert [row["broker_id"] for row in rows(made, "silver.broker_snapshots") if row["end_reason"] == "gone"] == [2]
 
@@ -209,16 +202,12 @@ def test_a_guessed_leader_is_not_told(kind: str) -> None:
         (5, 2, 1),
     ]
     assert not rows(made, "gold.leader_changes")
-    assert ("guessed_leader" in names(cluster(made)["contradictions"])) == (kind == "kafka")
 
 
-def test_redpanda_that_nobody_declared_contradicts_kafka() -> None:
+def test_as_soon_as_redpanda_is_declared_what_was_told_before_means_nothing_any_more() -> None:
     made = history("kafka", polled(0, HEALTHY), polled(1, BROKER_2_DOWN), polled(2, BROKER_2_DOWN))
-    assert names(cluster(made)["contradictions"]) == ["names", "unlisted_in_sync"]
-    # As soon as it is declared, what was told before means nothing any more.
     made.kind = "redpanda"
     made.catch_up(bronze_rows("c", [polled(3, BROKER_2_DOWN)]), 60)
-    assert cluster(made)["contradictions"] == []
     current = [row for row in rows(made, "silver.partition_snapshots") if row["valid_to"] is None]
     assert [(row["isr"], row["leader"]) for row in current] == [(None, 1), (None, 3), (None, 3)]
 
@@ -244,41 +233,12 @@ def test_leaders_of_warpstream_are_no_history(each: bool) -> None:
     assert len(partitions) == 5
     told = ("leader", "leader_epoch", "replicas", "isr", "offline_replicas")
     assert {row[name] for row in partitions for name in told} == {None}
-    assert cluster(made)["contradictions"] == []
 
 
-@pytest.mark.parametrize("each", [False, True])
-def test_most_leaders_that_move_in_one_epoch_are_flagged_and_not_written(each: bool) -> None:
-    made = history("kafka", *AGENTS, each=each)
-    assert cluster(made)["contradictions"] == [FLAT_EPOCHS]
-    assert not rows(made, "gold.leader_changes")
-    check_no_isr_history(made)
-    partitions = rows(made, "silver.partition_snapshots")
-    assert len(partitions) == 2 * 5, "one with the first leader, one that leaders mean nothing"
-    assert [row["leader"] for row in partitions if row["valid_to"] is None] == [None] * 5
-
-
-def test_a_leader_that_moves_in_one_epoch_alone_is_no_sign() -> None:
+def test_counts_of_a_leader_that_moves_in_one_epoch_are_unreliable() -> None:
     some = answered(named(1, 2, 3), "id", t=[P(1, 4), P(2, 7), P(3, 2)])
     made = history("kafka", polled(0, some), polled(1, answered(named(1, 2, 3), "id", t=[P(2, 4), P(2, 7), P(3, 2)])))
-    assert cluster(made)["contradictions"] == []
     assert [row["epoch_semantics"] for row in rows(made, "gold.leader_changes")] == ["unreliable"]
-
-
-@pytest.mark.parametrize(("partitions", "signs"), [(3, [FLAT_EPOCHS]), (4, []), (5, [])])
-def test_more_than_half_of_all_leaders_have_to_move_in_one_epoch(partitions: int, signs: list[str]) -> None:
-    before = answered(named(1, 2, 3), "id", t=[P(1, 4)] * partitions)
-    moved = answered(named(1, 2, 3), "id", t=[P(2, 4)] * 2 + [P(1, 4)] * (partitions - 2))
-    assert cluster(history("kafka", polled(0, before), polled(1, moved)))["contradictions"] == signs
-
-
-def test_topics_without_ids_that_were_made_again_are_no_sign() -> None:
-    answers = []
-    for n, leader in enumerate((1, 2)):
-        answer = polled(n, answered(named(1, 2, 3), "id", 9, t=[P(leader), P(leader)]))
-        answer.topics["t"]["topic_id"] = None
-        answers.append(answer)
-    assert cluster(history("kafka", *answers))["contradictions"] == []
 
 
 # --- Confluent: observers are replicas that stay out of the ISR ---
@@ -294,7 +254,6 @@ def test_an_observer_is_not_out_of_the_isr() -> None:
     (episode,) = rows(made, "gold.isr_episodes")
     assert (episode["level"], episode["brokers_out"], episode["end_reason"]) == ("under_replicated", [2], None)
     assert episode["ended_poll"] is not None
-    assert cluster(made)["contradictions"] == []
 
 
 def test_a_replica_of_kafka_that_is_first_seen_out_of_the_isr_is_out() -> None:
@@ -322,18 +281,12 @@ def test_a_failover_of_automq_is_no_reassignment_and_loses_nothing() -> None:
     (episode,) = rows(made, "gold.isr_episodes")
     assert (episode["level"], episode["smallest_isr"], episode["brokers_out"]) == ("offline", None, [])
     assert not rows(made, "gold.isr_changes")
-    assert cluster(made)["contradictions"] == []
     # The same of Kafka: an election that lost records, and a reassignment.
     as_kafka = rows(history("kafka", *answers), "gold.leader_changes")
     assert [(row["reason"], row["unclean"]) for row in as_kafka[1:]] == [
         ("recovery", "proven"),
         ("reassignment", "suspected"),
     ]
-
-
-def test_several_replicas_contradict_automq() -> None:
-    made = history("automq", polled(0, OBSERVED))
-    assert names(cluster(made)["contradictions"]) == ["several_replicas"]
 
 
 # --- Azure Event Hubs: one broker, no replicas ---
@@ -348,72 +301,6 @@ def test_event_hubs_have_topics_and_nothing_else() -> None:
     assert not rows(made, "gold.leader_balance")
     assert [row["partition_count"] for row in rows(made, "silver.topic_snapshots")] == [2]
     assert {row["leader"] for row in rows(made, "silver.partition_snapshots")} == {None}
-    assert cluster(made)["contradictions"] == []
-
-
-def test_event_hubs_that_nobody_declared_contradict_kafka() -> None:
-    made = history("kafka", polled(0, EVENT_HUBS))
-    assert names(cluster(made)["contradictions"]) == ["names", "no_replicas"]
-
-
-def test_kafka_contradicts_event_hubs() -> None:
-    metadata, _ = answered(named(1, 2), "id", __consumer_offsets=[P(1)])
-    assert names(contradictions("eventhubs", Evidence.of(metadata))) == ["offsets_topic", "several_brokers"]
-
-
-# --- signs ---
-
-
-@pytest.mark.parametrize(
-    ("partition", "brokers"),
-    [
-        (P(1, isr=(1, 3), offline=(2,)), (1, 3)),
-        # It has no listener of ours: it is in sync, and Kafka calls it offline.
-        (P(1, isr=(1, 2, 3), offline=(2,)), (1, 3)),
-        # The last in-sync replica is down.
-        (P(-1, isr=(2,), offline=(2,), error=5), (1, 3)),
-        (P(-1, isr=(1, 2, 3), offline=(2,), error=72), (1, 3)),
-        (P(-1, isr=(), offline=(1, 2, 3), error=5), (9,)),
-    ],
-)
-def test_answers_of_kafka_contradict_nothing(partition: P, brokers: tuple[int, ...]) -> None:
-    metadata, _ = answered(named(*brokers), "Gv3gTtrhRZeNjtLk9YJ3_w", t=[partition])
-    for kind in ("kafka", "confluent"):
-        assert contradictions(kind, Evidence.of(metadata)) == []
-
-
-@pytest.mark.parametrize(
-    ("isr", "signs"), [((1, 2, 3), []), ((1, 2), ["isr_lacks_replica"]), ((1, 2, 4), ["isr_lacks_replica"])]
-)
-def test_an_isr_lacks_a_replica_by_its_members(isr: tuple[int, ...], signs: list[str]) -> None:
-    metadata, _ = answered(named(1, 2, 3), REDPANDA_ID, t=[P(1), P(1, isr=isr)])
-    assert names(contradictions("redpanda", Evidence.of(metadata))) == signs
-
-
-IN_SYNC = answered(named(1, 2, 3), "id", t=[P(1, 4)], u=[P(1, 7), P(2, 1)])
-# Kafka read the topics from the image before broker 3 was fenced, and the brokers from the one after.
-TORN = answered(named(1, 2), "id", t=[P(1, 4)], u=[P(1, 8), P(2, 1)])
-FENCED = answered(named(1, 2), "id", t=[P(1, 4, isr=(1, 2), offline=(3,))], u=[P(1, 8, isr=(1, 2), offline=(3,))] * 2)
-
-
-@pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize(
-    ("answers", "signs"),
-    [
-        ([IN_SYNC, TORN, FENCED, FENCED, IN_SYNC], []),
-        ([TORN, FENCED, FENCED], []),
-        ([IN_SYNC, TORN, IN_SYNC, FENCED, TORN], []),
-        # The same answer shows the same, and so does the next one that has news.
-        ([IN_SYNC, TORN, TORN], ["unlisted_in_sync"]),
-        ([TORN, TORN], ["unlisted_in_sync"]),
-        ([IN_SYNC, TORN, answered(named(1, 2), "id", t=[P(2, 5)], u=[P(1, 8), P(2, 1)])], ["unlisted_in_sync"]),
-    ],
-)
-def test_an_answer_of_two_images_is_no_sign(
-    answers: list[tuple[ClusterMetadata, int]], signs: list[str], each: bool
-) -> None:
-    made = history("kafka", *(polled(n, answer) for n, answer in enumerate(answers)), each=each)
-    assert names(cluster(made)["contradictions"]) == signs
 
 
 @pytest.mark.parametrize("each", [False, True])
@@ -431,29 +318,6 @@ def test_the_software_of_a_cluster_is_the_oldest_of_its_brokers(each: bool) -> N
     gone = replace(polled(2, answered(named(1, 2), "id", t=[P(1, 2, isr=(1, 2), offline=(3,))]), 1), highest=19)
     made = history("kafka", by(0, 1, 19, 0), by(1, 3, 14, 1), gone, each=each)
     assert [row["metadata_version_highest"] for row in rows(made, "silver.cluster_snapshots")] == [19, 14, 19]
-
-
-@pytest.mark.parametrize(
-    ("host", "cluster_id", "maker"),
-    [
-        ("pkc-1.eu-west-1.aws.confluent.cloud", "lkc-1", "Confluent"),
-        ("NS.servicebus.chinacloudapi.cn", None, "Azure Event Hubs"),
-        ("x.discovery.prod-z.us-east-1.warpstream.com", None, "WarpStream"),
-        ("broker-1", "redpanda.initializing", "Redpanda"),
-    ],
-)
-def test_a_name_tells_the_maker(host: str, cluster_id: str | None, maker: str) -> None:
-    metadata, _ = answered({1: host}, cluster_id, t=[P(1, replicas=(1,))])
-    kind = next(kind for kind, of in KINDS.items() if of.maker == maker)
-    assert contradictions("kafka", Evidence.of(metadata)) == [f"names: the cluster id, or a host, is one of {maker}"]
-    assert "names" not in names(contradictions(kind, Evidence.of(metadata)))
-
-
-def test_a_hundred_thousand_partitions_are_looked_at_together() -> None:
-    metadata, _ = answered(named(1, 2, 3), "id", t=[P(1)])
-    many = metadata.partitions.take(pa.repeat(pa.scalar(0), 100_000))
-    assert contradictions("kafka", Evidence("id", (), (1, 2, 3), (), many)) == []
-    assert names(contradictions("kafka", Evidence("id", (), (1, 2), (), many))) == ["unlisted_in_sync"]
 
 
 # --- another kind than before ---
@@ -487,27 +351,8 @@ def test_a_quiet_cluster_is_told_again_when_its_kind_changes_and_then_no_more() 
     assert len(made.tables["silver.partition_snapshots"]) == 2 * len(before)
 
 
-def test_answers_that_contradict_a_kind_are_one_line_of_the_log_once() -> None:
-    made = history("kafka", polled(0, HEALTHY), polled(1, BROKER_2_DOWN), polled(2, BROKER_2_DOWN))
-    first, second = rows(made, "silver.cluster_snapshots")
-    unlisted = next(sign for sign in second["contradictions"] if sign.startswith("unlisted_in_sync"))
-    said = "cluster c is declared as kind kafka, and answers contradict that: {}; declare its `kind` ({})"
-    over = second | {"valid_to": START}
-    assert [list(contradicted(pa.Table.from_pylist([row]))) for row in (first, second, over)] == [
-        [],  # It is over: the row that follows says more.
-        [said.format(unlisted, "docs/versions.md, Other makers")],
-        [],
-    ]
-    made.kind = "redpanda"
-    made.catch_up(bronze_rows("c", [polled(3, BROKER_2_DOWN)]), 60)
-    assert not list(contradicted(pa.Table.from_pylist(rows(made, "silver.cluster_snapshots")[2:])))
-
-
 def test_look_at_redpanda() -> None:
     metadata, version = BROKER_2_DOWN
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
-    declared, undeclared = (
-        "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind=kind))) for kind in ("redpanda", "kafka")
-    )
+    declared = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="redpanda")))
     assert "warning" not in declared
-    assert "unlisted_in_sync" in undeclared

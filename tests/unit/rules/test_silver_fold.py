@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from metadata_source.contradictions import FLAT_EPOCHS
 from metadata_source.kinds import KAFKA, KINDS
 from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
@@ -209,13 +208,6 @@ def test_leaders_that_move_in_their_epochs_mean_the_same_whatever_the_fold_is_gi
     cuts = random.Random(seed).sample(range(len(answers)), 3)
     whole = folded(answers, []).rows
     assert all(folded(answers, cuts, narrowed=narrowed).rows == whole for narrowed in (False, True))
-
-
-def test_in_some_histories_most_leaders_move_in_their_epochs() -> None:
-    lakes = [folded(led_by_agents(seed), []) for seed in range(10)]
-    signs = [row["contradictions"] for lake in lakes for row in lake.tables["silver.cluster_snapshots"].values()]
-    assert [FLAT_EPOCHS for found in signs if FLAT_EPOCHS in found]
-    assert [found for found in signs if FLAT_EPOCHS not in found]
 
 
 def seen_in(answers: list[Answer]) -> set[str]:
