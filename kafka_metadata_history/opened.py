@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from threading import Lock
@@ -14,6 +13,7 @@ import pyarrow as pa
 from jobs.common.facts import facts_of
 from jobs.common.questions import QueryError
 from jobs.common.status import Size
+from metadata_source.text import did_you_mean
 from schemas.in_duckdb import (
     NoQueryError,
     attach,
@@ -168,9 +168,7 @@ def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
 
 def _no_table(name: str) -> str:
     of_schema = {each: each for each in sorted(NAMES)} | {each.split(".")[1]: each for each in sorted(NAMES)}
-    close = difflib.get_close_matches(name, of_schema, 1)
-    hint = f"did you mean {of_schema[close[0]]}?" if close else "docs/tables.md has all"
-    return f"{name}: no such table; {hint}"
+    return f"{name}: no such table; {did_you_mean(name, of_schema, 'docs/tables.md has all', of_schema.__getitem__)}"
 
 
 def facts_without_spark(config: Config, now: datetime) -> Facts:

@@ -7,7 +7,6 @@ Secrets are references (``env:NAME``, ``file:/path``): they travel as such and a
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 from metadata_source.errors import OptionsError
 from metadata_source.kinds import KAFKA, KINDS
+from metadata_source.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -865,7 +865,7 @@ def client_option(name: str) -> Option | None:
             return option
     if any(each in _NEEDLESS for each in names):
         return None
-    if any(each in _ELSEWHERE or _close(each, BY_NAME) for each in names):
+    if any(each in _ELSEWHERE or _did_you_mean(each, BY_NAME) for each in names):
         raise OptionsError(f"unknown option {name!r}{_hint(name, BY_NAME)}")
     return None
 
@@ -879,18 +879,18 @@ def _hint(key: str, known: Mapping[str, Option]) -> str:
         if spelt in known:
             return f": did you mean {known[spelt].name!r}?"
     for name in names:
-        if close := _close(name, known):
-            return f": did you mean {known[close[0]].name!r}?"
+        if hint := _did_you_mean(name, known):
+            return f": {hint}"
     if names[0].startswith("kafka."):
         return ": nothing here needs it, leave it out; docs/options.md has all options"
     return f": the options are {', '.join(option.name for option in known.values())}"
 
 
-def _close(name: str, known: Mapping[str, Option]) -> list[str]:
-    """Return the name that is meant, or nothing. Names of Kafka begin alike: one that differs in more than a letter or
+def _did_you_mean(name: str, known: Mapping[str, Option]) -> str:
+    """Ask for the name that is meant, or nothing. Names of Kafka begin alike: one that differs in more than a letter or
     two is an option of its own.
     """
-    return difflib.get_close_matches(name, known, n=1, cutoff=0.94 if "." in name else 0.8)
+    return did_you_mean(name, known, "", lambda close: repr(known[close].name), 0.94 if "." in name else 0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1136,8 +1136,7 @@ def _servers(text: str, within: str) -> tuple[tuple[str, int], ...]:
 def _kind(given: Mapping[str, str], within: str) -> str:
     kind = given.get("kind", KAFKA).lower()
     if kind not in KINDS:
-        close = difflib.get_close_matches(kind, KINDS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(KINDS)}"
+        hint = did_you_mean(kind, KINDS, f"known are {', '.join(KINDS)}")
         raise OptionsError(f"{within}kind: {given['kind']!r} is no kind of cluster; {hint}")
     return kind
 
@@ -1204,9 +1203,8 @@ def _enrich(one: _Given, entity: str, mode: Mode | None) -> dict[str, int]:
         name, with_beat, beat = (text.strip() for text in part.partition("="))
         kind = name.lower()
         if kind not in ENRICHMENTS:
-            close = difflib.get_close_matches(kind, ENRICHMENTS, n=1)
-            hint = f": did you mean {close[0]!r}?" if close else ""
-            raise OptionsError(f"{within}enrich: {name!r} is none of {', '.join(ENRICHMENTS)}{hint}")
+            hint = did_you_mean(kind, ENRICHMENTS, shown=repr)
+            raise OptionsError(f"{within}enrich: {name!r} is none of {', '.join(ENRICHMENTS)}{hint and f': {hint}'}")
         if kind in beats:
             raise OptionsError(f"{within}enrich: {kind} is there twice")
         if with_beat and mode == "batch":

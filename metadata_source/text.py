@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import io
 import json
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import TextIO
 
 LONGEST: Final = 500
@@ -54,6 +55,14 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 def counted(number: int, noun: str) -> str:
     """Return `1 topic`, `2 topics`, `1,000 topics`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str = "", shown: Callable[[str], str] = str, likeness: float = 0.6
+) -> str:
+    """Return `did you mean NAME?` of the known name most like `name`, if any is as like it as `likeness` (of 1)."""
+    close = difflib.get_close_matches(name, list(known), 1, likeness)
+    return f"did you mean {shown(close[0])}?" if close else otherwise
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

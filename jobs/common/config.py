@@ -1,6 +1,5 @@
 """The configuration file of the jobs: YAML, checked whole before anything starts."""
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -26,6 +25,7 @@ from metadata_source.options import (
     topic_filter,
     whole_number,
 )
+from metadata_source.text import did_you_mean
 from metadata_source.yaml_file import kind_of, parse_yaml, read_text, truth
 from schemas.lake import Lake
 
@@ -297,8 +297,7 @@ def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     within = f"{name}." if name else ""
     for key in given:
         if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {within}{close[0]}?" if close else f"known here: {', '.join(known)}"
+            hint = did_you_mean(key, known, f"known here: {', '.join(known)}", shown=within.__add__)
             raise ValueError(f"unknown key {within}{key}; {hint}")
     found: dict[str, Any] = {}
     for key, item in given.items():

@@ -2,7 +2,6 @@
 beside an answer. Knows no engine: `Ask` is whoever has the lake open.
 """
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ import pyarrow as pa
 from jobs.common.config import duration
 from jobs.common.markers import markers_of, with_values
 from metadata_source.errors import KafkaMetadataHistoryError
-from metadata_source.text import printable
+from metadata_source.text import did_you_mean, printable
 from schemas import table
 
 QUERIES = Path(table.__file__).parent / "queries"
@@ -127,8 +126,7 @@ def text_of(query: str) -> str:
     if " " in query.strip():
         return query
     if query not in names():
-        close = difflib.get_close_matches(query, names(), 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names())}"
+        hint = did_you_mean(query, names(), f"there are {', '.join(names())}")
         raise QueryError(f"no query is called {query!r}; {hint}")
     return (QUERIES / f"{query}.sql").read_text(encoding="utf-8")
 
@@ -194,8 +192,8 @@ def check_filters(asked: Question, ask: Ask) -> None:
         known = ask(with_values(_KNOWN[name], {"cluster": cluster}))["known"].to_pylist()
         if value not in known:
             texts = sorted({str(each) for each in known if each is not None})
-            close = difflib.get_close_matches(str(value), texts, 1) or (texts if len(texts) <= LINES else [])
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            few = f"did you mean {' or '.join(texts)}?" if 0 < len(texts) <= LINES else ""
+            hint = f"; {close}" if (close := did_you_mean(str(value), texts, few)) else ""
             of_cluster = f" of cluster {cluster}" if cluster is not None and name != "cluster" else ""
             raise QueryError(printable(f"--{name} {value}: history{of_cluster} knows no such {name}{hint}"))
 
