@@ -1,20 +1,23 @@
 """Write the parts of docs/ that the code knows: ``python -m tools.reference``.
 
 They lie between markers (``<!-- NAME: ... -->`` and ``<!-- /NAME -->``): the named queries of schemas/queries/, the
-columns of all public tables and views, and the options of all data sources.
+columns of all public tables and views, the options of all data sources, and the keys of a configuration.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 import sqlglot
 
+from jobs.common.config import FILE, REQUIRED, Config, Thresholds, field_of
 from jobs.common.questions import about, filters_of, names, option
+from jobs.common.status import Limits
 from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, markdown_table
 from schemas.in_duckdb import in_duckdb
 from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES
-from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
+from schemas.lake import REFERENCE, TABLES, VIEWS, Lake, resolved
 from schemas.table import Table, View
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -55,6 +58,27 @@ def cluster_log_options() -> str:
     return markdown_table(tuple(each for each in CLUSTER_LOG_OPTIONS if each not in OPTIONS))
 
 
+def keys() -> str:
+    """Return the keys of a configuration: name, meaning, default."""
+    made = vars(Config(Lake(root=""), "", {})) | vars(Thresholds()) | vars(Limits())
+    rows = ["| key | meaning | default |", "|---|---|---|"]
+    for section, given in FILE.items():
+        for name, (_, says) in given.items() if isinstance(given, Mapping) else [("", given)]:
+            meaning, _, default = says.removesuffix(".").partition(". Default: ")
+            field = field_of(name) + ("_retention" if section == "retention" else "")
+            whole = ".".join(filter(None, (section, name)))
+            default = "required" if whole in REQUIRED else default or _as_in_a_file(made.get(field))
+            rows.append(f"| `{whole}` | {_cell(meaning)} | {default} |")
+    return "\n".join(rows)
+
+
+def _as_in_a_file(value: object) -> str:
+    if isinstance(value, timedelta):
+        units = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+        return next(f"{value // unit}{letter}" for letter, unit in units.items() if not value % unit)
+    return "" if value is None else str(value)
+
+
 def known_functions() -> str:
     """Return what of Spark's SQL DuckDB is known to answer with Spark's values."""
     rows = (
@@ -71,6 +95,7 @@ def known_functions() -> str:
 
 
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
+    ("configuration.md", "keys"): keys,
     ("queries.md", "queries"): queries,
     ("queries.md", "known SQL"): known_functions,
     ("tables.md", "tables"): tables,

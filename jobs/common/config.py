@@ -3,9 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ MIGRATING = "migrating"
 """Of a cluster: a key of history's, not an option of the data source."""
 _MILLISECOND = timedelta(milliseconds=1)
 _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
+_CAPITAL = re.compile("(?=[A-Z])")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
@@ -47,9 +47,7 @@ class ConfigError(KafkaMetadataHistoryError, ValueError):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From when on a broker that leaves an ISR is flapping, a group that rebalances is in a storm, and a client that
-    joins it is in a crash loop: so many times within a window.
-    """
+    """From when on something is called so (FILE says what): so many times within a window."""
 
     flaps: int = 3
     flap_window: timedelta = timedelta(minutes=10)
@@ -71,17 +69,12 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Config:
-    """A checked configuration.
+    """A checked configuration: what FILE says of its keys. Secrets are still references.
 
-    `clusters`: alias -> options of that cluster. `poll`: options of the data source that hold for all clusters, by the
-    names that the data source gives them. Secrets are still references. `silver_retention`, `gold_retention`: None
-    keeps rows for ever. `group_lag_retention`: None keeps them as gold. `docs`: the folder for data docs; None where
-    nothing says it. `group_log`: options of the data source that reads the coordinators' log; None where it is not
-    read. `cluster_log`: the same of the controllers' log, for the clusters that have controllers. `polls_per_round`:
-    how many polls of each cluster a round of history takes at most. `hand_over`: polls tell what the controllers' log
-    told once nobody has read that for so long. `migrating`: aliases of the clusters that are on their way from
-    ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind of each cluster, by alias
-    (metadata_source.kinds). `limits`: when jobs/status.py says that something is wrong.
+    `silver_retention`, `gold_retention`: None keeps rows for ever. `group_lag_retention`: None keeps them as gold.
+    `docs`: None where nothing says it. `group_log`, `cluster_log`: None where the log is not read. `migrating`: aliases
+    of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind
+    of each cluster, by alias (metadata_source.kinds).
     """
 
     lake: Lake
@@ -238,9 +231,10 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
     """The configuration with these fields, and with what follows from where the lake is. Paths are relative to
     `folder`.
     """
-    for key in ("lake", "clusters"):
+    for key in REQUIRED:
         if key not in given:
             raise ValueError(f"{key} is missing")
+    given |= given.pop("history", {}) | given.pop("validation", {})
     given |= {key: _place(folder, given[key]) for key in ("checkpoints", "docs") if given.get(key) is not None}
     if (root := given["lake"].root) is not None:
         root = _place(folder, root)
@@ -256,11 +250,9 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         if truth(value) is None:
             raise ValueError(f"clusters.{alias}.{MIGRATING}: {value!r} is neither true nor false")
     given["migrating"] = frozenset(alias for alias, value in own.items() if truth(value))
-    limits = {limit.name: given.pop(limit.name) for limit in fields(Thresholds) if limit.name in given}
-    of_status = {
-        limit.name: given.pop(_OF_STATUS + limit.name) for limit in fields(Limits) if _OF_STATUS + limit.name in given
-    }
-    return Config(**given, thresholds=Thresholds(**limits), limits=Limits(**of_status))
+    given |= {f"{schema}_retention": age for schema, age in given.pop("retention", {}).items()}
+    thresholds, limits = Thresholds(**given.pop("thresholds", {})), Limits(**given.pop("status", {}))
+    return Config(**given, thresholds=thresholds, limits=limits)
 
 
 def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
@@ -292,7 +284,7 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
 
 
 def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of Config that a mapping, and those in it, give. `name` is empty for the file."""
+    """The values of a mapping, and of those in it, by names as fields have them. `name` is empty for the file."""
     given = _mapping(name or "the file", value)
     within = f"{name}." if name else ""
     for key in given:
@@ -302,11 +294,16 @@ def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, item in given.items():
         match known[key]:
-            case of_config, reader:
-                found[of_config] = reader(f"{within}{key}", item)
+            case reader, _:
+                found[field_of(key)] = reader(f"{within}{key}", item)
             case section:
-                found |= _read(f"{within}{key}", item or {}, section)
+                found[key] = _read(f"{within}{key}", item or {}, section)
     return found
+
+
+def field_of(key: str) -> str:
+    """The name of a key as fields have it."""
+    return _CAPITAL.sub("_", key).lower()
 
 
 # --- readers: each checks the value of a key, given by its whole name, and makes of it what Config holds ---
@@ -327,7 +324,7 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
 
 def _lake(name: str, value: Any) -> Lake:
     if isinstance(value, Mapping):
-        catalog = _read(name, value, {"catalog": ("catalog", lambda _, catalog: catalog)}).get("catalog")
+        catalog = _read(name, value, {"catalog": (lambda _, catalog: catalog, "")}).get("catalog")
         if isinstance(catalog, str) and catalog:
             return Lake(catalog=catalog)
     elif isinstance(value, str) and value:
@@ -413,58 +410,67 @@ def _hand_over(name: str, value: Any) -> timedelta:
     return found
 
 
-def _percent(name: str, value: Any) -> int:
-    percent = _count(0, name, value)
-    if percent > 100:
-        raise ValueError(f"{name}: {percent} is more than 100 percent")
-    return percent
+def _count(least: int, percent: int | None = None) -> Callable[[str, Any], int]:
+    def read(name: str, value: Any) -> int:
+        number = whole_number(value) if isinstance(value, str) else None
+        if number is None or number < least:
+            shown = repr(value) if number is None else number
+            raise ValueError(f"{name}: {shown} is not a whole number from {least} on")
+        if percent is not None and number > percent:
+            raise ValueError(f"{name}: {number} is more than {percent} percent")
+        return number
+
+    return read
 
 
-def _count(least: int, name: str, value: Any) -> int:
-    number = whole_number(value) if isinstance(value, str) else None
-    if number is None or number < least:
-        shown = repr(value) if number is None else number
-        raise ValueError(f"{name}: {shown} is not a whole number from {least} on")
-    return number
-
-
-_OF_STATUS = "status_"
+REQUIRED = ("lake", "clusters")
 _LEAST_HAND_OVER = timedelta(minutes=2)
 _LEAST_AGE = timedelta(days=1)
 
 FILE: Mapping[str, Any] = {
-    "lake": ("lake", _lake),
-    "checkpoints": ("checkpoints", lambda name, value: None if value is None else _folder(name, value)),
-    "clusters": ("clusters", _each(_each(_option))),
-    "poll": ("poll", _options),
-    "groupLog": ("group_log", _options),
-    "clusterLog": ("cluster_log", _options),
+    "lake": (_lake, "Where the tables are: a folder, beside this file if it is relative, a URI, or {catalog: NAME}."),
+    "checkpoints": (
+        lambda name, value: None if value is None else _folder(name, value),
+        "Where the streaming queries keep their place. Default: LAKE/checkpoints; required with a catalog.",
+    ),
+    "clusters": (
+        _each(_each(_option)),
+        "Alias, which is for good: history is kept by it -> how to reach that cluster.",
+    ),
+    "poll": (_options, "Options that hold for all clusters."),
+    "groupLog": (_options, "Options of reading __consumer_offsets; may be empty. Default: nothing reads it."),
+    "clusterLog": (_options, "Options of reading __cluster_metadata; may be empty. Default: nothing reads it."),
     "retention": {
-        **{schema: (f"{schema}_retention", _age) for schema in ("bronze", "silver", "gold")},
-        "groupLag": ("group_lag_retention", _age),
+        "bronze": (_age, "Age in days at which days of bronze go, once they became history."),
+        "silver": (_age, "Age in days at which rows of silver go, by when they were over. Default: never."),
+        "gold": (_age, "Age in days at which rows of gold go, by when they were over. Default: never."),
+        "groupLag": (_age, "The same of gold.group_lag and gold.removed_commits_told. Default: as gold."),
     },
     "thresholds": {
-        "flaps": ("flaps", partial(_count, 1)),
-        "storm": ("storm", partial(_count, 2)),
-        "crashLoop": ("crash_loop", partial(_count, 2)),
-        "flapWindow": ("flap_window", _duration),
-        "stormWindow": ("storm_window", _duration),
-        "crashLoopWindow": ("crash_loop_window", _duration),
+        "flaps": (_count(1), "A broker that leaves an ISR so many times within flapWindow is flapping."),
+        "storm": (_count(2), "A group that rebalances so many times within stormWindow is in a storm."),
+        "crashLoop": (_count(2), "A client that joins a group so many times in crashLoopWindow is in a crash loop."),
+        "flapWindow": (_duration, "See flaps."),
+        "stormWindow": (_duration, "See storm."),
+        "crashLoopWindow": (_duration, "See crashLoop."),
     },
-    "history": {"pollsPerRound": ("polls_per_round", partial(_count, 1)), "handOver": ("hand_over", _hand_over)},
-    "validation": {"docs": ("docs", _docs)},
+    "history": {
+        "pollsPerRound": (_count(1), "A round of history takes at most so many polls of each cluster."),
+        "handOver": (_hand_over, "Polls tell history if nobody read the controllers' log for so long; 2m at least."),
+    },
+    "validation": {"docs": (_docs, "Folder of the data docs. Default: LAKE/quality/data_docs.")},
     "status": {
-        "window": (f"{_OF_STATUS}window", _duration),
-        "lastGoodPoll": (f"{_OF_STATUS}last_good_poll", _duration),
-        "failures": (f"{_OF_STATUS}failures", partial(_count, 1)),
-        "unanswered": (f"{_OF_STATUS}unanswered", partial(_count, 1)),
-        "failedPercent": (f"{_OF_STATUS}failed_percent", _percent),
-        "latePercent": (f"{_OF_STATUS}late_percent", _percent),
-        "gaps": (f"{_OF_STATUS}gaps", partial(_count, 0)),
-        "lostOffsets": (f"{_OF_STATUS}lost_offsets", partial(_count, 0)),
-        "behind": (f"{_OF_STATUS}behind", _duration),
-        "upkeep": (f"{_OF_STATUS}upkeep", _duration),
-        "lakeBytes": (f"{_OF_STATUS}lake_bytes", partial(_count, 1)),
+        "window": (_duration, "Polls and gaps of so long before now count."),
+        "lastGoodPoll": (_duration, "The last good poll may be so old. Default: two intervals and two minutes."),
+        "failures": (_count(1), "So many failed polls in a row are too many."),
+        "unanswered": (_count(1), "So many answers in a row to a question of enrich that failed are too many."),
+        "failedPercent": (_count(0, percent=100), "More failed polls of a hundred are too many."),
+        "latePercent": (_count(0, percent=100), "More late polls of a hundred are too many."),
+        "gaps": (_count(0), "More gaps are too many."),
+        "lostOffsets": (_count(0), "More offsets of the group log that were gone unread are too many."),
+        "behind": (_duration, "History may be behind polls by so long."),
+        "upkeep": (_duration, "The last upkeep may be so long ago."),
+        "lakeBytes": (_count(1), "The tables, with their logs, may be so large. Default: any size."),
     },
 }
-"""Each key of the file -> the field of Config, and its reader; or the keys in it."""
+"""Each key of the file -> the reader of its value, and its meaning; or the keys in it."""
