@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import OptionsError
 from metadata_source.jaas import parse_jaas
-from metadata_source.options import REFERENCE, client_option
+from metadata_source.options.given import client_option
 from metadata_source.properties_file import parse_properties
+from metadata_source.references import REFERENCE
 from metadata_source.yaml_file import parse_yaml
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from metadata_source import tokens
 from metadata_source.errors import OptionsError
 from metadata_source.jaas import jaas_options
-from metadata_source.options import PASSWORD_MECHANISMS
+from metadata_source.options.table import PASSWORD_MECHANISMS
 from metadata_source.references import resolve_secret
 
 if TYPE_CHECKING:

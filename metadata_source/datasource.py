@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import OptionsError, PollError
-from metadata_source.options import Options, parse
+from metadata_source.options import parse
 from metadata_source.schedule import Offset, Turn, day_of, due_at, latest_end, plan, spread, ticks, turns
 from metadata_source.threads import in_threads
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from metadata_source.enrichment import Answer
-    from metadata_source.options import Cluster, Polling, TopicFilter
+    from metadata_source.options import Cluster, Options, Polling, TopicFilter
     from metadata_source.poller import Poll, Poller
     from metadata_source.pseudonyms import Pseudonyms
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.options import whole_name
+from metadata_source.options.readers import whole_name
 from metadata_source.protocol.digest import partition_digests, topic_digests
 
 if TYPE_CHECKING:

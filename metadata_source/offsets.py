@@ -33,7 +33,7 @@ from metadata_source import questions
 from metadata_source.errors import PollError
 from metadata_source.groups import Time, at_addresses, undone
 from metadata_source.images import covered
-from metadata_source.options import TopicFilter, whole_name
+from metadata_source.options.readers import whole_name
 from metadata_source.outcomes import outcome_of
 from metadata_source.questions import EARLIEST, LATEST, check, commits
 from metadata_source.threads import side_by_side
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from metadata_source.groups import Broker, Coordinated, Visits
+    from metadata_source.options import TopicFilter
     from metadata_source.protocol.wire import Columns
     from metadata_source.questions import Timed
 

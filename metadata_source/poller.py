@@ -20,7 +20,9 @@ from metadata_source.enrichment import Answer, answer
 from metadata_source.errors import ErrorKind, PollError, ProtocolError, Retry
 from metadata_source.images import Age, Image, difference, filtered
 from metadata_source.kinds import KINDS, LEADER
-from metadata_source.options import ENRICH_TIMEOUT_MS, METADATA_VERSIONS, TopicFilter
+from metadata_source.options import TopicFilter
+from metadata_source.options.readers import METADATA_VERSIONS
+from metadata_source.options.reading import ENRICH_TIMEOUT_MS
 from metadata_source.outcomes import FAILED, put_off
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity

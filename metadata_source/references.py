@@ -8,6 +8,7 @@ the machine's operator names in two variables of the environment, or those of th
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ ENDPOINTS: Final = "KAFKA_METADATA_TOKEN_ENDPOINTS"
 """The variable with the URLs that tokens may be asked of, comma-separated; if it is not set, all of https."""
 DEFAULT_FOLDERS: Final = "/etc/kafka:/etc/kafka-metadata-history"
 DEFAULT_PREFIXES: Final = "KAFKA_"
+REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\0\n]+")
 
 
 def resolve_secret(name: str, reference: str) -> str:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from jobs.common.config import FILE, MIGRATING, REQUIRED
-from metadata_source.options import (
+from metadata_source.options.readers import ENRICHMENTS
+from metadata_source.options.table import (
     CLUSTER_LOG_BY_NAME,
     CLUSTER_LOG_OPTIONS,
     CONTROLLER_SERVERS,
     CONTROLLERS,
-    ENRICHMENTS,
     GROUP_LOG_OPTIONS,
     HOST_CHECK,
     OPTIONS,
@@ -63,7 +63,7 @@ def _section(key: str, given: Any) -> dict[str, Any]:
             one = _object(own, required=["kafka.bootstrap.servers"])
             return meaning | {"type": "object", "additionalProperties": one}
     of_all = (each for each in OF_SOURCES[key] if each.name not in OF_ONE_CLUSTER)
-    options = _options(each for each in of_all if each.modes != ("batch",))
+    options = _options(each for each in of_all if each.only is None or each.only[0] != "batch")
     return meaning | {**_object(options), "type": ["object", "null"]}
 
 
@@ -78,7 +78,8 @@ def _options(options: Any) -> dict[str, Any]:
 
 
 def _option(option: Option) -> dict[str, Any]:
-    meaning = {"description": option.meaning} | ({"default": option.default} if option.default is not None else {})
+    default = option.default or option.derived
+    meaning = {"description": option.meaning} | ({"default": default} if default else {})
     if option.name == "enrich":
         beats = {kind: {**DURATION, "type": ["string", "null"]} for kind in ENRICHMENTS}
         return meaning | {"oneOf": [_object(beats), {"type": "string"}]}

@@ -14,7 +14,7 @@ import sqlglot
 from jobs.common.config import FILE, REQUIRED, Config, Thresholds, field_of
 from jobs.common.questions import about, filters_of, names, option
 from jobs.common.status import Limits
-from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, markdown_table
+from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
 from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES
 from schemas.lake import REFERENCE, TABLES, VIEWS, Lake, resolved
@@ -45,17 +45,27 @@ def tables() -> str:
 
 def options() -> str:
     """Return the option table of `kafka_metadata`."""
-    return markdown_table()
+    return option_table(OPTIONS)
 
 
 def group_log_options() -> str:
     """Return the options that `kafka_group_log` has beside those for clusters."""
-    return markdown_table(tuple(each for each in GROUP_LOG_OPTIONS if each not in OPTIONS))
+    return option_table(tuple(each for each in GROUP_LOG_OPTIONS if each not in OPTIONS))
 
 
 def cluster_log_options() -> str:
     """Return the options that `kafka_cluster_log` has beside those for clusters."""
-    return markdown_table(tuple(each for each in CLUSTER_LOG_OPTIONS if each not in OPTIONS))
+    return option_table(tuple(each for each in CLUSTER_LOG_OPTIONS if each not in OPTIONS))
+
+
+def option_table(options: tuple[Option, ...]) -> str:
+    """Return options as docs/options.md shows them."""
+    rows = ["| option | in | default | meaning |", "|---|---|---|---|"]
+    for each in options:
+        where = (each.only[0] if each.only else "batch and stream") + (", each cluster" if each.per_cluster else "")
+        default = each.derived if each.default is None else f"`{each.default}`"
+        rows.append(f"| `{each.name}` | {where} | {default} | {each.meaning} |")
+    return "\n".join(rows)
 
 
 def keys() -> str:

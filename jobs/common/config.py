@@ -10,19 +10,15 @@ from typing import Any
 
 from jobs.common.status import Limits
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
-from metadata_source.options import (
+from metadata_source.options import Cluster, parse, parse_cluster_log, parse_group_log
+from metadata_source.options.readers import duration_ms, whole_number
+from metadata_source.options.reading import topic_filter
+from metadata_source.options.table import (
     BY_NAME,
     CLUSTER_LOG_BY_NAME,
     CONTROLLER_SERVERS,
     CONTROLLERS,
     GROUP_LOG_BY_NAME,
-    Cluster,
-    duration_ms,
-    parse,
-    parse_cluster_log,
-    parse_group_log,
-    topic_filter,
-    whole_number,
 )
 from metadata_source.text import did_you_mean
 from metadata_source.yaml_file import kind_of, parse_yaml, read_text, truth

@@ -9,7 +9,7 @@ import pyarrow as pa
 from jobs.common.config import Config
 from jobs.common.markers import literal, with_values
 from jobs.common.status import Facts, Row, Size, clusters_of
-from metadata_source.options import MAX_BATCH_MS
+from metadata_source.options.reading import MAX_BATCH_MS
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
 from schemas.internal import retention_of
 

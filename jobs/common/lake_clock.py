@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from metadata_source.clock import BELIEVED_AFTER_S
 from metadata_source.errors import KafkaMetadataHistoryError
-from metadata_source.options import MAX_BATCH_MS
+from metadata_source.options.reading import MAX_BATCH_MS
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import table_exists
 from schemas.lake import Lake

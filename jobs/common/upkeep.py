@@ -15,7 +15,7 @@ from jobs.common.expiry import correct_noted, expire_history, note
 from jobs.common.facts import IS_VISIT, NOT_TAKEN, UPKEEP
 from jobs.common.lake_clock import ClockError, last_polls, time_by_polls
 from metadata_source.clock import CLOCK
-from metadata_source.options import MAX_BATCH_MS
+from metadata_source.options.reading import MAX_BATCH_MS
 from schemas import bronze
 from schemas.in_spark import read_view, table_exists
 from schemas.internal import ROUNDS, STATE, STATE_NOW

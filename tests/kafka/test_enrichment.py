@@ -13,7 +13,8 @@ from local_cluster.controllers import active_controller
 from metadata_source import poller as poller_module
 from metadata_source.datasource import _read_on_schedule, _tasks
 from metadata_source.enrichment import Rows, subject
-from metadata_source.options import ENRICHMENTS, parse
+from metadata_source.options import parse
+from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.poller import Poller
 from metadata_source.schedule import Offset, plan
 from metadata_source.transport import Connection

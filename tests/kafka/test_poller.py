@@ -13,7 +13,8 @@ from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResp
 from local_cluster import LocalCluster
 from metadata_source import poller as poller_module
 from metadata_source.enrichment import subject
-from metadata_source.options import ENRICHMENTS, parse
+from metadata_source.options import parse
+from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection

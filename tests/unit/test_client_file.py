@@ -7,7 +7,7 @@ import pytest
 from kafka_metadata_history.command import NAME, exit_status
 from metadata_source.client_file import ClientFile, read_client_file
 from metadata_source.errors import OptionsError
-from metadata_source.options import BY_NAME
+from metadata_source.options.table import BY_NAME
 
 SASL = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "KEY"}
 PASSWORD = {"kafka.sasl.password": "env:KAFKA_PASSWORD"}

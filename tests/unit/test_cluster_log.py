@@ -26,7 +26,8 @@ from metadata_source.cluster_log.places import Place, SnapshotId, Span, spans
 from metadata_source.cluster_log.rows import SCHEMA
 from metadata_source.cluster_log.watcher import LogWatcher
 from metadata_source.errors import ClusterLogError, OptionsError
-from metadata_source.options import CLUSTER_LOG_OPTIONS, Cluster, markdown_table, parse_cluster_log
+from metadata_source.options import Cluster, parse_cluster_log
+from metadata_source.options.table import CLUSTER_LOG_OPTIONS
 from schemas.bronze import CLUSTER_LOG
 from tests.cluster_records import control_value
 from tests.support.examples import examples
@@ -42,6 +43,7 @@ from tests.support.quorum import (
     Quorum,
     topic,
 )
+from tools.reference import option_table
 
 SERVERS = "kafka.controller.bootstrap.servers"
 GIVEN = {SERVERS: "host:1,host:2,host:3", "clusterId": CLUSTER_ID, "requestTimeout": "1s"}
@@ -199,7 +201,7 @@ def test_what_cannot_be_meant(mode: Any, given: dict[str, str], said: str) -> No
 
 
 def test_the_table_shows_every_option_once() -> None:
-    lines = markdown_table(CLUSTER_LOG_OPTIONS).splitlines()
+    lines = option_table(CLUSTER_LOG_OPTIONS).splitlines()
     assert [line.split("`")[1] for line in lines[2:]] == [option.name for option in CLUSTER_LOG_OPTIONS]
 
 

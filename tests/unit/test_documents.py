@@ -15,7 +15,7 @@ from jobs.common.config import load
 from jobs.common.questions import about, names, question
 from kafka_metadata_history.command import app
 from local_cluster import __main__ as local_cluster
-from metadata_source.options import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS
+from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS
 from schemas.lake import TABLES, VIEWS
 from tests.support.documents import FILES, ROOT, TEXT, blocks, commands, section
 from tests.support.duckdb_lake import ask, duckdb_lake

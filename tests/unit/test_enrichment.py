@@ -22,7 +22,8 @@ from metadata_source import poller as poller_module
 from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
-from metadata_source.options import ENRICHMENTS, TopicFilter, parse
+from metadata_source.options import TopicFilter, parse
+from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.questions import MIN_ISR

@@ -15,9 +15,11 @@ from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
 from metadata_source.group_log.places import Log, Place, Span, advance, spans
 from metadata_source.group_log.reader import SCHEMA, Went, span_rows
 from metadata_source.group_log.watcher import LogWatcher
-from metadata_source.options import GROUP_LOG_OPTIONS, markdown_table, parse_group_log
+from metadata_source.options import parse_group_log
+from metadata_source.options.table import GROUP_LOG_OPTIONS
 from metadata_source.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from schemas.bronze import GROUP_LOG
+from tools.reference import option_table
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_meant(mode, given_options, said):
 
 
 def test_the_table_shows_every_option_once():
-    lines = markdown_table(GROUP_LOG_OPTIONS).splitlines()
+    lines = option_table(GROUP_LOG_OPTIONS).splitlines()
     assert [line.split("`")[1] for line in lines[2:]] == [option.name for option in GROUP_LOG_OPTIONS]
 
 

@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 from jobs.rules.groups.state import from_micros
 from jobs.rules.silver.topic_lives import asked_for
-from metadata_source.options import whole_name
+from metadata_source.options.readers import whole_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

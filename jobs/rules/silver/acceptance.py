@@ -18,7 +18,7 @@ from typing import Any
 
 from jobs.rules.silver.state import Header
 from jobs.rules.silver.topic_lives import Answer, TopicLives
-from metadata_source.options import MAX_BATCH_MS
+from metadata_source.options.reading import MAX_BATCH_MS
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)

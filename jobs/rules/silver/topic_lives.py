@@ -23,7 +23,7 @@ from metadata_source.facts import (
     TRUSTED_EPOCHS_VERSION,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from metadata_source.options import whole_name
+from metadata_source.options.readers import whole_name
 from metadata_source.protocol.oddities import LISTS
 
 _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
