@@ -14,10 +14,10 @@ from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.options.table import (
     CLUSTER_LOG_BY_NAME,
     CLUSTER_LOG_OPTIONS,
-    CONTROLLER_SERVERS,
     CONTROLLERS,
     GROUP_LOG_OPTIONS,
     HOST_CHECK,
+    OF_ONE_CLUSTER,
     OPTIONS,
     Option,
 )
@@ -28,9 +28,6 @@ AGE = {"type": "string", "pattern": r"^\s*0*[1-9]\d*\s*([dD]|[dD][aA][yY][sS]?)\
 TEXT = {"type": ["string", "number", "boolean"]}
 """What YAML takes for a number or a truth is a text as well, as it is written."""
 COUNT = {"type": "integer", "minimum": 0}
-SET_BY_JOBS = {"cluster", "clusters", "newestStream", "doubtedClock", "resumeAt"}
-OF_ONE_CLUSTER = {"clusterId", CONTROLLER_SERVERS}
-"""Options of a data source that no key of `poll`, `groupLog` or `clusterLog` can be."""
 OF_SOURCES = {"poll": OPTIONS, "groupLog": GROUP_LOG_OPTIONS, "clusterLog": CLUSTER_LOG_OPTIONS}
 """Key -> the options of the data source that it holds."""
 
@@ -74,7 +71,7 @@ def _value(section: str, reader: Callable[[str, Any], Any]) -> dict[str, Any]:
 
 
 def _options(options: Any) -> dict[str, Any]:
-    return {option.name: _option(option) for option in options if option.name not in SET_BY_JOBS}
+    return {option.name: _option(option) for option in options if not option.by_jobs}
 
 
 def _option(option: Option) -> dict[str, Any]:

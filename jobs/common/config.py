@@ -19,6 +19,7 @@ from metadata_source.options.table import (
     CONTROLLER_SERVERS,
     CONTROLLERS,
     GROUP_LOG_BY_NAME,
+    OF_ONE_CLUSTER,
 )
 from metadata_source.text import did_you_mean
 from metadata_source.yaml_file import kind_of, parse_yaml, read_text, truth
@@ -378,7 +379,7 @@ def _options(name: str, value: Any) -> dict[str, str]:
     """Options that hold for all clusters."""
     given = _mapping(name, value or {})
     for key in given:
-        if key.lower() in {"cluster", "clusters", "clusterid", CONTROLLER_SERVERS}:
+        if key.lower() in map(str.lower, OF_ONE_CLUSTER):
             raise ValueError(f"{name}.{key}: set it under clusters: it is of one cluster")
     return _each(_option)(name, given)
 

@@ -35,6 +35,8 @@ class Option:
     """May differ from cluster to cluster in `clusters`."""
     secret: bool = False
     """Is a reference to a secret."""
+    by_jobs: bool = False
+    """The jobs give it, and their configuration does not."""
     meaning: str = ""
 
     def means(self, meaning: str) -> Option:
@@ -135,11 +137,11 @@ OPTIONS: Final = (
         "Polls in one micro-batch, on the shortest `pollInterval`, together at most 60 s: short intervals without as "
         "many commits."
     ),
-    Option("newestStream", readers.stream, only=_POLLS_ONCE).means(
+    Option("newestStream", readers.stream, only=_POLLS_ONCE, by_jobs=True).means(
         "The newest stream of polls where they are kept, such as `20261101T110000Z-0123abcd`: a new stream is named "
         "to come after it, and one of a checkpoint that comes before it is refused. The jobs set it."
     ),
-    Option("doubtedClock", readers.two_times, only=_POLLS_ONCE).means(
+    Option("doubtedClock", readers.two_times, only=_POLLS_ONCE, by_jobs=True).means(
         "From when until when the clock of a machine that polls is not believed, such as "
         "`2026-11-02T11:00:00Z/2027-11-01T11:10:00Z`: polls that are due then fail (`clock`), since it is far ahead "
         "of the newest poll that is kept. The jobs set it."
@@ -174,7 +176,7 @@ OPTIONS: Final = (
     ),
 )
 
-_RESUME_AT: Final = Option("resumeAt", readers.places, only=_READS_ALL).means(
+_RESUME_AT: Final = Option("resumeAt", readers.places, only=_READS_ALL, by_jobs=True).means(
     'Where a log without a place in the checkpoint was read up to, as JSON: `{"alias": {"partition": offset}}`. '
     "It begins there, and not at `startingOffsets`: what is gone since is a row (`lost`). The jobs set it."
 )
@@ -202,6 +204,8 @@ GROUP_LOG_OPTIONS: Final = (
 CONTROLLERS: Final = "kafka.controller."
 """How options begin by which controllers are reached."""
 CONTROLLER_SERVERS: Final = f"{CONTROLLERS}bootstrap.servers"
+OF_ONE_CLUSTER: Final = ("cluster", "clusters", "clusterId", CONTROLLER_SERVERS)
+"""Options that a configuration has for each cluster, as its alias or below it, and never for all."""
 CLUSTER_LOG_OPTIONS: Final = (
     *_CLUSTER_OPTIONS,
     _own(CONTROLLER_SERVERS).means(
