@@ -23,10 +23,13 @@ _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)")
 _CONTROLS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def jaas_options(cluster: Cluster, module: str, known: tuple[str, ...]) -> dict[str, str]:
+def jaas_options(
+    cluster: Cluster, module: str, needed: tuple[str, ...] = (), more: tuple[str, ...] = ()
+) -> dict[str, str]:
     """Return the options of a cluster's JAAS line, which is to be one of `module`; none where it has no line.
 
-    `known` are names, or patterns of names. Raises OptionsError, never with any of the line.
+    `more` are the names, or patterns of names, of options that may be left out. Raises OptionsError, never with any of
+    the line.
     """
     if cluster.sasl_jaas_config is None:
         return {}
@@ -35,9 +38,12 @@ def jaas_options(cluster: Cluster, module: str, known: tuple[str, ...]) -> dict[
         raise OptionsError(
             f"kafka.sasl.jaas.config: not a line of {module}, which kafka.sasl.mechanism {cluster.sasl_mechanism} needs"
         )
+    known = (*needed, *more)
     if not all(any(fnmatchcase(option, name) for name in known) for option in options):
         # Passed over, it could be what a Java client gets in by. Not named: it could be part of a secret.
         raise OptionsError(f"kafka.sasl.jaas.config: of {module} only {', '.join(known)} are understood")
+    if not all(options.get(name) for name in needed):
+        raise OptionsError(f"kafka.sasl.jaas.config: a line of {module} needs {' and '.join(needed)}")
     return options
 
 

@@ -104,20 +104,16 @@ def _source(cluster: Cluster) -> str:
 
 # --- a token endpoint ---
 
-_CLIENT_OPTIONS: Final = ("clientId", "clientSecret", "scope", "extension_*")
-
 
 def _granted(cluster: Cluster, timeout_s: float, sockets: Sockets) -> Token:
     """Ask the token endpoint, as a client with an id and a secret."""
     url = cluster.sasl_oauthbearer_token_endpoint_url or ""
     check_endpoint("kafka.sasl.oauthbearer.token.endpoint.url", url)
-    jaas = jaas_options(cluster, "OAuthBearerLoginModule", _CLIENT_OPTIONS)
+    jaas = jaas_options(cluster, "OAuthBearerLoginModule", ("clientId", "clientSecret"), ("scope", "extension_*"))
     client_id = jaas.get("clientId", cluster.sasl_oauthbearer_client_id)
     secret = jaas.get("clientSecret")
     if cluster.sasl_oauthbearer_client_secret is not None:
         secret = resolve_secret("kafka.sasl.oauthbearer.client.secret", cluster.sasl_oauthbearer_client_secret)
-    if not client_id or not secret:
-        raise OptionsError("kafka.sasl.jaas.config: a line of OAuthBearerLoginModule needs clientId and clientSecret")
     scope = jaas.get("scope", cluster.sasl_oauthbearer_scope)
     form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
     # Not encoded before, as Java's and librdkafka's clients do it unless they are told.
@@ -247,8 +243,6 @@ def _read(body: bytes, extensions: Mapping[str, str]) -> Token:
 
 # --- Amazon MSK ---
 
-_IAM_OPTIONS: Final = ("awsProfileName", "awsRoleArn", "awsRoleSessionName")
-
 
 def _signed(cluster: Cluster, _timeout_s: float, _sockets: Sockets) -> Token:
     """Sign a token with the AWS credentials of this machine, or those that its JAAS line names."""
@@ -258,7 +252,7 @@ def _signed(cluster: Cluster, _timeout_s: float, _sockets: Sockets) -> Token:
         raise OptionsError(
             "kafka.sasl.mechanism: AWS_MSK_IAM needs the extra kafka-metadata-history[msk] where the connection is made"
         ) from None
-    jaas = jaas_options(cluster, "IAMLoginModule", _IAM_OPTIONS)
+    jaas = jaas_options(cluster, "IAMLoginModule", more=("awsProfileName", "awsRoleArn", "awsRoleSessionName"))
     region = _region(cluster)
     try:
         if "awsRoleArn" in jaas:
