@@ -129,16 +129,11 @@ def _reason(code: int) -> str | None:
 # --- what groups have committed ---
 
 _COMMITS: Final = pa.schema(
-    [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("committed_offset", pa.int64()),
-        ("committed_leader_epoch", pa.int32()),
-        ("error", pa.string()),
-        ("commit_read_after", _TIME),
-        ("commit_read_before", _TIME),
-    ]
+    OFFSET.field(name)
+    for name in (
+        *("group_id", "topic", "partition", "committed_offset", "committed_leader_epoch", "error"),
+        *("commit_read_after", "commit_read_before"),
+    )
 )
 
 
