@@ -11,9 +11,10 @@ from pathlib import Path
 import duckdb
 import sqlglot
 
-from jobs.common.config import FILE, REQUIRED, Config, Thresholds, field_of
+from jobs.common.config import FILE, REQUIRED, Config, Thresholds
 from jobs.common.questions import about, filters_of, names, option
 from jobs.common.status import Limits
+from metadata_source.options.cluster import field_of
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
 from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES

@@ -11,6 +11,7 @@ from typing import Any
 from jobs.common.status import Limits
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import Cluster, parse, parse_cluster_log, parse_group_log
+from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import duration_ms, whole_number
 from metadata_source.options.reading import topic_filter
 from metadata_source.options.table import (
@@ -34,7 +35,6 @@ MIGRATING = "migrating"
 """Of a cluster: a key of history's, not an option of the data source."""
 _MILLISECOND = timedelta(milliseconds=1)
 _DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
-_CAPITAL = re.compile("(?=[A-Z])")
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
@@ -296,11 +296,6 @@ def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
             case section:
                 found[key] = _read(f"{within}{key}", item or {}, section)
     return found
-
-
-def field_of(key: str) -> str:
-    """The name of a key as fields have it."""
-    return _CAPITAL.sub("_", key).lower()
 
 
 # --- readers: each checks the value of a key, given by its whole name, and makes of it what Config holds ---

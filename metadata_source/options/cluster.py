@@ -80,6 +80,15 @@ class Cluster:
         return told and f"{told} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
 
 
+def field_of(name: str) -> str:
+    """Return the name of an option, or of a key of a configuration, as fields have it: `sasl_username` of
+    `kafka.sasl.username`, `cluster_id` of `clusterId`.
+    """
+    return re.sub(r"\.|(?=[A-Z])", "_", name.removeprefix("kafka.")).lower()
+
+
+_PER_CLUSTER: Final = tuple(option for option in OPTIONS if option.per_cluster)
+_FIELDS: Final = {each.name: field_of(each.name) for each in _PER_CLUSTER if field_of(each.name) in Cluster.__slots__}
 _ALIAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -95,19 +104,13 @@ def cluster_of(one: Given) -> Cluster:
     alias = checked_alias(one.alias, one.within)
     if "kafka.bootstrap.servers" not in one.given:
         raise one.error("kafka.bootstrap.servers: missing")
-    values = read(one.given, (option for option in OPTIONS if option.per_cluster), one.within)
-    fields = {_field(name): value for name, value in values.items() if value is not None}
-    found = Cluster(alias, **{name: fields[name] for name in Cluster.__slots__ if name in fields})
+    values = read(one.given, _PER_CLUSTER, one.within)
+    found = Cluster(alias, **{field: values[name] for name, field in _FIELDS.items() if values[name] is not None})
     if found.cluster_id is not None and found.metadata_version in {0, 1}:
         raise one.error(f"clusterId: contradicts metadataVersion {found.metadata_version}, whose answers have none")
     if problem := _problem(found, one.given):
         raise one.error(problem)
     return found
-
-
-def _field(name: str) -> str:
-    """Return the name of an option in Python: `sasl_username` of `kafka.sasl.username`, `cluster_id` of `clusterId`."""
-    return re.sub(r"\.|(?=[A-Z])", "_", name.removeprefix("kafka.")).lower()
 
 
 def _problem(cluster: Cluster, given: Mapping[str, str]) -> str | None:
