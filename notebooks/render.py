@@ -1,4 +1,4 @@
-"""Run notebooks without a browser, and keep what they show: an HTML file each, with the pictures in it and nothing to
+"""Run notebooks without a browser, and keep what they show: an HTML file each, with the figures in it and nothing to
 load.
 """
 

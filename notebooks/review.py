@@ -23,44 +23,23 @@ from jobs.common.questions import Ask, moment, text_of
 from jobs.common.session import spark_session
 from kafka_metadata_history.opened import asking
 from kafka_metadata_history.report.made import made
-from notebooks import colours
-from notebooks.spans import Window
+from kafka_metadata_history.report.queries import CLUSTERS, SECTIONS
 from schemas import consumption, gold, groups, internal, silver
 from schemas.in_spark import attach
 from schemas.lake import Lake
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_ROWS = 20_000
-"""More than a picture can show, and little for pandas."""
+"""More than anybody reads, and little for pandas."""
 _NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, silver.PARTITION_SNAPSHOTS, internal.STATE)
 _OF_GROUPS = (*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS)
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
-CLUSTERS = """
-WITH happened AS (
-  SELECT cluster, count(*) AS events FROM gold.incident_timeline
-  WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
-  GROUP BY cluster
-),
-
-made AS (SELECT cluster, min(done_at) AS known_until FROM internal.state
-  WHERE history IN ('isr_shrink', 'leader_churn') GROUP BY cluster),
-
-begun AS (SELECT cluster, greatest(silver_from, gold_from) AS known_from FROM silver.reach)
-
-SELECT cluster, coalesce(events, 0) AS events, known_from, known_until
-FROM made LEFT JOIN begun USING (cluster) LEFT JOIN happened USING (cluster)
+KNOWN = f"""
+SELECT cluster, events, greatest(silver_from, gold_from) AS known_from, until AS known_until FROM ({CLUSTERS})
 ORDER BY events DESC, cluster
-"""
-GAPS = """
-SELECT gap_start, gap_end, reason FROM silver.poll_gaps
-WHERE cluster = :cluster AND gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP)
-ORDER BY gap_start
-"""
-BROKERS = """
-SELECT DISTINCT broker_id FROM silver.broker_snapshots WHERE cluster = :cluster
-UNION SELECT DISTINCT broker_id FROM gold.leader_balance WHERE cluster = :cluster
-"""
+"""  # noqa: S608 - our own
+"""As the report chooses its cluster."""
 GROUP = "SELECT group_id FROM gold.group_lives WHERE cluster = :cluster AND group_id = :group"
 
 
@@ -83,7 +62,9 @@ class Opened:
 
 @dataclass(frozen=True)
 class Framed:
-    """A page in a frame of its own within a notebook, where its script and its looks touch nothing else."""
+    """A page in a frame of its own within a notebook, where its script and its looks touch nothing else, and its policy
+    lets it load nothing: all that it draws with is in it.
+    """
 
     html: str
 
@@ -93,33 +74,32 @@ class Framed:
 
 @dataclass(frozen=True)
 class Review:
-    """The lake, the window and all else that notebooks ask and draw with. Without history (`window.known_until` is
-    None) each answer is an empty frame.
-    """
+    """A lake, and all else that notebooks ask with. If nothing is known of it, each answer is an empty frame."""
 
     lake: Opened
-    window: Window
     parameters: Mapping[str, object]
-    gaps: pd.DataFrame
-    """gap_start, gap_end, reason: where nothing is known; what lies beyond both ends of history too."""
-    brokers: Mapping[int, colours.Style]
+    is_known: bool
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
         """The answer to a named question or SQL. Says so when it is cut off; empty where the lake lacks
         a table for it.
         """
         sql = text_of(query)
-        if self.window.known_until is None or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
+        if not self.is_known or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
             return pd.DataFrame()
         return self.lake.frame(sql, {**self.parameters, **more})
 
-    def report(self) -> Framed | None:
-        """The page of `kafka-metadata-history report`; None where nothing is known."""
-        if self.window.known_until is None:
+    def report(self, *sections: str) -> Framed | None:
+        """The page of `kafka-metadata-history report`; None where nothing is known. `sections`: the names of these
+        figures alone (report/queries.py), in this order.
+        """
+        if not self.is_known:
             return None
+        named = {section.name: section for section in SECTIONS}
+        chosen = [named[name] for name in sections or named]
         filters = {name: self.parameters[name] for name in ("cluster", "topic", "broker", "group")}
         since, until = (str(self.parameters[name]) for name in ("since", "until"))
-        return Framed(made(self.lake.ask, since, until, filters, datetime.now(UTC)).html)
+        return Framed(made(self.lake.ask, since, until, filters, datetime.now(UTC), sections=chosen).html)
 
 
 def open_review(
@@ -152,22 +132,17 @@ def open_review(
         "group": group,
         "at_least": None,
     }
-    window = Window(_naive(begin), _naive(end))
-    print(f"Lake {opened.name}, from {_z(window.since)} to {_z(window.until)}.")
+    print(f"Lake {opened.name}, from {_z(_naive(begin))} to {_z(_naive(end))}.")
     if missing := [table.full_name for table in _NEEDED if table.full_name not in opened.tables]:
         print(f"Nothing is known here: the lake has no {missing[0]}. Is it the right one, and did its jobs run?")
-        return _nothing(opened, window, parameters)
-    clusters = opened.frame(CLUSTERS, parameters)
+        return Review(opened, parameters, is_known=False)
+    clusters = opened.frame(KNOWN, parameters)
     if clusters.empty:
         print("Nothing is known here: the lake has no history yet.")
-        return _nothing(opened, window, parameters)
+        return Review(opened, parameters, is_known=False)
     chosen = _chosen(clusters, cluster)
-    _say(clusters, chosen, window)
-    parameters["cluster"] = chosen.cluster
-    known = Window(window.since, window.until, chosen.known_until)
-    gaps = pd.concat([opened.frame(GAPS, parameters), _beyond(known, chosen.known_from)], ignore_index=True)
-    styles = colours.of_brokers(opened.frame(BROKERS, parameters)["broker_id"])
-    review = Review(opened, known, parameters, gaps, styles)
+    _say(clusters, chosen, *map(_naive, (begin, end)))
+    review = Review(opened, {**parameters, "cluster": chosen.cluster}, is_known=True)
     if missing := [table.full_name for table in _OF_GROUPS if table.full_name not in opened.tables]:
         print(f"Nothing is known of groups: the lake has no {missing[0]}. The job rebalance_history makes it.")
     elif group is not None and review.ask(GROUP).empty:
@@ -212,10 +187,6 @@ def _session() -> SparkSession:
     return spark_session("notebook")
 
 
-def _nothing(lake: Opened, window: Window, parameters: Mapping[str, object]) -> Review:
-    return Review(lake, window, parameters, _beyond(window, None), {})
-
-
 def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:
     if cluster is None:
         return clusters.iloc[0]
@@ -224,7 +195,7 @@ def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:
     return clusters[clusters["cluster"] == cluster].iloc[0]
 
 
-def _say(clusters: pd.DataFrame, chosen: Any, window: Window) -> None:
+def _say(clusters: pd.DataFrame, chosen: Any, since: pd.Timestamp, until: pd.Timestamp) -> None:
     print(
         f"Cluster {chosen.cluster}: {chosen.events} events; history from {_z(chosen.known_from)} to "
         f"{_z(chosen.known_until)}."
@@ -234,17 +205,10 @@ def _say(clusters: pd.DataFrame, chosen: Any, window: Window) -> None:
         named = ", ".join(f"{row.cluster} ({row.events} events)" for row in others.head(10).itertuples())
         more = f" and {len(others) - 10} more" if len(others) > 10 else ""
         print(f"Not shown: {named}{more}. The parameter cluster says which.")
-    if chosen.known_until <= window.since or chosen.known_from >= window.until:
+    if chosen.known_until <= since or chosen.known_from >= until:
         print("Nothing is known of this window: history lies outside it.")
     elif not chosen.events:
         print("Nothing happened in this window, as far as polls saw.")
-
-
-def _beyond(window: Window, known_from: pd.Timestamp | None) -> pd.DataFrame:
-    """The ends of the window that history does not reach."""
-    begin = window.until if known_from is None else window.clip(known_from)
-    rows = [(window.since, begin, "before history"), (window.known_end, window.until, "no history yet")]
-    return pd.DataFrame([row for row in rows if row[0] < row[1]], columns=["gap_start", "gap_end", "reason"])
 
 
 def _naive(at: datetime) -> pd.Timestamp:

@@ -62,9 +62,15 @@ class Facts:
 
 
 def facts(
-    ask: Ask, since: str, until: str | None, filters: Mapping[str, object], now: datetime, *, most: int = LARGEST
+    ask: Ask,
+    since: str,
+    until: str | None,
+    filters: Mapping[str, object],
+    now: datetime,
+    *,
+    sections: Sequence[queries.Section] = queries.SECTIONS,
 ) -> Facts:
-    """Ask the lake. Times and filters as `jobs.common.questions.question` takes them; `most`: largest things.
+    """Ask the lake. Times and filters as `jobs.common.questions.question` takes them.
 
     Raises QueryError for a time or a filter that cannot be meant so.
     """
@@ -99,9 +105,9 @@ def facts(
         reach(asked, ask),
         [*_gaps(gaps, window), *_beyond(window, known_from)],
         int(gaps[0]["gaps"]) - len(gaps) if gaps else 0,
-        [_drawn(ask, asked, section, window) for section in queries.SECTIONS],
-        _ask_if_there(ask, asked, queries.LEVELS),
-        _largest(ask, asked, most),
+        [_drawn(ask, asked, section, window) for section in sections],
+        _ask_if_there(ask, asked, queries.LEVELS) if queries.PARTITIONS in sections else (),
+        _largest(ask, asked),
     )
 
 
@@ -143,10 +149,10 @@ def _drawn(ask: Ask, asked: Question, section: queries.Section, window: Window) 
     return drawn(section, rows, departures, window)
 
 
-def _largest(ask: Ask, asked: Question, most: int) -> list[Row]:
+def _largest(ask: Ask, asked: Question) -> list[Row]:
     """The largest thing of each kind, then the second of each, and so on."""
     found = [*_ask_if_there(ask, asked, queries.LARGEST), *_ask_if_there(ask, asked, queries.LARGEST_OF_GROUPS)]
-    return sorted(found, key=lambda row: int(row["place"]))[:most]
+    return sorted(found, key=lambda row: int(row["place"]))[:LARGEST]
 
 
 def _gaps(rows: Iterable[Row], window: Window) -> Iterable[Gap]:

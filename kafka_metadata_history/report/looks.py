@@ -1,7 +1,6 @@
 """How each kind of thing looks: a colour, and a shape or a hatching beside it, so that nobody needs the colour alone.
 
-The colours are those of the notebooks (notebooks/colours.py): levels from yellow to black, leaders' reasons brown and
-green, reasons of rebalances lime to teal, storms crimson.
+Levels are from yellow to black, leaders' reasons brown and green, reasons of rebalances lime to teal, storms crimson.
 """
 
 from __future__ import annotations

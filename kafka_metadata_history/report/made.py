@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from jobs.common.questions import QueryError
 from kafka_metadata_history.report.facts import facts
 from kafka_metadata_history.report.page import page
+from kafka_metadata_history.report.queries import SECTIONS
 from metadata_source.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from jobs.common.questions import Ask
+    from kafka_metadata_history.report.queries import Section
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,17 @@ class Report:
     rows: int
 
 
-def made(ask: Ask, since: str, until: str | None, filters: Mapping[str, object], now: datetime) -> Report:
+def made(
+    ask: Ask,
+    since: str,
+    until: str | None,
+    filters: Mapping[str, object],
+    now: datetime,
+    *,
+    sections: Sequence[Section] = SECTIONS,
+) -> Report:
     """Make a report. Times and filters as `jobs.common.questions.question` takes them; it raises the same."""
-    found = facts(ask, since, until, filters, now)
+    found = facts(ask, since, until, filters, now, sections=sections)
     return Report(page(found), found.rows)
 
 

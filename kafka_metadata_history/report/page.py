@@ -24,6 +24,7 @@ from kafka_metadata_history.report import figures
 from kafka_metadata_history.report.legends import legend
 from kafka_metadata_history.report.marks import shown
 from kafka_metadata_history.report.moments import between, ms, text
+from kafka_metadata_history.report.queries import PARTITIONS, SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,17 +66,17 @@ def page(facts: Facts) -> str:
     document = Document()
     sections, parts, roots = [], [], {}
     for drawn in _sections(facts):
+        if drawn.section is PARTITIONS and facts.levels:
+            over_time = figures.levels(facts.levels, on, facts.window)
+            document.add_root(over_time)
+            roots[over_time.id] = "figure-levels"
+            parts.append(_figure("levels", "ISRs: partitions at each level", "", [], legend("levels", ())))
         plot = figures.lanes(drawn, on, facts.window) if drawn.marks else None
         parts.append(_section(facts, drawn))
         if plot is not None:
             document.add_root(plot)
             roots[plot.id] = f"figure-{drawn.section.name}"
             sections.append(_behind(facts, drawn))
-        if drawn.section.name == "brokers" and facts.levels:
-            over_time = figures.levels(facts.levels, on, facts.window)
-            document.add_root(over_time)
-            roots[over_time.id] = "figure-levels"
-            parts.append(_figure("levels", "ISRs: partitions at each level", "", [], legend("levels", ())))
     body += [_largest(facts), _tools(), *parts, _panel()]
     items = {
         "docs": {"report": document.to_json(deferred=False)},
@@ -198,8 +199,9 @@ def _nothing(facts: Facts) -> str:
     is_known = facts.known_from is not None and (
         facts.known_from < facts.window.until and facts.window.known_until > facts.window.since
     )
+    what = "Nothing" if {each.section for each in facts.drawn} == {*SECTIONS} else "Nothing of this kind"
     says = (
-        "Nothing happened in this window, as far as polls saw."
+        f"{what} happened in this window, as far as polls saw."
         if is_known
         else "Nothing is known of this window: history lies outside it."
     )

@@ -319,7 +319,7 @@ LIMIT :most_rows
 """
 """The departures from ISRs that an incident of a broker is made of."""
 
-LEVEL_SPANS: Final = """
+LEVELS: Final = """
 WITH spans AS (
   SELECT level,
     greatest(began_before, CAST(:since AS TIMESTAMP)) AS sure_from,
@@ -333,12 +333,7 @@ WITH spans AS (
     AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
     AND (CAST(:broker AS INT) IS NULL OR array_contains(brokers_out, CAST(:broker AS INT)))
 ),
-"""
-"""The beginning of a query: `spans`, from when to when an episode surely and maybe was at its level. The pictures of
-notebooks begin so too.
-"""
 
-LEVELS: Final = """{spans}
 edges AS (
   SELECT level, sure_from AS at, 1 AS sure, 0 AS maybe FROM spans
   UNION ALL SELECT level, greatest(sure_until, sure_from), -1, 0 FROM spans WHERE sure_until IS NOT NULL
@@ -363,7 +358,7 @@ SELECT level, min(at) AS first_at, max(at) AS last_at, max(sure) AS most_sure, m
 FROM counts
 GROUP BY level, cell
 ORDER BY level, first_at
-""".replace("{spans}", LEVEL_SPANS)
+"""
 """How many partitions were at each level, from step to step; where there are too many steps, the most in each cell."""
 
 LARGEST: Final = """

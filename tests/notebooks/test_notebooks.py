@@ -2,25 +2,20 @@
 there is nothing to show.
 """
 
-import base64
 import io
 import re
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
-import numpy as np
 import pytest
 from bs4 import BeautifulSoup
-from IPython.core.pylabtools import print_figure
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
-from matplotlib.image import imread
 from nbformat.v4 import new_code_cell, new_notebook
 from pandas import DataFrame
 
-from notebooks import colours, render
+from notebooks import render
 from notebooks.__main__ import main
 from notebooks.render import names
 from notebooks.review import Framed, ReviewError, open_review
@@ -28,12 +23,12 @@ from schemas import consumption, groups, silver
 from schemas.lake import TABLES, VIEWS, Lake
 from tests.commands import run_in_new_shell
 from tests.support.documents import commands, document
+from tests.support.report_pages import columns_of, data_of, marks_of
 from tests.support.shown_notebooks import known_to_duckdb, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 UNTIL = "2026-11-01T12:01:40Z"
-AXIS = (205, 1075)
-"""Where the window begins and ends in a picture, in pixels."""
+SINCE = datetime(2026, 11, 1, 12, 0, 5, tzinfo=UTC).timestamp() * 1000
 
 
 def test_the_notebooks_are_those_of_the_documents() -> None:
@@ -56,36 +51,47 @@ def test_stored_without_what_a_run_leaves(name: str) -> None:
 
 @dataclass
 class Page:
-    """A page as its reader sees it: printed text, tables, pictures as PNG."""
+    """A page as its reader sees it: printed text, tables, the report's figures."""
 
     text: str
     tables: list[list[list[str]]]
-    pngs: list[bytes]
     reports: list[str]
 
     @classmethod
     def of_html(cls, soup: BeautifulSoup) -> "Page":
         """What is in an HTML file."""
-        pngs = [base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) for image in soup.find_all("img")]
-        return cls(soup.get_text(), tables_of(soup), pngs, [str(each["srcdoc"]) for each in soup.find_all("iframe")])
-
-    @property
-    def pictures(self) -> list[np.ndarray]:
-        return [imread(io.BytesIO(png)) for png in self.pngs]
+        return cls(soup.get_text(), tables_of(soup), [str(each["srcdoc"]) for each in soup.find_all("iframe")])
 
     def columns(self, *wanted: str) -> list[tuple[str, ...]]:
         """The rows of the one table that has these columns."""
         ((header, *rows),) = (table for table in self.tables if set(wanted) <= set(table[0]))
         return [tuple(row[header.index(name)] for name in wanted) for row in rows]
 
-    def has(self, picture: int, colour: str, *, at: float | None = None) -> bool:
-        """Whether a patch of that colour is in a picture; `at`: about there in the window, from 0 to 1."""
-        pixels = self.pictures[picture][:, :, :3]
-        if at is not None:
-            left, right = AXIS
-            middle = int(left + at * (right - left))
-            pixels = pixels[:, middle - 3 : middle + 3]
-        return int((np.abs(pixels - to_rgb(colour)) < 0.004).all(axis=2).sum()) > 100
+    @property
+    def figures(self) -> list[str]:
+        """The names of its figures, in order."""
+        (report,) = self.reports
+        soup = BeautifulSoup(report, "html.parser")
+        return [str(each["id"]).removeprefix("figure-") for each in soup.select(".figure")]
+
+    def kinds(self, figure: str) -> set[str]:
+        """The kinds of all marks in a figure."""
+        (report,) = self.reports
+        return set(marks_of(report, figure)["what"])
+
+    def surely(self, figure: str, second: float) -> set[tuple[str, str]]:
+        """The lanes and kinds of what a figure has as sure at a second of the window."""
+        (report,) = self.reports
+        marks, at = marks_of(report, figure), SINCE + second * 1000
+        columns = (marks[key] for key in ("lane", "what", "sure_from", "sure_until"))
+        return {(lane, kind) for lane, kind, begin, end in zip(*columns, strict=True) if begin <= at <= end}
+
+    def levels(self, second: float) -> dict[str, str]:
+        """Level -> how many partitions are at it, at a second of the window."""
+        (report,) = self.reports
+        steps, at = columns_of(report, "levels"), SINCE + second * 1000
+        columns = (steps[key] for key in ("what", "count", "begin", "end"))
+        return {level: count for level, count, begin, end in zip(*columns, strict=True) if begin <= at < end}
 
 
 def tables_of(soup: BeautifulSoup) -> list[list[list[str]]]:
@@ -103,10 +109,8 @@ def page_of(name: str, lake: str = "known") -> Page:
     tables = [
         tables_of(BeautifulSoup(each._repr_html_(), "html.parser")) for each in found if isinstance(each, DataFrame)
     ]
-    # As a kernel makes a picture of a figure.
-    pngs = [print_figure(each) for each in found if isinstance(each, Figure)]
     reports = [each.html for each in found if isinstance(each, Framed)]
-    return Page(printed.getvalue(), [table for of in tables for table in of], pngs, reports)
+    return Page(printed.getvalue(), [table for of in tables for table in of], reports)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +161,9 @@ def assert_same(page: Page, known: Page, lake: Lake) -> None:
     said = known.text.replace("Lake known", f"Lake {lake}").splitlines()
     assert [line for line in said if line not in page.text] == []
     assert page.tables == known.tables
-    assert [picture.tolist() for picture in page.pictures] == [picture.tolist() for picture in known.pictures]
+    assert [data_of(report)["sections"] for report in page.reports] == [
+        data_of(report)["sections"] for report in known.reports
+    ]
     # Bokeh draws names of its own by chance.
     sizes = [[len(each) for each in of.reports] for of in (page, known)]
     assert sizes[0] == pytest.approx(sizes[1], abs=1000)
@@ -177,20 +183,27 @@ def test_isr_history(pages: dict[str, Page]) -> None:
         ("3", "1", "lagging", "0"),
     ]
     assert ("orders", "under_min_isr", "19.8 to 60.2") in page.columns("topic", "level", "seconds")
-    brokers, levels, left, partitions, happened = range(5)
-    assert len(page.pictures) == 5
-    assert [level for level, colour in colours.LEVEL.items() if page.has(brokers, colour)] == [
-        "under_min_isr",
-        "offline",
-    ]
-    assert all(page.has(levels, colour) and page.has(partitions, colour) for colour in colours.LEVEL.values())
+    assert page.figures == ["brokers", "levels", "isrs"]
+    # Broker 2 had at its worst a partition that was offline, broker 3 one under min ISR.
+    assert page.surely("brokers", 20) == {("broker 2", "offline"), ("broker 3", "under min ISR")}
+    levels = {"under replicated", "at min ISR", "under min ISR", "offline"}
+    assert page.kinds("isrs") == levels
     # From 12:00:20.1 to 12:00:30 two polls said the same; logs-0 needs its one replica in sync, all the time.
-    assert page.has(levels, colours.LEVEL["offline"], at=20 / 95)
-    assert not page.has(levels, colours.LEVEL["offline"], at=50 / 95)
-    assert page.has(levels, colours.LEVEL["at_min_isr"], at=90 / 95)
-    assert [kind for kind, colour in colours.LEFT.items() if page.has(left, colour)] == ["none in sync", "one", "two"]
-    styles = colours.of_brokers([1, 2, 3])
-    assert all(page.has(happened, style.colour) for style in styles.values())
+    assert page.levels(20) == {"under replicated": "4", "under min ISR": "2", "offline": "2"}
+    assert page.levels(10).keys() == levels
+    assert page.levels(50) == {"under replicated": "0 surely, 1 at most", "at min ISR": "1 surely, 2 at most"}
+    assert page.levels(90) == {"at min ISR": "1"}
+    # Which partitions had a single replica left.
+    assert page.columns("topic", "partition", "in_sync", "brokers_out", "seconds") == [
+        ("__consumer_offsets", "0", "1", "2", "19.9 to 40.1"),
+        ("clicks", "0", "2", "2, 3", "39.9 to 60.1"),
+        ("orders", "0", "1", "2, 3", "9.9 to 30.1"),
+        ("orders", "1", "1", "2, 3", "9.9 to 30.1"),
+    ]
+    # Each broker in the order of what happened.
+    happened = page.columns("what", "broker_id", "rows", "example")
+    assert {broker for _, broker, *_ in happened} >= {"-1", "1", "2", "3"}
+    assert happened.index(("broker_gone", "2", "1", "")) < happened.index(("isr_left", "3", "2", "orders-0"))
 
 
 def test_leader_churn(pages: dict[str, Page]) -> None:
@@ -210,17 +223,23 @@ def test_leader_churn(pages: dict[str, Page]) -> None:
         ("__consumer_offsets", "2"),
         ("logs", "2"),
     ]
-    reasons, balance, led, heat, imbalance, hidden = range(6)
-    assert len(page.pictures) == 6
-    found = [reason for reason, colour in colours.REASON.items() if page.has(reasons, colour) and reason != "unknown"]
-    assert found == ["failover", "offline", "recovery", "preferred"]
-    styles = colours.of_brokers([1, 2, 3])
-    for picture in (balance, led, imbalance):
-        assert all(page.has(picture, style.colour) for style in styles.values()), picture
-    assert page.has(led, colours.NONE, at=20 / 95)
-    assert not page.has(led, colours.NONE, at=50 / 95)
-    assert page.has(hidden, colours.COUNT)
-    assert not any(page.has(heat, colour) for colour in colours.LEVEL.values() if colour != colours.NONE)
+    assert page.figures == ["leaders", "brokers"]
+    assert page.kinds("leaders") == {"failover", "offline", "recovery", "preferred", "unclean"}
+    assert [row for row in page.columns("partition", "leader", "began", "ended") if row[0] == "logs-0"] == [
+        ("logs-0", "3", "by 11-01 12:00:00.1Z", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z"),
+        ("logs-0", "none", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z", "11-01 12:00:30.0Z to 11-01 12:00:40.1Z"),
+        ("logs-0", "3", "11-01 12:00:30.0Z to 11-01 12:00:40.1Z", "goes on"),
+    ]
+    assert page.columns("hour", "broker_id", "changes") == [
+        ("11-01 12:00:00.0Z", "1", "4"),
+        ("11-01 12:00:00.0Z", "2", "6"),
+        ("11-01 12:00:00.0Z", "3", "6"),
+    ]
+    assert page.columns("broker_id", "leads_before", "leads_after", "imbalance_worst") == [
+        ("1", "1", "1", "0"),
+        ("2", "3", "3", "1"),
+        ("3", "1", "1", "1"),
+    ]
 
 
 def test_rebalance_history(pages: dict[str, Page]) -> None:
@@ -253,21 +272,31 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
         ("2", "1", "5", "1"),
         ("1", "2", "5", "0"),
     ]
-    groups, reasons, lanes, happened = range(4)
-    assert len(page.pictures) == 4
-    found = {reason for reason, colour in colours.REBALANCE.items() if page.has(reasons, colour)} - {"unknown"}
-    assert found == {"member_joined", "member_left", "static_member_left", "partitions_changed"}
-    assert page.has(groups, colours.REBALANCE["member_left"], at=20 / 95)
-    assert page.has(groups, colours.REBALANCE["partitions_changed"], at=92 / 95)
-    assert all(page.has(groups, colour) for colour in colours.STORM.values())
+    assert page.figures == ["groups", "coordinators", "brokers", "leaders"]
+    assert page.columns("reason", "rebalances", "groups") == [
+        ("member_joined", "5", "2"),
+        ("member_left", "4", "1"),
+        ("partitions_changed", "1", "1"),
+        ("static_member_left", "1", "1"),
+    ]
+    assert page.kinds("groups") >= {"storm", "crash loop"}
+    assert page.surely("groups", 20) == {("billing", "member left")}
+    assert page.surely("groups", 92) == {("shop", "partitions changed")}
     # Of billing: its coordinator was broker 1 from 10.1 to 40 s and broker 2 from 50.1 s; who stays has other
     # partitions from 27 to 30 s.
-    styles = colours.of_brokers([1, 2, 3])
-    assert [page.has(lanes, styles[1].colour, at=second / 95) for second in (15, 60)] == [True, False]
-    assert [page.has(lanes, styles[2].colour, at=second / 95) for second in (15, 60)] == [False, True]
-    assert page.has(lanes, colours.MEMBER["partitions_changed_hands"], at=23 / 95)
-    assert page.has(lanes, colours.MEMBER["as_before"], at=60 / 95)
-    assert page.has(happened, styles[1].colour)
+    assert page.surely("coordinators", 5.1) == {("2 to 1", "coordinator moved")}
+    assert page.surely("coordinators", 45.1) == {("1 to 2", "coordinator moved")}
+    header = ["generation", "began", "ended", "reasons", "members", "partitions_moved", "coordinator"]
+    (generations,) = (rows for first, *rows in page.tables if first == header)
+    assert [(*row[3:5], row[6]) for row in generations[:3]] == [
+        ("member_left", "1", "1"),
+        ("member_joined", "2", "1"),
+        ("member_joined", "3", "2"),
+    ]
+    members = page.columns("generation", "began", "member", "change", "assigned_partitions", "other_partitions")
+    began = "11-01 12:00:27.0Z to 11-01 12:00:27.0Z"
+    assert members[0] == ("12", began, "billing-1 /10.0.0.1", "stayed", "2", "True")
+    assert ("billing-1 /10.0.0.1", "stayed", "1", "False") in [row[2:] for row in members]
 
 
 def test_incident(pages: dict[str, Page]) -> None:
@@ -284,10 +313,8 @@ def test_incident(pages: dict[str, Page]) -> None:
     }
 
 
-def is_blank(picture: object) -> bool:
-    return isinstance(picture, Figure) and "nothing of this in the window" in {
-        text.get_text() for axes in picture.axes for text in axes.texts
-    }
+def reports(found: list[object]) -> list[str]:
+    return [each.html for each in found if isinstance(each, Framed)]
 
 
 class TestNothing:
@@ -295,21 +322,28 @@ class TestNothing:
     def test_a_folder_that_is_no_lake(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         found = shown("incident", lake=str(tmp_path / "empty"))
         assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
-        assert not any(isinstance(each, Framed) for each in found)
+        assert reports(found) == []
 
-    @pytest.mark.parametrize(("name", "pictures"), [("isr_history", 5), ("leader_churn", 6), ("rebalance_history", 4)])
-    def test_a_lake_without_tables(self, capsys: pytest.CaptureFixture[str], name: str, pictures: int) -> None:
+    @pytest.mark.parametrize(("name", "tables"), [("isr_history", 5), ("leader_churn", 7), ("rebalance_history", 11)])
+    def test_a_lake_without_tables(self, capsys: pytest.CaptureFixture[str], name: str, tables: int) -> None:
         with known_to_duckdb(without=[*TABLES, *VIEWS]):
             found = shown(name, since="1 day")
-        assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
-        assert sum(map(is_blank, found)) == pictures
+        said = capsys.readouterr().out
+        assert "Nothing is known here: the lake has no gold.isr_changes." in said
+        assert said.count("None in this window.") == tables
+        assert reports(found) == []
 
     # What happened to brokers is told, of groups nothing.
     def test_a_lake_that_was_made_before_groups_were_read(self, capsys: pytest.CaptureFixture[str]) -> None:
         with known_to_duckdb(without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
             found = shown("rebalance_history", since="95 seconds", until=UNTIL)
         assert "Nothing is known of groups: the lake has no gold.rebalances_told." in capsys.readouterr().out
-        assert sum(map(is_blank, found)) == 3
+        (report,) = reports(found)
+        sections = {str(each["id"]): each.get_text() for each in BeautifulSoup(report, "html.parser")(class_="drawn")}
+        assert list(sections) == ["groups", "coordinators", "brokers", "leaders"]
+        for name in ("groups", "coordinators"):
+            assert "Nothing is known of this: DuckDB: no table " in sections[name]
+        assert [each["name"] for each in data_of(report)["sections"]][-1] == "leaders"
 
     def test_a_report_of_such_a_lake(self) -> None:
         with known_to_duckdb(without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
@@ -325,14 +359,17 @@ class TestNothing:
         said = capsys.readouterr().out
         assert "history from 2026-11-01 12:00:00Z to 2026-11-01 12:02:00Z" in said
         assert "Nothing is known of this window: history lies outside it." in said
-        assert sum(map(is_blank, found)) == 5
+        (report,) = reports(found)
+        assert "Nothing is known of this window: history lies outside it." in report
 
     def test_a_quiet_window(self, capsys: pytest.CaptureFixture[str]) -> None:
         with known_to_duckdb():
             found = shown("leader_churn", since="2 seconds", until="2026-11-01T12:01:11Z", cluster="prod")
         assert "Nothing happened in this window, as far as polls saw." in capsys.readouterr().out
         # Who led what is known; that it changed is not.
-        assert sum(map(is_blank, found)) == 4
+        (report,) = reports(found)
+        assert "Nothing of this kind happened in this window, as far as polls saw." in report
+        assert 0 < sum(isinstance(each, DataFrame) and not each.empty for each in found) < 7
 
     @pytest.mark.parametrize(
         ("parameters", "says"),

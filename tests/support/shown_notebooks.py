@@ -1,7 +1,6 @@
 """Notebooks, run in this process, of a history that is known (tests/support/incident.py)."""
 
 import ast
-import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
@@ -24,7 +23,7 @@ def shown(name: str, **parameters: object) -> list[object]:
     names_there: dict[str, object] = {}
     notebook = render.with_parameters(nbformat.read(render.FOLDER / f"{name}.ipynb", as_version=4), parameters)
     for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
-        *lines, last = ast.parse(re.sub(r"^%.*", "pass", cell.source, flags=re.MULTILINE)).body
+        *lines, last = ast.parse(cell.source.replace("%reset -f", "pass")).body
         exec(compile(ast.Module(lines, []), name, "exec"), names_there)  # noqa: S102 - our own notebook
         if isinstance(last, ast.Expr):
             found.append(eval(compile(ast.Expression(last.value), name, "eval"), names_there))  # noqa: S307

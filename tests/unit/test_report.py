@@ -3,17 +3,16 @@ however much happened.
 """
 
 import base64
-import gzip
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 from bs4 import BeautifulSoup
@@ -24,9 +23,11 @@ from jobs.common.questions import QueryError
 from kafka_metadata_history.report import looks, queries
 from kafka_metadata_history.report.figures import LABEL, labels
 from kafka_metadata_history.report.made import kept, made
+from kafka_metadata_history.report.marks import Window, drawn
 from kafka_metadata_history.report.moments import between
-from notebooks import colours
 from schemas import gold, groups, silver
+from schemas.gold import LEADER_CHANGES, LEVELS
+from schemas.groups import REASONS
 from schemas.in_duckdb import NoQueryError, in_duckdb
 from schemas.lake import VIEWS
 from schemas.table import Table
@@ -34,6 +35,7 @@ from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import NOON
 from tests.support.incident_groups import known_rows
 from tests.support.incident_log import log_rows
+from tests.support.report_pages import columns_of, data_of, marks_of, rows_of
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
 WINDOW = ("2026-11-01T12:00:05Z", "2026-11-01T12:01:40Z")
@@ -64,44 +66,6 @@ def asking(lake: Lake) -> Callable[[str], pa.Table]:
 
 def page_of(lake: Lake, since: str = WINDOW[0], until: str = WINDOW[1], **filters: object) -> str:
     return made(asking(lake), since, until, filters, NOW).html
-
-
-def data_of(page: str) -> dict[str, Any]:
-    element = BeautifulSoup(page, "html.parser").find(id="data")
-    assert element is not None
-    return json.loads(element.get_text())
-
-
-def rows_of(page: str, section: str) -> list[list[Any]]:
-    """The rows behind all marks of a figure."""
-    (own,) = (each for each in data_of(page)["sections"] if each["name"] == section)
-    return [row for _, rows in own["marks"] for row in rows]
-
-
-def marks_of(page: str, section: str) -> dict[str, list[Any]]:
-    """The columns that a figure draws."""
-    for root in data_of(page)["docs"]["report"]["roots"]:
-        for source in _sources(root):
-            if source.get("name") == f"{section} rows":
-                return {key: _plain(value) for key, value in source["data"]["entries"]}
-    raise AssertionError(section)
-
-
-def _sources(model: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(model, dict):
-        if model.get("name") == "ColumnDataSource":
-            yield model["attributes"]
-        model = list(model.values())
-    if isinstance(model, list):
-        for each in model:
-            yield from _sources(each)
-
-
-def _plain(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    packed = base64.b64decode(value["array"]["data"])
-    return list(np.frombuffer(gzip.decompress(packed), value["dtype"]))
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +204,32 @@ def test_a_bar_is_sure_between_the_inner_bounds(page: str) -> None:
     assert set(marks["inferred"]) == {"broker_down", "broker_down; lagging; broker_down, lagging", "-"} or set(
         marks["inferred"]
     ) >= {"-"}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ((10, 20.1, 40, 50.1), (10, 20.1, 40, 50.1)),
+        ((10, 20.1, None, None), (10, 20.1, 90, 100)),  # sure as far as polls go
+        ((None, 20.1, 40, 50.1), (0, 20.1, 40, 50.1)),  # nobody looked before
+        ((10, 20.1, 20, 30.1), (10, 20.1, 20.1, 30.1)),  # one poll alone, sent before it was answered
+        ((-50, -40, 10, 20), (0, 0, 10, 20)),
+        ((80, 90, 140, 150), (80, 90, 100, 100)),
+        ((80, 90, 95, 150), (80, 90, 95, 100)),  # may have ended within the window
+    ],
+)
+def test_bounds_within_the_window(bounds: tuple[float | None, ...], expected: tuple[float, ...]) -> None:
+    ends = [None if second is None else NOON + timedelta(seconds=second) for second in bounds]
+    times = dict(zip(("began_after", "began_before", "ended_after", "ended_before"), ends, strict=True))
+    row = {
+        **dict.fromkeys(("id", "subject", "details", "inferred"), "a"), **times, "lane": "a", "kind": "offline",
+        "place": 1, "mark": 1, "mark_rows": 1, "mark_size": 1, "mark_last_before": times["began_before"],
+        "rows_all": 1, "counted_all": 1, "lanes_all": 1, **{f"mark_{name}": at for name, at in times.items()},
+    }  # fmt: skip
+    noon = NOON.timestamp() * 1000
+    (mark,) = drawn(queries.PARTITIONS, [row], (), Window(noon, noon + 100_000, noon + 90_000)).marks
+    found = (mark.maybe_from, mark.sure_from, mark.sure_until, mark.maybe_until)
+    assert [round((at - noon) / 1000, 1) for at in found] == [*expected]
 
 
 def test_what_lasts_is_sure_to_the_end_of_what_is_known(lake: Lake) -> None:
@@ -401,6 +391,18 @@ def test_a_window_without_events_says_so(lake: Lake) -> None:
     assert "before history" in text_of(page)
 
 
+def test_a_page_of_a_part_of_the_figures(lake: Lake) -> None:
+    both = (queries.LEADERS, queries.BROKERS)
+    page = made(asking(lake), *WINDOW, {}, NOW, sections=both).html
+    assert [each["name"] for each in data_of(page)["sections"]] == ["leaders", "brokers"]
+    assert [each["id"] for each in BeautifulSoup(page, "html.parser").select("section.drawn")] == ["leaders", "brokers"]
+    # At that time brokers alone came and went.
+    quiet = ("2026-11-01T12:00:16Z", "2026-11-01T12:00:19Z")
+    assert "broker controlled shutdown" in marks_of(made(asking(lake), *quiet, {}, NOW).html, "brokers")["what"]
+    page = made(asking(lake), *quiet, {}, NOW, sections=[queries.LEADERS]).html
+    assert "Nothing of this kind happened in this window, as far as polls saw." in text_of(page)
+
+
 def test_a_lake_without_history_says_so() -> None:
     with duckdb_lake(dict.fromkeys(known_rows(), ()), VIEWS) as empty:
         text = text_of(page_of(empty))
@@ -441,9 +443,7 @@ def test_the_cluster_to_which_most_happened_is_chosen_and_the_others_are_named()
 
 def test_gaps_are_hatched_in_every_figure(lake: Lake) -> None:
     page = page_of(lake, "2026-11-01T11:59:50Z", "2026-11-01T12:02:10Z")
-    sources = [each for root in data_of(page)["docs"]["report"]["roots"] for each in _sources(root)]
-    (gaps,) = (each for each in sources if each.get("name") == "gaps")
-    columns = {key: _plain(value) for key, value in gaps["data"]["entries"]}
+    columns = columns_of(page, "gaps")
     assert [round(at / 1000 - NOON.timestamp(), 1) for at in (*columns["begin"], *columns["end"])] == [
         *(-10, 120.1),
         *(0.1, 130),
@@ -471,9 +471,7 @@ def test_a_gap_of_polls_in_which_the_controllers_log_told_is_no_gap_of_history()
     rows = known | {silver.POLL_GAPS: gaps, silver.HISTORY_SOURCES: [by_log]}
     with duckdb_lake(rows, VIEWS) as lake:
         page = page_of(lake)
-    sources = [each for root in data_of(page)["docs"]["report"]["roots"] for each in _sources(root)]
-    (hatched,) = (each for each in sources if each.get("name") == "gaps")
-    columns = {key: _plain(value) for key, value in hatched["data"]["entries"]}
+    columns = columns_of(page, "gaps")
     assert [round(at / 1000 - NOON.timestamp()) for at in columns["begin"]] == [32]
     told = "(not_polled; the controllers' log told meanwhile)"
     assert f"gap of prod: 2026-11-01 12:00:20Z to 2026-11-01 12:00:30Z {told}" in text_of(page)
@@ -552,11 +550,44 @@ def test_a_file_that_cannot_be_written_is_one_line(lake: Lake, tmp_path: Path) -
 # --- small things ---
 
 
-def test_colours_are_those_of_the_notebooks() -> None:
-    assert {kind: own.colour for kind, own in looks.LEVELS.items()} == colours.LEVEL
-    reasons = {kind: own.colour for kind, own in looks.REASONS.items() if kind != "unclean"}
-    assert reasons == {kind: colour for kind, colour in colours.REASON.items() if kind != "isr_shrink"}
-    assert {kind: own.colour for kind, own in looks.REBALANCES.items()} == colours.REBALANCE | colours.STORM
+def test_every_kind_has_a_look() -> None:
+    known = LEADER_CHANGES.constraints["reason_known"]
+    reasons = looks.REASONS.keys() - {"unclean"}
+    assert tuple(looks.LEVELS) == LEVELS
+    assert all(f"'{reason}'" in known for reason in reasons)
+    # An epoch that rose under one leader is no change of it, and is not drawn.
+    assert set(re.findall(r"'(\w+)'", known)) - reasons == {"isr_shrink"}
+    assert tuple(looks.REBALANCES) == (*REASONS, "unknown", "storm", "crash_loop")
+
+
+def rgb(colour: str) -> list[float]:
+    return [part / 255 for part in bytes.fromhex(colour.removeprefix("#"))]
+
+
+def apart(one: str, other: str) -> float:
+    return sum((a - b) ** 2 for a, b in zip(rgb(one), rgb(other), strict=True))
+
+
+def test_one_colour_has_one_meaning() -> None:
+    """Black alone is shared, without a leader, as a level and as a reason; and white, unknown."""
+    reasons = {kind: own for kind, own in looks.REASONS.items() if kind != "unclean"}
+    storms = {kind: looks.REBALANCES[kind] for kind in ("storm", "crash_loop")}
+    rebalances = {kind: own for kind, own in looks.REBALANCES.items() if kind not in storms}
+    groups = [{own.colour for own in group.values()} for group in (looks.LEVELS, reasons, rebalances, storms)]
+    assert [len(group) for group in groups] == [4, 6, 11, 2]
+    own = [group - {looks.BLACK, looks.WHITE} for group in groups]
+    for one, other in combinations(own, 2):
+        assert min(apart(x, y) for x in one for y in other) > 0.015
+    for group in own[2:]:
+        assert min(apart(x, y) for x, y in combinations(group, 2)) > 0.03
+
+
+def test_levels_darken() -> None:
+    """So that they can be told apart without seeing their hue."""
+    lightness = [
+        sum(w * v for w, v in zip((0.3, 0.59, 0.11), rgb(own.colour), strict=True)) for own in looks.LEVELS.values()
+    ]
+    assert all(milder - worse > 0.12 for milder, worse in pairwise(lightness))
 
 
 def test_no_two_kinds_of_a_figure_differ_by_colour_alone() -> None:
