@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse, ListGroupsRequest, ListGroupsResponse
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse, OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
@@ -31,11 +33,8 @@ from kafka.protocol.sasl import (
 
 from benchmarks.process import in_process
 from local_cluster.certificates import Authority
-from metadata_source.protocol.group_messages import DESCRIBE_GROUPS, LIST_GROUPS
 from metadata_source.protocol.metadata import NO_UUID
-from metadata_source.protocol.offset_messages import LIST_OFFSETS, OFFSET_FETCH
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
-from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.questions import LATEST
 
@@ -59,25 +58,24 @@ TOPIC: Final = "far"
 COMMITTED: Final = 90
 LOG_END: Final = 100
 
-_OF_GROUPS: Final = (LIST_GROUPS, DESCRIBE_GROUPS, OFFSET_FETCH, LIST_OFFSETS)
-_APIS: Final = {
-    METADATA_REQUEST.api_key: (METADATA_REQUEST, METADATA_RESPONSE),
-    **{each.request.api_key: (each.request, each.response) for each in _OF_GROUPS},
-}
 _LIBRARYS: Final = {
     each.API_KEY: (each, answer)
     for each, answer in (
         (ApiVersionsRequest, ApiVersionsResponse),
         (SaslHandshakeRequest, SaslHandshakeResponse),
         (SaslAuthenticateRequest, SaslAuthenticateResponse),
+        (ListGroupsRequest, ListGroupsResponse),
+        (DescribeGroupsRequest, DescribeGroupsResponse),
+        (OffsetFetchRequest, OffsetFetchResponse),
+        (ListOffsetsRequest, ListOffsetsResponse),
     )
 }
 _VERSIONS: Final = {
     METADATA_REQUEST.api_key: 12,
-    LIST_GROUPS.request.api_key: 5,
-    DESCRIBE_GROUPS.request.api_key: 5,
-    OFFSET_FETCH.request.api_key: 9,
-    LIST_OFFSETS.request.api_key: 8,
+    ListGroupsRequest.API_KEY: 5,
+    DescribeGroupsRequest.API_KEY: 5,
+    OffsetFetchRequest.API_KEY: 9,
+    ListOffsetsRequest.API_KEY: 8,
     ApiVersionsRequest.API_KEY: 3,
     SaslHandshakeRequest.API_KEY: 1,
     SaslAuthenticateRequest.API_KEY: 2,
@@ -280,51 +278,45 @@ class _Session:
     def _answer(self, frame: bytes) -> bytes:
         api_key, version, correlation_id, client = struct.unpack_from(">hhih", frame)
         at = 10 + max(0, client)
-        if api_key in _LIBRARYS:
+        if api_key == METADATA_REQUEST.api_key:
+            name, is_flexible = METADATA_REQUEST.name, METADATA_REQUEST.flexible(version)
+        else:
             request, response = _LIBRARYS[api_key]
             name, is_flexible = request.__name__, request.flexible_version_q(version)
-        else:
-            asked, answered = _APIS[api_key]
-            name, is_flexible = asked.name, asked.flexible(version)
         self._broker.asked.append(name)
         if name == self._broker.hangs_on:
             return b""
-        body = frame[at + is_flexible :]
-        if api_key in _LIBRARYS:
-            fields = self._library_fields(api_key, request, version, body)
-            out = bytes(response(version=version, **fields).encode(version=version))
-            is_flexible &= api_key != ApiVersionsRequest.API_KEY
+        if api_key == METADATA_REQUEST.api_key:
+            out = write_message(METADATA_RESPONSE, version, self._metadata())
         else:
-            values = read_values(body, asked, version)
-            out = write_message(
-                answered, version, {"throttle_time_ms": 0, "error_code": 0} | self._fields(name, values)
-            )
+            fields = self._fields(name, request.decode(frame[at + is_flexible :], version=version))
+            fields = {"throttle_time_ms": 0, "error_code": 0} | fields
+            out = response._struct.encode(fields, version=version, compact=is_flexible, tagged=is_flexible)  # noqa: SLF001
+            is_flexible &= api_key != ApiVersionsRequest.API_KEY
         head = struct.pack(">i", correlation_id) + b"\0" * is_flexible
         return struct.pack(">i", len(head) + len(out)) + head + out
 
-    def _library_fields(self, api_key: int, request: Any, version: int, body: bytes) -> dict[str, Any]:
-        fields: dict[str, Any] = {"error_code": 0}
-        if api_key == ApiVersionsRequest.API_KEY:
-            key = ApiVersionsResponse.ApiVersion
-            keys = [key(api_key=each, min_version=0, max_version=last) for each, last in _VERSIONS.items()]
-            return fields | {"api_keys": keys, "throttle_time_ms": 0}
-        if api_key == SaslHandshakeRequest.API_KEY:
-            return fields | {"mechanisms": [_MECHANISM]}
-        said = request.decode(body, version=version).auth_bytes
-        return fields | {"error_message": None, "auth_bytes": self._scram.answer(said), "session_lifetime_ms": 0}
-
-    def _fields(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    def _fields(self, name: str, asked: Any) -> dict[str, Any]:
         match name:
-            case "MetadataRequest":
-                return self._metadata()
+            case "ApiVersionsRequest":
+                keys = [{"api_key": each, "min_version": 0, "max_version": last} for each, last in _VERSIONS.items()]
+                return {"api_keys": keys}
+            case "SaslHandshakeRequest":
+                return {"mechanisms": [_MECHANISM]}
+            case "SaslAuthenticateRequest":
+                return {
+                    "error_message": None,
+                    "auth_bytes": self._scram.answer(asked.auth_bytes),
+                    "session_lifetime_ms": 0,
+                }
             case "ListGroupsRequest":
                 return {"groups": [_listed(each) for each in self._broker.groups]}
             case "OffsetFetchRequest":
-                return {"groups": [self._committed(each["group_id"]) for each in asked["groups"]]}
+                return {"groups": [self._committed(each.group_id) for each in asked.groups]}
             case "ListOffsetsRequest":
-                return {"topics": [_end(each) for each in asked["topics"]]}
+                return {"topics": [_end(each) for each in asked.topics]}
             case _:
-                return {"groups": [_described(each) for each in asked["groups"]]}
+                return {"groups": [_described(each) for each in asked.groups]}
 
     def _metadata(self) -> dict[str, Any]:
         brokers = self._cluster.brokers
@@ -333,6 +325,7 @@ class _Session:
             self._topic(TOPIC, self._cluster.consumed),
         ]
         return {
+            "throttle_time_ms": 0,
             "brokers": [{"node_id": b.broker_id, "host": HOST, "port": b.port, "rack": None} for b in brokers],
             "cluster_id": "far",
             "controller_id": 0,
@@ -362,18 +355,18 @@ class _Session:
         return {"group_id": group, "topics": [{"name": TOPIC, "partitions": partitions}], "error_code": 0}
 
 
-def _end(topic: dict[str, Any]) -> dict[str, Any]:
+def _end(topic: Any) -> dict[str, Any]:
     partitions = [
         {
-            "partition_index": each["partition_index"],
+            "partition_index": each.partition_index,
             "error_code": 0,
             "timestamp": -1,
-            "offset": LOG_END if each["timestamp"] == LATEST else 0,
+            "offset": LOG_END if each.timestamp == LATEST else 0,
             "leader_epoch": _EPOCH,
         }
-        for each in topic["partitions"]
+        for each in topic.partitions
     ]
-    return {"name": topic["name"], "partitions": partitions}
+    return {"name": topic.name, "partitions": partitions}
 
 
 def _listed(group: str) -> dict[str, Any]:
@@ -382,7 +375,7 @@ def _listed(group: str) -> dict[str, Any]:
 
 def _described(group: str) -> dict[str, Any]:
     told = {"error_code": 0, "group_id": group, "group_state": "Empty", "protocol_type": "consumer"}
-    return told | {"protocol_data": "", "members": [], "authorized_operations": 0}
+    return told | {"protocol_data": "", "members": [], "authorized_operations": None}
 
 
 class _Scram:

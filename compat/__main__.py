@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from compat import foreign
-from compat.definitions import APIS, RECORDS, differences
+from compat.definitions import METADATA, RECORDS, differences
 from compat.run import run
 from compat.versions import VERSIONS
 from local_cluster import LocalClusterError
@@ -37,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = [version for version in VERSIONS if arguments.versions is None or version.name in arguments.versions]
     started = time.monotonic()
     faults = [f"{KAFKA_VERSION}: definitions: {each}" for each in differences(KAFKA_VERSION)]
-    rows: list[tuple[object, ...]] = [(KAFKA_VERSION, "definitions", len(APIS) + len(RECORDS), "exact", len(faults))]
+    rows: list[tuple[object, ...]] = [
+        (KAFKA_VERSION, "definitions", len(METADATA) + len(RECORDS), "exact", len(faults))
+    ]
     if arguments.versions is None:
         rows.append(_foreign(faults))
     # Outside of all else: Spark may be gone already when it is to be stopped.

@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from local_cluster.ivy import kafka_jars
-from metadata_source.protocol import cluster_messages, cluster_specs, group_messages, group_specs, offset_messages
-from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE, Api, Array, Message, Struct
+from metadata_source.protocol import cluster_specs, group_specs
+from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE, Array, Message, Struct
 
 Definition = dict[str, Any]
 
-NOT_SPOKEN: Final = {"Fetch": 18, "OffsetFetch": 10}
-"""The last versions that Kafka has and the product never asks in, by request. Version 18 of Fetch is for followers
-(KIP-1166); version 10 of OffsetFetch names topics by their ids alone (KIP-848)."""
 NOT_READ: Final = {"LegacyOffsetCommitKey", "LegacyOffsetCommitValue"}
 """Records of type 0: they are read as those of type 1, which have the same fields."""
 LATER: Final = {"StreamsGroupTargetAssignmentResolvedTopicIds"}
@@ -38,15 +35,10 @@ RECORDS: Final[tuple[Message, ...]] = (
     group_specs.ASSIGNMENT,
 )
 """All that is read from logs: in every version that Kafka has."""
-APIS: Final = (
-    *(
-        each
-        for module in (group_messages, offset_messages, cluster_messages)
-        for each in vars(module).values()
-        if isinstance(each, Api)
-    ),
-    Api("Metadata", METADATA_REQUEST, METADATA_RESPONSE),
-)
+
+
+METADATA: Final = (METADATA_REQUEST, METADATA_RESPONSE)
+"""The messages of which the product has tables of its own."""
 
 
 def differences(kafka_version: str) -> list[str]:
@@ -74,7 +66,7 @@ def compare(kafka: Mapping[str, Definition]) -> list[str]:
     """Return how the tables differ from definitions by name: keys, versions, and each field of each version."""
     return [
         *chain.from_iterable(_record(each, kafka) for each in RECORDS),
-        *chain.from_iterable(_api(each, kafka) for each in APIS),
+        *chain.from_iterable(_metadata(each, kafka[each.name]) for each in METADATA),
         *_types(kafka),
     ]
 
@@ -101,24 +93,22 @@ def _record(message: Message, kafka: Mapping[str, Definition]) -> Iterator[str]:
     ours, theirs = (0, message.last_version), versions_of(definition)
     if ours != theirs:
         yield f"{message.name}: versions {ours} here, {theirs} in Kafka"
-    yield from _message(message, definition, 0)
+    yield from _message(message, definition)
 
 
-def _api(api: Api, kafka: Mapping[str, Definition]) -> Iterator[str]:
-    for message in (api.request, api.response):
-        definition = kafka[message.name]
-        last = versions_of(definition)[1]
-        if last != NOT_SPOKEN.get(api.name, message.last_version):
-            yield f"{message.name}: ends with version {message.last_version} here, with {last} in Kafka"
-        yield from _message(message, definition, api.lowest)
+def _metadata(message: Message, definition: Definition) -> Iterator[str]:
+    last = versions_of(definition)[1]
+    if last != message.last_version:
+        yield f"{message.name}: ends with version {message.last_version} here, with {last} in Kafka"
+    yield from _message(message, definition)
 
 
-def _message(message: Message, definition: Definition, lowest: int) -> Iterator[str]:
+def _message(message: Message, definition: Definition) -> Iterator[str]:
     # Of what the quorum writes for itself the type is not in the definition; -1 is of what has no number.
     if definition.get("apiKey", message.api_key) != message.api_key:
         yield f"{message.name}: key {message.api_key} here, {definition['apiKey']} in Kafka"
     first, last = versions_of(definition)
-    for version in range(max(first, lowest), min(last, message.last_version) + 1):
+    for version in range(first, min(last, message.last_version) + 1):
         is_flexible = _within(version, versions_of(definition, "flexibleVersions"))
         if message.flexible(version) != is_flexible:
             yield f"{message.name} v{version}: flexible {message.flexible(version)} here, {is_flexible} in Kafka"

@@ -27,22 +27,26 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+
 from metadata_source.errors import PollError
 from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.messages import (
+    ConsumerGroupDescribeRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
 from metadata_source.outcomes import failed, outcome_of
-from metadata_source.protocol import group_messages as messages
 from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_one
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.values import uuid_text
-from metadata_source.questions import TableQuestion, TopicQuestion, check
+from metadata_source.questions import Question, TopicQuestion, check
 from metadata_source.threads import side_by_side
 from metadata_source.transport import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from metadata_source.protocol.spec import Api
-    from metadata_source.questions import AnyQuestion
     from metadata_source.transport import Address
 
     _Tell: TypeAlias = Callable[["Visits", "Broker", str | None, Sequence[str], "Time"], Iterator[tuple[str, "Values"]]]
@@ -81,7 +85,7 @@ class Visits(Protocol):
     def deadline(self) -> float:
         """When all asking must have ended."""
 
-    def ask(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
+    def ask(self, address: Address, question: Question, deadline: float) -> Any:
         """Return the response, by a deadline that is not after the one of all. Raises PollError. Of one address at a
         time.
         """
@@ -266,13 +270,13 @@ def _account_or_lost(visits: Visits, broker: Broker, given: Time, tell: _Tell) -
 def _account(visits: Visits, broker: Broker, given: Time, tell: _Tell) -> _Account:
     given.check()
     led, partitions = _led(visits, broker, given.until)
-    question = _question(messages.LIST_GROUPS, states_filter=[], types_filter=[])
+    question = Question(ListGroupsRequest, {"states_filter": [], "types_filter": []})
     answer = visits.ask(broker.address, question, given.until)
-    check(answer["error_code"])
+    check(answer.error_code)
     still_led, still_there = _led(visits, broker, given.until)
-    groups = {listed["group_id"]: _listed_group(listed) for listed in answer["groups"]}
+    groups = {listed.group_id: _listed_group(listed) for listed in answer.groups}
     simple = frozenset(group_id for group_id, group in groups.items() if _is_simple(group))
-    for type_, ids in _batches(answer["groups"]):
+    for type_, ids in _batches(answer.groups):
         for group_id, told in tell(visits, broker, type_, ids, given):
             groups[group_id] |= told
     return _Account(broker, groups, simple, led & still_led, partitions | still_there)
@@ -306,13 +310,13 @@ def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tup
     )
 
 
-def _batches(listed: Iterable[Values]) -> list[tuple[str | None, list[str]]]:
+def _batches(listed: Iterable[Any]) -> list[tuple[str | None, list[str]]]:
     """Return which groups of which type to ask about at once, in a random order: what time does not reach is told the
     next time.
     """
     together: dict[str | None, list[str]] = {}
     for each in listed:
-        together.setdefault(_type_of(each), []).append(each["group_id"])
+        together.setdefault(_type_of(each), []).append(each.group_id)
     batches = [
         (type_, ids[begin : begin + _GROUPS_A_REQUEST])
         for type_, ids in together.items()
@@ -330,14 +334,12 @@ def _describe(
     if kind is None:
         yield from ((group_id, {"error": "not_supported"}) for group_id in ids)
         return
-    answered: dict[str, Values] = {}
+    answered: dict[str, Any] = {}
     problem = PollError("timeout", "no time was left to describe it")
     if not given.is_over:
-        fields = {"include_authorized_operations": False, "include_topology_description": False}
-        question = _question(kind.api, **{kind.ids: ids}, **fields)
         try:
-            answer = visits.ask(broker.address, question, given.until)
-            answered = {group["group_id"]: group for group in answer["groups"]}
+            answer = visits.ask(broker.address, Question(kind.request, {kind.ids: ids}, kind.lowest), given.until)
+            answered = {group.group_id: group for group in answer.groups}
             problem = PollError("broker_error", "the coordinator left it out of its answer")
         except PollError as error:
             problem = error
@@ -346,63 +348,63 @@ def _describe(
         yield group_id, _told(kind, answered[group_id]) if group_id in answered else {"error": unknown}
 
 
-def _question(api: Api, **fields: Any) -> TableQuestion:
-    return TableQuestion(api.request, api.response, fields, api.lowest)
-
-
-def _told(kind: _Kind, group: Values) -> Values:
+def _told(kind: _Kind, group: Any) -> Values:
     try:
-        check(group["error_code"])
+        check(group.error_code)
     except PollError as problem:
         return {"error": outcome_of(problem)}
-    if group["group_state"] == _DEAD:
+    if group.group_state == _DEAD:
         return {"error": failed("dead to this request: gone, or of another type, since it was listed")}
     members = sorted(kind.members(group), key=lambda member: str(member["member_id"]))
     for one, other in pairwise(member["member_id"] for member in members):
         if one == other:
             return {"error": failed("a member is listed twice")}
-    return {"state": group["group_state"], "members": members, **kind.group(group)}
+    return {"state": group.group_state, "members": members, **kind.group(group)}
 
 
 # --- what is kept of the answers; sets are sorted, since brokers answer them in any order ---
 
 
-def _type_of(listed: Values) -> str | None:
+def _type_of(listed: Any) -> str | None:
     """Return the type of a group; None before ListGroups v5 (Kafka 3.8)."""
-    return listed["group_type"].lower() if listed["group_type"] else None
+    return listed.group_type.lower() if listed.group_type else None
 
 
 def _is_simple(group: Values) -> bool:
     return group["group_type"] in {_CLASSIC, None} and group["protocol_type"] is None
 
 
-def _listed_group(listed: Values) -> Values:
+def _listed_group(listed: Any) -> Values:
     type_ = _type_of(listed)
     return {
-        "group_id": listed["group_id"],
+        "group_id": listed.group_id,
         "group_type": type_,
-        "protocol_type": (listed["protocol_type"] or None) if type_ in {_CLASSIC, None} else None,
-        "state": listed["group_state"] or None,
+        "protocol_type": (listed.protocol_type or None) if type_ in {_CLASSIC, None} else None,
+        "state": listed.group_state or None,
     }
 
 
-def _client(member: Values) -> Values:
+def _client(member: Any) -> Values:
     """Return who runs a member."""
-    return {"client_id": member["client_id"], "client_host": member["client_host"]}
+    return {"client_id": member.client_id, "client_host": member.client_host}
 
 
-def _epochs(group: Values) -> Values:
-    return {"group_epoch": group["group_epoch"], "target_epoch": group["assignment_epoch"]}
+def _epochs(group: Any) -> Values:
+    return {"group_epoch": group.group_epoch, "target_epoch": group.assignment_epoch}
 
 
-def _assignor(group: Values) -> Values:
-    return {"assignor": group["assignor_name"] or None}
+def _assignor(group: Any) -> Values:
+    return {"assignor": group.assignor_name or None}
 
 
-def _assigned(assignment: Values) -> list[Values]:
+def _assigned(assignment: Any) -> list[Values]:
     return _sorted_topics(
-        {"topic_id": uuid_text(each["topic_id"]), "topic": each["topic_name"], "partitions": each["partitions"]}
-        for each in assignment["topic_partitions"]
+        {
+            "topic_id": each.topic_id and uuid_text(each.topic_id.bytes),
+            "topic": each.topic_name,
+            "partitions": each.partitions,
+        }
+        for each in assignment.topic_partitions
     )
 
 
@@ -413,32 +415,35 @@ def _sorted_topics(topics: Iterable[Values]) -> list[Values]:
     )
 
 
-def _tasks(assignment: Values, prefix: str = "") -> Values:
+def _tasks(assignment: Any, prefix: str = "") -> Values:
     return {
-        f"{prefix}{kind}_tasks": sorted(
-            ({**each, "partitions": sorted(each["partitions"])} for each in assignment[f"{kind}_tasks"]),
+        f"{prefix}{name}": sorted(
+            (
+                {"subtopology_id": each.subtopology_id, "partitions": sorted(each.partitions)}
+                for each in getattr(assignment, name)
+            ),
             key=lambda each: str(each["subtopology_id"]),
         )
-        for kind in ("active", "standby", "warmup")
+        for name in ("active_tasks", "standby_tasks", "warmup_tasks")
     }
 
 
-def _classic_group(group: Values) -> Values:
-    return {"protocol_type": group["protocol_type"] or None, "assignor": group["protocol_data"] or None}
+def _classic_group(group: Any) -> Values:
+    return {"protocol_type": group.protocol_type or None, "assignor": group.protocol_data or None}
 
 
-def _classic_members(group: Values) -> Iterator[Values]:
+def _classic_members(group: Any) -> Iterator[Values]:
     # Of a group that is not stable neither subscriptions nor assignments are told (ClassicGroup.describe).
-    is_told = group["protocol_type"] == PROTOCOL_TYPE and group["group_state"] == _STABLE
-    for member in group["members"]:
-        subscription = read_one(SUBSCRIPTION, member["member_metadata"]) if is_told else None
+    is_told = group.protocol_type == PROTOCOL_TYPE and group.group_state == _STABLE
+    for member in group.members:
+        subscription = read_one(SUBSCRIPTION, member.member_metadata) if is_told else None
         yield {
-            "member_id": member["member_id"],
-            "instance_id": member["group_instance_id"],
+            "member_id": member.member_id,
+            "instance_id": member.group_instance_id,
             "rack": subscription and subscription["rack_id"],
             **_client(member),
             "topics": subscription and sorted(subscription["topics"]),
-            "assigned": _classic_assigned(member["member_assignment"]) if is_told else None,
+            "assigned": _classic_assigned(member.member_assignment) if is_told else None,
         }
 
 
@@ -458,52 +463,52 @@ def _classic_assigned(data: bytes) -> list[Values] | None:
     )
 
 
-def _consumer_group(group: Values) -> Values:
+def _consumer_group(group: Any) -> Values:
     return _epochs(group) | _assignor(group)
 
 
-def _consumer_members(group: Values) -> Iterator[Values]:
-    for member in group["members"]:
+def _consumer_members(group: Any) -> Iterator[Values]:
+    for member in group.members:
         yield {
-            "member_id": member["member_id"],
-            "instance_id": member["instance_id"],
-            "rack": member["rack_id"],
+            "member_id": member.member_id,
+            "instance_id": member.instance_id,
+            "rack": member.rack_id,
             **_client(member),
-            "epoch": member["member_epoch"],
-            "topics": sorted(member["subscribed_topic_names"]),
-            "regex": member["subscribed_topic_regex"] or None,
-            "assigned": _assigned(member["assignment"]),
-            "target": _assigned(member["target_assignment"]),
+            "epoch": member.member_epoch,
+            "topics": sorted(member.subscribed_topic_names),
+            "regex": member.subscribed_topic_regex or None,
+            "assigned": _assigned(member.assignment),
+            "target": _assigned(member.target_assignment),
         }
 
 
-def _share_members(group: Values) -> Iterator[Values]:
-    for member in group["members"]:
+def _share_members(group: Any) -> Iterator[Values]:
+    for member in group.members:
         yield {
-            "member_id": member["member_id"],
-            "rack": member["rack_id"],
+            "member_id": member.member_id,
+            "rack": member.rack_id,
             **_client(member),
-            "epoch": member["member_epoch"],
-            "topics": sorted(member["subscribed_topic_names"]),
-            "assigned": _assigned(member["assignment"]),
+            "epoch": member.member_epoch,
+            "topics": sorted(member.subscribed_topic_names),
+            "assigned": _assigned(member.assignment),
         }
 
 
-def _streams_group(group: Values) -> Values:
-    topology = group["topology"]
-    return _epochs(group) | _assignor(group) | {"topology_epoch": topology and topology["epoch"]}
+def _streams_group(group: Any) -> Values:
+    topology = group.topology
+    return _epochs(group) | _assignor(group) | {"topology_epoch": topology and topology.epoch}
 
 
-def _streams_members(group: Values) -> Iterator[Values]:
-    for member in group["members"]:
+def _streams_members(group: Any) -> Iterator[Values]:
+    for member in group.members:
         yield {
-            "member_id": member["member_id"],
-            "instance_id": member["instance_id"],
-            "rack": member["rack_id"],
+            "member_id": member.member_id,
+            "instance_id": member.instance_id,
+            "rack": member.rack_id,
             **_client(member),
-            "epoch": member["member_epoch"],
-            **_tasks(member["assignment"]),
-            **_tasks(member["target_assignment"], "target_"),
+            "epoch": member.member_epoch,
+            **_tasks(member.assignment),
+            **_tasks(member.target_assignment, "target_"),
         }
 
 
@@ -511,15 +516,17 @@ def _streams_members(group: Values) -> Iterator[Values]:
 class _Kind:
     """How groups of one type are asked for, and what is kept of them: of the group and of its members."""
 
-    api: Api
-    group: Callable[[Values], Values]
-    members: Callable[[Values], Iterator[Values]]
+    request: Any
+    group: Callable[[Any], Values]
+    members: Callable[[Any], Iterator[Values]]
     ids: str = "group_ids"
+    lowest: int = 0
 
 
 _KINDS: Final = {
-    _CLASSIC: _Kind(messages.DESCRIBE_GROUPS, _classic_group, _classic_members, ids="groups"),
-    "consumer": _Kind(messages.CONSUMER_GROUP_DESCRIBE, _consumer_group, _consumer_members),
-    "share": _Kind(messages.SHARE_GROUP_DESCRIBE, _consumer_group, _share_members),
-    "streams": _Kind(messages.STREAMS_GROUP_DESCRIBE, _streams_group, _streams_members),
+    _CLASSIC: _Kind(DescribeGroupsRequest, _classic_group, _classic_members, ids="groups"),
+    "consumer": _Kind(ConsumerGroupDescribeRequest, _consumer_group, _consumer_members),
+    # Version 0 was early access (Kafka 4.0), and is gone.
+    "share": _Kind(ShareGroupDescribeRequest, _consumer_group, _share_members, lowest=1),
+    "streams": _Kind(StreamsGroupDescribeRequest, _streams_group, _streams_members),
 }

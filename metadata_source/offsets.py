@@ -22,7 +22,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,12 +40,11 @@ from metadata_source.questions import EARLIEST, LATEST, check, commits
 from metadata_source.threads import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from metadata_source.groups import Broker, Coordinated, Visits
     from metadata_source.options import TopicFilter
-    from metadata_source.protocol.wire import Columns
     from metadata_source.questions import Timed
 
 Numbers = npt.NDArray[np.int64]
@@ -72,6 +72,8 @@ OFFSETS: Final = pa.list_(pa.field("element", OFFSET))
 
 _GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 10_000
+_FIRST_OF_MANY_GROUPS: Final = 8
+"""OffsetFetch's first version of that kind."""
 _SHARE: Final = "share"
 _NO_PARTITION: Final = "not among the partitions of the poll's answer"
 _NO_LEADER: Final = "it has no leader"
@@ -231,20 +233,18 @@ def _ask(visits: Visits, broker: Broker, ids: Sequence[str], given: Time, answer
 
 def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked], pa.Table]:
     """Return what an answer says of the groups that were asked: of each, and their commits. Raises PollError."""
-    columns = answer.columns
-    if "groups" in columns:
-        groups, codes = columns.get("groups.group_id", []), columns.get("groups.error_code", [])
-        topics, topics_of_group = "groups.topics", columns.get("groups.topics", [])
-    else:
-        groups, codes = [asked[0]], columns["error_code"]
-        topics, topics_of_group = "topics", columns["topics"]
-    names = pa.array(columns.get(f"{topics}.name", []), pa.string())
+    response = answer.response
+    # Before it has the topics of the group that was asked for, without its id.
+    of_groups = response.groups if response.version >= _FIRST_OF_MANY_GROUPS else [response]
+    groups = [each.group_id for each in of_groups] if of_groups is response.groups else [asked[0]]
+    group_of_topic = np.repeat(np.arange(len(groups)), [len(each.topics) for each in of_groups])
+    topics = [topic for each in of_groups for topic in each.topics]
+    names = pa.array([each.name for each in topics], pa.string())
     # An index of a group and a topic for each partition.
-    topic = np.repeat(np.arange(len(names)), columns.get(f"{topics}.partitions", []))
-    group = np.repeat(np.arange(len(groups)), topics_of_group)[topic]
-    partition, offset, epoch, code = (
-        _numbers(columns, f"{topics}.partitions.{name}", len(topic))
-        for name in ("partition_index", "committed_offset", "committed_leader_epoch", "error_code")
+    topic = np.repeat(np.arange(len(names)), [len(each.partitions) for each in topics])
+    group = group_of_topic[topic]
+    partition, offset, epoch, code = _columns(
+        topics, "partition_index", "committed_offset", "committed_leader_epoch", "error_code"
     )
     encoded = names.dictionary_encode()
     keys = _keys(group * len(names) + encoded.indices.to_numpy()[topic], partition)
@@ -268,9 +268,9 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
         schema=_COMMITS,
     )
     told = {
-        each: _Asked(_reason(code), answer.sent_at, answer.received_at)
-        for each, code in zip(groups, codes, strict=True)
-        if each in asked
+        group_id: _Asked(_reason(each.error_code), answer.sent_at, answer.received_at)
+        for group_id, each in zip(groups, of_groups, strict=True)
+        if group_id in asked
     }
     if not told:
         raise PollError("broker_error", "the coordinator left it out of its answer")
@@ -279,10 +279,11 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
     return told, table.filter(is_told)
 
 
-def _numbers(columns: Columns, name: str, count: int) -> Numbers:
-    """Return a column; -1 where the version has none."""
-    told = columns.get(name)
-    return np.full(count, -1) if told is None else np.asarray(told, dtype=np.int64)
+def _columns(topics: Sequence[Any], *names: str) -> Iterator[Numbers]:
+    """Yield what the partitions of an answer's topics have in these fields."""
+    for name in names:
+        of_field = attrgetter(name)
+        yield np.array([of_field(each) for topic in topics for each in topic.partitions], dtype=np.int64)
 
 
 # --- the ends of their logs ---
@@ -365,13 +366,10 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
 
 def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[Numbers, Numbers]:
     """Return offset and error code of each wanted partition: -1 and 0 where the answer has none. Raises PollError."""
-    columns = answer.columns
-    names = pc.index_in(pa.array(columns.get("topics.name", []), pa.string()), value_set=topics).fill_null(-1)
-    topic = np.repeat(names.to_numpy(), columns.get("topics.partitions", []))
-    partition, offset, code = (
-        _numbers(columns, f"topics.partitions.{name}", len(topic))
-        for name in ("partition_index", "offset", "error_code")
-    )
+    told = answer.response.topics
+    names = pc.index_in(pa.array([each.name for each in told], pa.string()), value_set=topics).fill_null(-1)
+    topic = np.repeat(names.to_numpy(), [len(each.partitions) for each in told])
+    partition, offset, code = _columns(told, "partition_index", "offset", "error_code")
     keys = _keys(topic, partition)
     if (partition < 0).any() or len(np.unique(keys)) < len(keys):
         raise PollError("odd_answer", "its answer lists a partition twice, or a negative one")

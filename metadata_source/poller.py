@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from metadata_source.groups import Coordinated
     from metadata_source.options import Cluster
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.questions import AnyQuestion, Question
+    from metadata_source.questions import Question
     from metadata_source.schedule import Turn
     from metadata_source.transport import Connection
 
@@ -383,7 +383,7 @@ class Poller:
             raise PollError("unreachable", "no poll was answered yet")
         return self._answered
 
-    def ask(self, question: AnyQuestion, deadline: float) -> Any:
+    def ask(self, question: Question, deadline: float) -> Any:
         """Ask the broker that answered the poll before: over the same connection, unless that was lost. Raises
         PollError, as `visit`.
         """
@@ -396,7 +396,7 @@ class Poller:
         before, self._memory.led = self._memory.led, led
         return before is not None and not led <= before
 
-    def visit(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
+    def visit(self, address: Address, question: Question, deadline: float) -> Any:
         """Ask a broker, once its throttling allows; the connection to it is kept. Raises PollError, and closes the
         connection if it is of no use then.
 
@@ -411,20 +411,21 @@ class Poller:
                 raise
         return self._ask_over(self._connections.get(address, deadline), question, deadline)
 
-    def _ask_over(self, connection: Connection, question: AnyQuestion, deadline: float) -> Any:
-        questions.version(connection, question)
+    def _ask_over(self, connection: Connection, question: Question, deadline: float) -> Any:
+        question.version(connection)
         self._obey_throttle(connection.address, deadline)
         try:
-            response = questions.ask(connection, question, deadline)
+            response = question.ask(connection, deadline)
         except BaseException:
             self._connections.drop(connection.address)
             raise
-        self._throttle(connection.address, _throttle_time_ms(response))
+        # DescribeQuorum has no such field.
+        self._throttle(connection.address, getattr(response, "throttle_time_ms", None))
         return response
 
     def require(self, question: Question, deadline: float) -> None:
         """Raise PollError unless the broker of the poll before has such a request."""
-        questions.version(self._connections.get(self._answerer, deadline), question)
+        question.version(self._connections.get(self._answerer, deadline))
 
     def _addresses(self, failures: dict[Address, PollError], deadline: float) -> Iterator[Address]:
         """Yield the brokers to ask, one after the other for as long as there is a point, each round after a pause.
@@ -608,21 +609,11 @@ class _Visits:
     poller: Poller
     deadline: float
 
-    def ask(self, address: Address, question: AnyQuestion, deadline: float) -> Any:
+    def ask(self, address: Address, question: Question, deadline: float) -> Any:
         return self.poller.visit(address, question, deadline)
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
         return self.poller.has_moved(led)
-
-
-def _throttle_time_ms(response: Any) -> int | None:
-    """Return what a response says of throttling. DescribeQuorum has no such field, nor have the first versions of
-    others.
-    """
-    told: int | None = (
-        response["throttle_time_ms"] if isinstance(response, dict) else getattr(response, "throttle_time_ms", None)
-    )
-    return told
 
 
 def _version(connection: Connection, pinned: int | None) -> int:

@@ -176,4 +176,4 @@ class Prober:
         """Send a request and return its response. Raises PollError."""
         deadline = time.monotonic() + _TIMEOUT_S
         with closing(Connection(self._cluster, self._address, deadline)) as connection:
-            return questions.ask(connection, question, deadline)
+            return question.ask(connection, deadline)

@@ -1,5 +1,4 @@
-"""Requests beside Metadata: what probes and enrichments ask, in kafka-python's own message classes, or by our own
-tables.
+"""Requests beside Metadata: what probes, enrichments and readers of logs ask, in kafka-python's own message classes.
 
 These messages are small, or asked for seldom. Whichever broker is asked answers: what only the active controller knows
 it forwards (KRaft), or says that it is not the controller (ZooKeeper).
@@ -8,7 +7,8 @@ it forwards (KRaft), or says that it is not the controller (ZooKeeper).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow.compute as pc
 from kafka.protocol.admin import (
@@ -18,30 +18,29 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetchRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from metadata_source.errors import PollError, ProtocolError, TooSlowError
 from metadata_source.lineage import NO_EPOCH
-from metadata_source.protocol.cluster_messages import FETCH
-from metadata_source.protocol.entries import read_entries, written_entries
+from metadata_source.messages.reading import read_response
+from metadata_source.nulls import null_field
 from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
-from metadata_source.protocol.offset_messages import LIST_OFFSETS, OFFSET_FETCH
 from metadata_source.protocol.spec import METADATA_REQUEST
-from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.transport import error_name, format_address
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from uuid import UUID
 
     import numpy as np
     import numpy.typing as npt
 
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.protocol.spec import Api, Message
-    from metadata_source.protocol.wire import Columns
     from metadata_source.transport import Connection
 
 _T = TypeVar("_T")
@@ -60,8 +59,21 @@ PAGE_PARTITIONS: Final = 2_000
 _UNSUPPORTED_VERSION: Final = 35
 _FIRST_BY_NAME: Final = 10
 """Metadata's first version of Kafka 2.8."""
+_FIRST_WITH_BATCHES: Final = 4
+"""Fetch's first version in which brokers leave batches as they are: before, they make messages of formats 0 and 1 of
+all records.
+"""
 LAST_WITH_TOPIC_NAMES: Final = 12
-"""Fetch's last version of that kind."""
+"""Fetch's last version of that kind. Controllers refuse a topic's name."""
+_LAST_FOR_CLIENTS: Final = 17
+"""Version 18 of Fetch is for followers (KIP-1166)."""
+_FIRST_OF_ALL_TOPICS: Final = 2
+"""OffsetFetch's first version that can ask for all topics of a group."""
+_LAST_COMMITS_BY_NAME: Final = 9
+"""From version 10 of OffsetFetch on (Kafka 4.1) topics are named by id: then commits of a topic that is gone have no
+name.
+"""
+_LAST_LIST_OFFSETS: Final = 11
 _FAR: Final = 2**62
 """An offset that no log has: a fetch brings no records."""
 _TOPIC: Final = 2
@@ -82,13 +94,14 @@ _REMOTE_TIMEOUT_MS: Final = 5_000
 @dataclass(frozen=True, slots=True)
 class Question:
     """A request of kafka-python's class `request`, in the highest version that both sides have between `lowest` and
-    `highest`.
+    `highest`. `is_timed`: the answer comes as `Timed`.
     """
 
     request: Any
     fields: Mapping[str, Any]
     lowest: int = 0
     highest: int | None = None
+    is_timed: bool = False
 
     @property
     def name(self) -> str:
@@ -101,193 +114,116 @@ class Question:
         last = self.request.max_version if self.highest is None else self.highest
         return self.request.API_KEY, self.lowest, last
 
-    def put(self, connection: Connection, version: int, deadline: float) -> Any:
-        """Return the response, of kafka-python's class. Raises PollError."""
-        return connection.ask(self.request(version=version, **self.fields), deadline)
+    def version(self, connection: Connection) -> int:
+        """Return the version to ask in. Raises PollError (`unsupported_version`) if there is none."""
+        api_key, lowest, highest = self.versions
+        first, last = connection.api_versions.get(api_key, (0, -1))
+        if min(last, highest) < max(first, lowest):
+            where = format_address(connection.address)
+            raise PollError("unsupported_version", f"{where}: this broker's version has no {self.name} for it")
+        return min(last, highest)
 
-
-@dataclass(frozen=True, slots=True)
-class TableQuestion:
-    """A request by our own tables, for what kafka-python does not speak; `fields` as `write_message` takes them."""
-
-    request: Message
-    response: Message
-    fields: Mapping[str, Any]
-    lowest: int = 0
-    highest: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Kafka's name of the request."""
-        return self.request.name
-
-    @property
-    def versions(self) -> tuple[int, int, int]:
-        """API key, first and last version."""
-        last = self.request.last_version if self.highest is None else self.highest
-        return self.request.api_key, self.lowest, last
-
-    def put(self, connection: Connection, version: int, deadline: float) -> dict[str, Any]:
-        """Return the response as values by field name. Raises PollError."""
-        answer = connection.request(
-            self.request.api_key,
-            version,
-            write_message(self.request, version, self.fields),
-            flexible=self.request.flexible(version),
-            deadline=deadline,
-        )
+    def ask(self, connection: Connection, deadline: float) -> Any:
+        """Return the response, of kafka-python's class. Raises PollError, as `version` and `Connection.request`, for
+        bytes that are no such response, and for a null where Kafka's definitions allow none.
+        """
+        version, where = self.version(connection), format_address(connection.address)
+        is_flexible = self.request.flexible_version_q(version)
+        body = self.body(version)
+        answer = connection.request(self.request.API_KEY, version, body, flexible=is_flexible, deadline=deadline)
         try:
-            return read_values(answer.body, self.response, version, deadline=read_by(deadline))
+            response = self.read(answer.body, version, read_by(deadline))
         except ProtocolError as error:
-            raise PollError(kind_of(error), f"{format_address(connection.address)}: {error}") from None
+            raise PollError(kind_of(error), f"{where}: {error}") from None
+        if isinstance(response, ApiMessage) and (field := null_field(response, version)) is not None:
+            what = f"{response.name} v{version}: {field}: null, where null is not allowed"
+            raise PollError("protocol", f"{where}: {what}")
+        if not self.is_timed:
+            return response
+        # It was sent over this connection.
+        return Timed(response, connection.sent_at or answer.received_at, answer.received_at)
+
+    def body(self, version: int) -> bytes:
+        """Return the request's body."""
+        return bytes(self.request(version=version, **self.fields).encode())
+
+    def read(self, body: bytes, version: int, deadline: float) -> Any:
+        """Return what an answer's body says. Raises ProtocolError."""
+        return read_response(self.request, version, body, deadline=deadline)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicQuestion:
-    """Metadata of one topic, with its authorized operations; it never creates the topic.
+class TopicQuestion(Question):
+    """Metadata of one topic, with its authorized operations; it never creates the topic. The answer is ClusterMetadata
+    without other topics.
 
     Up to Kafka 2.7 a broker that is asked for an internal topic by name creates it, though the request says not to
     (KafkaApis.createInternalTopic). Such a broker is asked for all topics.
     """
 
-    topic: str
-
-    @property
-    def name(self) -> str:
-        """Kafka's name of the request."""
-        return METADATA_REQUEST.name
-
-    @property
-    def versions(self) -> tuple[int, int, int]:
-        """API key, first and last version."""
-        return METADATA_REQUEST.api_key, 0, METADATA_REQUEST.last_version
+    def __init__(self, topic: str) -> None:
+        super().__init__(MetadataRequest, {"topic": topic}, highest=METADATA_REQUEST.last_version)
 
     def body(self, version: int) -> bytes:
         """Return the request's body."""
+        topic = {"topic_id": NO_UUID, "name": self.fields["topic"]}
         fields = {
-            "topics": [{"topic_id": NO_UUID, "name": self.topic}] if version >= _FIRST_BY_NAME else None,
+            "topics": [topic] if version >= _FIRST_BY_NAME else None,
             "allow_auto_topic_creation": False,
             "include_cluster_authorized_operations": False,
             "include_topic_authorized_operations": True,
         }
         return encode_request(version) if version == 0 else write_message(METADATA_REQUEST, version, fields)
 
-    def put(self, connection: Connection, version: int, deadline: float) -> ClusterMetadata:
-        """Return the answer, without other topics. Raises PollError."""
-        answer = connection.request(
-            METADATA_REQUEST.api_key,
-            version,
-            self.body(version),
-            flexible=METADATA_REQUEST.flexible(version),
-            deadline=deadline,
-        )
-        try:
-            metadata = decode_response(answer.body, version, deadline=read_by(deadline))
-        except ProtocolError as error:
-            raise PollError(kind_of(error), f"{format_address(connection.address)}: {error}") from None
+    def read(self, body: bytes, version: int, deadline: float) -> ClusterMetadata:
+        """Return what an answer's body says. Raises ProtocolError."""
+        metadata = decode_response(body, version, deadline=deadline)
         topics, partitions = (
-            table.filter(pc.equal(table["topic"], self.topic)) for table in (metadata.topics, metadata.partitions)
+            table.filter(pc.equal(table["topic"], self.fields["topic"]))
+            for table in (metadata.topics, metadata.partitions)
         )
         return replace(metadata, topics=topics, partitions=partitions)
 
 
 class Timed(NamedTuple):
-    """An answer in columns, when it was asked for and when it had come, by this machine's clock."""
+    """A response, when it was asked for and when it had come, by this machine's clock."""
 
-    columns: Columns
-    version: int
+    response: Any
     sent_at: datetime
     received_at: datetime
 
     @property
-    def throttle_time_ms(self) -> int | None:
-        """Throttling that the broker asked for; None where the version does not say."""
-        told = self.columns.get("throttle_time_ms")
-        return None if told is None else int(told[0])
+    def throttle_time_ms(self) -> int:
+        """Throttling that the broker asked for; 0 where the version does not say."""
+        return int(self.response.throttle_time_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class EntriesQuestion:
-    """A request whose answer is read into columns. `fields`: of a version, as `write_message` takes them."""
-
-    api: Api
-    fields: Callable[[int], Mapping[str, Any]]
-
-    @property
-    def name(self) -> str:
-        """Kafka's name of the request."""
-        return self.api.request.name
-
-    @property
-    def versions(self) -> tuple[int, int, int]:
-        """API key, first and last version."""
-        return self.api.request.api_key, self.api.lowest, self.api.request.last_version
-
-    def put(self, connection: Connection, version: int, deadline: float) -> Timed:
-        """Return the response. Raises PollError."""
-        request = self.api.request
-        answer = connection.request(
-            request.api_key,
-            version,
-            write_message(request, version, self.fields(version)),
-            flexible=request.flexible(version),
-            deadline=deadline,
-        )
-        try:
-            columns = read_entries(answer.body, self.api.response, version, deadline=read_by(deadline))
-        except ProtocolError as error:
-            raise PollError(kind_of(error), f"{format_address(connection.address)}: {error}") from None
-        # It was sent over this connection.
-        sent_at = connection.sent_at or answer.received_at
-        return Timed(columns, version, sent_at, answer.received_at)
-
-
-def commits(group_ids: Sequence[str]) -> EntriesQuestion:
+def commits(group_ids: Sequence[str]) -> Question:
     """All that these groups have committed; before Kafka 3.0 (version 8) of the first of them alone.
 
     A coordinator answers with the last committed offsets. It does not wait for open transactions.
     """
-    groups = [{"group_id": each, "member_id": None, "member_epoch": -1, "topics": None} for each in group_ids]
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [group(group_id=each, member_id=None, member_epoch=-1, topics=None) for each in group_ids]
     fields = {"group_id": group_ids[0], "topics": None, "groups": groups, "require_stable": False}
-    return EntriesQuestion(OFFSET_FETCH, lambda _: fields)
+    return Question(OffsetFetchRequest, fields, _FIRST_OF_ALL_TOPICS, _LAST_COMMITS_BY_NAME, is_timed=True)
 
 
-def ends(topics: Iterable[tuple[str, npt.NDArray[np.int32]]], end: int) -> EntriesQuestion:
+def ends(topics: Iterable[tuple[str, npt.NDArray[np.int32]]], end: int) -> Question:
     """One end of each of these partitions of topics: LATEST, which is the high watermark, or EARLIEST."""
-    told = list(topics)
-
-    def fields(version: int) -> Mapping[str, Any]:
-        by_topic = []
-        for name, partitions in told:
-            columns = {"partition_index": partitions, "current_leader_epoch": -1, "timestamp": end}
-            entries = written_entries(LIST_OFFSETS.request, version, "topics.partitions", columns)
-            by_topic.append({"name": name, "partitions": entries})
-        return {
-            "replica_id": CONSUMER,
-            "isolation_level": _READ_UNCOMMITTED,
-            "topics": by_topic,
-            "timeout_ms": _REMOTE_TIMEOUT_MS,
-        }
-
-    return EntriesQuestion(LIST_OFFSETS, fields)
-
-
-AnyQuestion: TypeAlias = Question | TableQuestion | TopicQuestion | EntriesQuestion
-
-
-def ask(connection: Connection, question: AnyQuestion, deadline: float) -> Any:
-    """Return the response. Raises PollError, as `version` and `Connection.ask`."""
-    return question.put(connection, version(connection, question), deadline)
-
-
-def version(connection: Connection, question: AnyQuestion) -> int:
-    """Return the version to ask in. Raises PollError (`unsupported_version`) if there is none."""
-    api_key, lowest, highest = question.versions
-    first, last = connection.api_versions.get(api_key, (0, -1))
-    if min(last, highest) < max(first, lowest):
-        where = format_address(connection.address)
-        raise PollError("unsupported_version", f"{where}: this broker's version has no {question.name} for it")
-    return min(last, highest)
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    at_end = partial(topic.ListOffsetsPartition, current_leader_epoch=NO_EPOCH, timestamp=end)
+    asked = [
+        topic(name=name, partitions=[at_end(partition_index=each) for each in partitions.tolist()])
+        for name, partitions in topics
+    ]
+    fields = {
+        "replica_id": CONSUMER,
+        "isolation_level": _READ_UNCOMMITTED,
+        "topics": asked,
+        "timeout_ms": _REMOTE_TIMEOUT_MS,
+    }
+    # Version 0 answers lists of offsets.
+    return Question(ListOffsetsRequest, fields, 1, _LAST_LIST_OFFSETS, is_timed=True)
 
 
 def kind_of(error: ProtocolError) -> str:
@@ -372,46 +308,43 @@ class FetchFrom(NamedTuple):
 
 
 def fetch(
-    topic: str | bytes,
+    topic: str | UUID,
     partitions: Iterable[FetchFrom],
     *,
     most_bytes: int,
     partition_bytes: int,
     cluster_id: str | None = None,
-) -> TableQuestion:
+) -> Question:
     """Records of partitions of a topic, by its name or its id, as a client that is no replica: without a session, and
     with those of open transactions. A broker waits half a second for one that is not there yet.
     """
     name, lowest, highest = (
-        ("topic", FETCH.lowest, LAST_WITH_TOPIC_NAMES)
+        ("topic", _FIRST_WITH_BATCHES, LAST_WITH_TOPIC_NAMES)
         if isinstance(topic, str)
-        else ("topic_id", LAST_WITH_TOPIC_NAMES + 1, None)
+        else ("topic_id", LAST_WITH_TOPIC_NAMES + 1, _LAST_FOR_CLIENTS)
     )
+    fetched = FetchRequest.FetchTopic
     asked = [
-        {
-            "partition": each.partition,
-            "current_leader_epoch": each.leader_epoch,
-            "fetch_offset": each.offset,
-            "last_fetched_epoch": each.last_epoch,
-            "log_start_offset": -1,
-            "partition_max_bytes": partition_bytes,
-        }
+        fetched.FetchPartition(
+            partition=each.partition,
+            current_leader_epoch=each.leader_epoch,
+            fetch_offset=each.offset,
+            last_fetched_epoch=each.last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=partition_bytes,
+        )
         for each in partitions
     ]
     fields = {
         "cluster_id": cluster_id,
-        "replica_id": CONSUMER,
         "max_wait_ms": _FETCH_WAIT_MS,
         "min_bytes": 1,
         "max_bytes": most_bytes,
         "isolation_level": _READ_UNCOMMITTED,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{name: topic, "partitions": asked}],
+        "topics": [fetched(partitions=asked, **{name: topic})],
         "forgotten_topics_data": [],
-        "rack_id": "",
     }
-    return TableQuestion(FETCH.request, FETCH.response, fields, lowest, highest)
+    return Question(FetchRequest, fields, lowest, highest)
 
 
 def read_probe(topic: str) -> Question:

@@ -32,7 +32,6 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from metadata_source import tokens
 from metadata_source.credentials import credentials
 from metadata_source.errors import OptionsError, PollError, TokenError
-from metadata_source.nulls import null_field
 from metadata_source.references import resolve_secret
 from metadata_source.text import LONGEST, printable
 from metadata_source.waiting import TooLateError, by_deadline
@@ -124,17 +123,6 @@ class Connection:
         raw = _RawRequest(api_key, version, body, flexible)
         answer: Answer = self._drive(lambda: self._request(raw, deadline, with_features=with_features), deadline)
         return answer
-
-    def ask(self, request: Any, deadline: float) -> Any:
-        """Send a request of kafka-python's own message classes and return its response. Raises PollError, as `request`,
-        and for a null where Kafka's definitions allow none.
-        """
-        self._renew_credentials(deadline)
-        response = self._drive(lambda: self._send(request, deadline), deadline)
-        if (field := null_field(response, request.API_VERSION)) is not None:
-            what = f"{type(response).__name__} v{request.API_VERSION}: {field}: null, where null is not allowed"
-            raise PollError("protocol", f"{self._where}: {what}")
-        return response
 
     def close(self) -> None:
         """Close the socket and the selector. Does not wait, and can be called twice."""

@@ -23,6 +23,9 @@ those of [constraints.txt](constraints.txt). Each package brings the text of its
 with their licences in its folder `licenses`. Packages that only the tests, the benchmarks and the local cluster need
 are left out.
 """
+FOOT = """
+`metadata_source/messages/*.json` are files of Apache Kafka, unchanged: Apache License 2.0, with its NOTICE beside them.
+"""
 
 
 class LicenceError(RuntimeError):
@@ -43,7 +46,7 @@ def listed() -> str:
         *_table("Python package", ((name, *_of(name, extras)) for name in sorted(base.union(*extras.values())))),
     ]
     jars = ((f"{organisation}:{module}", revision, LICENCE, "") for organisation, module, revision in JARS)
-    return "\n".join([*lines, "", *_table("jar", jars), ""])
+    return "\n".join([*lines, "", *_table("jar", jars), FOOT])
 
 
 def needed(extras: frozenset[str]) -> set[str]:

@@ -11,14 +11,16 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
 
-from metadata_source import questions
+from kafka.protocol.admin import DescribeQuorumRequest
+
 from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.connections import Connections
 from metadata_source.errors import ClusterLogError, PollError, Retry
 from metadata_source.lineage import NO_EPOCH
-from metadata_source.protocol.cluster_messages import DESCRIBE_QUORUM, FETCH_SNAPSHOT
-from metadata_source.questions import CONSUMER, DENIED, FetchFrom, TableQuestion, fetch
+from metadata_source.messages import FetchSnapshotRequest
+from metadata_source.questions import CONSUMER, DENIED, FetchFrom, Question, fetch
 from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from metadata_source.transport import Address, Connection
 
 TOPIC: Final = "__cluster_metadata"
-_TOPIC_ID: Final = bytes(15) + b"\1"
+_TOPIC_ID: Final = UUID(int=1)
 """``Uuid.METADATA_TOPIC_ID``."""
 
 _NONE, _NOT_LEADER, _FENCED, _UNKNOWN_EPOCH = 0, 6, 74, 75
@@ -103,7 +105,7 @@ class Controllers:
         log's first goes with.
         """
 
-        def question() -> TableQuestion:
+        def question() -> Question:
             before = self._epoch if last_epoch is None and offset > 0 else last_epoch or 0
             return fetch(
                 _TOPIC_ID,
@@ -135,7 +137,7 @@ class Controllers:
             return None
         return bytes(told["unaligned_records"]), int(told["size"])
 
-    def _ask(self, question: Callable[[], TableQuestion], topics: str, deadline: float) -> dict[str, Any]:
+    def _ask(self, question: Callable[[], Question], topics: str, deadline: float) -> dict[str, Any]:
         """Return what the active controller says of the log; look for who that is. Raises ClusterLogError."""
         if self._pace is not None:
             deadline += self._pace.hold()
@@ -165,7 +167,7 @@ class Controllers:
         return listed[turn:] + listed[:turn]
 
     def _ask_one(
-        self, address: Address, question: TableQuestion, topics: str, ahead: deque[Address], deadline: float
+        self, address: Address, question: Question, topics: str, ahead: deque[Address], deadline: float
     ) -> dict[str, Any]:
         """Return what one controller says; if it is not active, put whom it names ahead of the others. Raises
         ClusterLogError.
@@ -178,26 +180,26 @@ class Controllers:
             return told
         if code not in _ELSEWHERE:
             raise _refused(where, code, self.cluster.cluster_id)
-        leader = told["current_leader"]
+        leader = told["current_leader"] or {"leader_id": -1, "leader_epoch": NO_EPOCH}
         if leader["leader_epoch"] < self._epoch:
             problem = f"knows of leader epoch {leader['leader_epoch']}, and {self._epoch} has been seen"
             raise ClusterLogError("no_leader", f"{where}: {problem}")
         if leader["leader_epoch"] > self._epoch:
             self._epoch = leader["leader_epoch"]
             ahead.appendleft(address)
-        for node in answer["node_endpoints"] or ():
+        for node in answer.get("node_endpoints") or ():
             if node["node_id"] == leader["leader_id"] and (node["host"], node["port"]) != address:
                 ahead.appendleft((node["host"], node["port"]))
         raise ClusterLogError("no_leader", f"{where}: is not the active controller (error {code})")
 
-    def _answer(self, address: Address, question: TableQuestion, deadline: float) -> dict[str, Any]:
+    def _answer(self, address: Address, question: Question, deadline: float) -> dict[str, Any]:
         left = deadline - time.monotonic()
         # One that hangs leaves time for another.
         until = time.monotonic() + max(_LEAST_S, left / 2)
         try:
             connection = self._connections.get(address, until)
             _check_listener(connection)
-            answer: dict[str, Any] = questions.ask(connection, question, until)
+            answer: dict[str, Any] = question.ask(connection, until).to_dict(json=False)
         except PollError as error:
             self._connections.drop(address)
             raise ClusterLogError(error.kind, error.problem) from None
@@ -206,28 +208,29 @@ class Controllers:
         return answer
 
 
-def _fetch_snapshot(cluster_id: str | None, of: SnapshotId, position: int, epoch: int) -> TableQuestion:
-    partition = {
-        "partition": 0,
-        "current_leader_epoch": epoch,
-        "snapshot_id": {"end_offset": of.offset, "epoch": of.epoch},
-        "position": position,
-    }
+def _fetch_snapshot(cluster_id: str | None, of: SnapshotId, position: int, epoch: int) -> Question:
+    topic = FetchSnapshotRequest.TopicSnapshot
+    partition = topic.PartitionSnapshot(
+        partition=0,
+        current_leader_epoch=epoch,
+        snapshot_id=topic.PartitionSnapshot.SnapshotId(end_offset=of.offset, epoch=of.epoch),
+        position=position,
+    )
     fields = {
         "cluster_id": cluster_id,
         "replica_id": CONSUMER,
         "max_bytes": _ANSWER_BYTES,
-        "topics": [{"name": TOPIC, "partitions": [partition]}],
+        "topics": [topic(name=TOPIC, partitions=[partition])],
     }
-    return TableQuestion(FETCH_SNAPSHOT.request, FETCH_SNAPSHOT.response, fields)
+    return Question(FetchSnapshotRequest, fields)
 
 
 def _check_listener(connection: Connection) -> None:
     """Raise ClusterLogError unless it is one of a controller, which alone has FetchSnapshot."""
-    if FETCH_SNAPSHOT.request.api_key in connection.api_versions:
+    if FetchSnapshotRequest.API_KEY in connection.api_versions:
         return
     where = format_address(connection.address)
-    if DESCRIBE_QUORUM.request.api_key in connection.api_versions:
+    if DescribeQuorumRequest.API_KEY in connection.api_versions:
         problem = "is a broker's listener: give kafka.controller.bootstrap.servers the controllers' (the listeners of "
         raise ClusterLogError("not_controller", f"{where}: {problem}controller.listener.names)")
     problem = "is a broker of a cluster with ZooKeeper, or of Kafka before 3.3: its controllers write no such log"
@@ -254,9 +257,8 @@ def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
     return ClusterLogError(kind, "; ".join(f"{', '.join(where)}: {problem}" for problem, where in addresses.items()))
 
 
-def _told(values: dict[str, int], kind: Callable[[int, int], Any], *names: str) -> Any:
-    first, second = (values[name] for name in names)
-    return None if values["epoch"] == NO_EPOCH else kind(first, second)
+def _told(values: dict[str, int] | None, kind: Callable[[int, int], Any], *names: str) -> Any:
+    return None if values is None or values["epoch"] == NO_EPOCH else kind(*(values[name] for name in names))
 
 
 def _size(answer: dict[str, Any]) -> int:

@@ -103,10 +103,10 @@ class LogWatcher:
         partitions = [FetchFrom(each.partition, offset, each.epoch) for each, offset in offsets.items()]
         question = fetch(self._topic, partitions, most_bytes=_ANSWER_BYTES, partition_bytes=_PARTITION_BYTES)
         answer = self._poller.visit(address, question, deadline)
-        if answer["error_code"]:
-            where, code = format_address(address), answer["error_code"]
+        if answer.error_code:
+            where, code = format_address(address), answer.error_code
             raise PollError("broker_error", f"{where}: error {code} ({error_name(code)})")
-        return [partition for topic in answer["responses"] for partition in topic["partitions"]]
+        return [each.to_dict(json=False) for topic in answer.responses for each in topic.partitions]
 
     def starting(self, log: Log, starting: Literal["earliest", "latest"] | int) -> Mapping[int, int]:
         """Return the offsets to begin at, of the partitions with a leader. Raises GroupLogError."""

@@ -126,35 +126,6 @@ def structs(*fields: Field) -> Array:
     return Array(Struct(fields))
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """A request and its response, in versions `lowest` to the last of the tables."""
-
-    name: str
-    request: Message = field(repr=False)
-    response: Message = field(repr=False)
-    lowest: int = 0
-
-
-def api(
-    name: str,
-    api_key: int,
-    request: tuple[Field, ...],
-    response: tuple[Field, ...],
-    *,
-    last_version: int,
-    flexible_since: int,
-    lowest: int = 0,
-) -> Api:
-    """Return a request and its response from their fields."""
-    return Api(
-        name,
-        Message(f"{name}Request", api_key, last_version, flexible_since, Struct(request)),
-        Message(f"{name}Response", api_key, last_version, flexible_since, Struct(response)),
-        lowest,
-    )
-
-
 METADATA_REQUEST = Message(
     name="MetadataRequest",
     api_key=3,

@@ -22,7 +22,6 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -379,20 +378,9 @@ def _keys(struct: Struct, prefix: str, version: int) -> tuple[tuple[Field, str],
     return tuple((each, f"{prefix}.{each.name}") for each in struct.in_version(version))
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """The entries of an array, written already."""
-
-    count: int
-    data: bytes
-
-    def __len__(self) -> int:
-        return self.count
-
-
 def write_message(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
-    """Return the body for `values` (by field name; structs as mappings, arrays as sequences or `Entries`). Fields that
-    the version lacks are left out.
+    """Return the body for `values` (by field name; structs as mappings, arrays as sequences). Fields that the version
+    lacks are left out.
 
     So are tagged fields whose value is their default, or not given.
     """
@@ -443,9 +431,6 @@ def _write_value(out: bytearray, kind: Primitive | Array | Struct, version: int,
         _write_struct(out, kind, version, value, flexible=flexible)
     elif isinstance(kind, Array):
         _write_length(out, array_length(kind, flexible=flexible), NULL if value is None else len(value))
-        if isinstance(value, Entries):
-            out += value.data
-            return
         for entry in value or ():
             _write_value(out, kind.of, version, entry, flexible=flexible)
     else:

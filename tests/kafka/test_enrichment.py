@@ -16,6 +16,7 @@ from metadata_source.enrichment import Rows, subject
 from metadata_source.options import parse
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.poller import Poller
+from metadata_source.questions import Question
 from metadata_source.schedule import Offset, plan
 from metadata_source.transport import Connection
 from tests.support.beside import Beside, beside, outcomes_of
@@ -98,9 +99,8 @@ def reassign(server: str, topic: str, replicas: list[int]) -> None:
     deadline = time.monotonic() + 20
     cluster = parse({"kafka.bootstrap.servers": server}).clusters[0]
     connection = Connection(cluster, cluster.bootstrap_servers[0], deadline)
-    answer = connection.ask(
-        request(version=0, timeout_ms=10_000, topics=[moved(name=topic, partitions=[partition])]), deadline
-    )
+    fields = {"timeout_ms": 10_000, "topics": [moved(name=topic, partitions=[partition])]}
+    answer = Question(request, fields, highest=0).ask(connection, deadline)
     connection.close()
     assert [part.error_code for each in answer.responses for part in each.partitions] == [0]
 

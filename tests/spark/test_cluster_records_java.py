@@ -1,5 +1,5 @@
 """Kafka's own Java classes have the fields that the tables have, and what they write decodes to what went in: records
-of controllers and of the quorum, record batches of every codec, and the messages that bring them.
+of controllers and of the quorum, and record batches of every codec.
 """
 
 import random
@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from metadata_source.protocol import cluster_messages
 from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from metadata_source.protocol.record_batches import read_batches
-from metadata_source.protocol.spec import Api, Message
+from metadata_source.protocol.spec import Message
 from tests import cluster_records
 from tests.cluster_records import SECRET, decoded, expected, expected_control, kept, values_of
 from tests.group_messages import without_nulls
 from tests.record_batches import CODECS
-from tests.spark.test_group_messages_java import check_messages
 from tests.spark.test_group_records_java import check_schemas, java_message
 
 RECORD_CLASSES = "org.apache.kafka.common.metadata"
@@ -243,17 +241,3 @@ def test_control_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, 
             assert decoded([data] * count, [key] * count) == [expected_control(number, version, values)] * count
 
     check()
-
-
-# --- messages ---
-
-APIS = [each for each in vars(cluster_messages).values() if isinstance(each, Api)]
-
-
-@pytest.mark.parametrize(
-    ("api", "version"),
-    [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)],
-    ids=str,
-)
-def test_messages_are_those_of_kafka(jvm: Any, api: Api, version: int) -> None:
-    check_messages(jvm, api, version)

@@ -2,6 +2,8 @@
 the newest Kafka that is tried.
 """
 
+import zipfile
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +15,8 @@ from compat.definitions import compare, definitions, different, fields_of, versi
 from compat.versions import VERSIONS
 from local_cluster.cluster import KAFKA_VERSION
 from local_cluster.ivy import kafka_jars
-from metadata_source import probes, questions, transport
+from metadata_source import groups, messages, probes, questions, transport
+from metadata_source.cluster_log import controllers
 from metadata_source.group_log import watcher
 
 
@@ -36,13 +39,24 @@ def test_the_tables_are_kafkas(kafka: dict[str, Any]) -> None:
 def of_kafka_python(*modules: ModuleType) -> list[str]:
     """Names of the requests of kafka-python's classes that these modules send, and of the answers."""
     found = (each for module in modules for each in vars(module).values() if isinstance(each, type))
-    requests = sorted({each.__name__ for each in found if issubclass(each, ApiMessage)})
+    requests = sorted({each.__name__ for each in found if issubclass(each, ApiMessage) and each is not ApiMessage})
     return [*requests, *(each.replace("Request", "Response") for each in requests)]
 
 
-@pytest.mark.parametrize("name", of_kafka_python(questions, watcher, probes, transport))
+ADDED = sorted(file.name for file in Path(messages.__path__[0]).glob("*.json"))
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_the_definitions_that_come_with_the_product_are_kafkas_own_files(name: str) -> None:
+    (jar,) = (each for each in kafka_jars(KAFKA_VERSION) if each.name.startswith("kafka-clients-"))
+    with zipfile.ZipFile(jar) as files:
+        assert Path(messages.__path__[0], name).read_bytes() == files.read(f"common/message/{name}")
+        assert Path(messages.__path__[0], "NOTICE").read_bytes() == files.read("NOTICE")
+
+
+@pytest.mark.parametrize("name", of_kafka_python(questions, watcher, controllers, groups, probes, transport))
 def test_the_classes_of_kafka_python_are_kafkas(kafka: dict[str, Any], name: str) -> None:
-    ours, theirs = load_json(name), kafka[name]
+    ours, theirs = load_json(name, package=messages if f"{name}.json" in ADDED else None), kafka[name]
     assert ours["apiKey"] == theirs["apiKey"]
     first, last = versions_of(theirs)
     versions = range(first, min(versions_of(ours)[1], last) + 1)
@@ -68,17 +82,17 @@ def changed(of: str, **to: Any) -> Any:
     return change
 
 
-GROUP = "StreamsGroupDescribeRequest"
-LATER_FIELD = {"name": "Later", "type": "bool", "versions": "1+"}
+METADATA = "MetadataRequest"
+LATER_FIELD = {"name": "Later", "type": "bool", "versions": "13+"}
 TAGGED = {"versions": "0+", "taggedVersions": "0+", "tag": 0}
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (changed(GROUP, more=[LATER_FIELD]), [f"{GROUP} v1: later is missing here, 3 bool in Kafka"]),
-        (changed(GROUP, validVersions="0-2"), [f"{GROUP}: ends with version 1 here, with 2 in Kafka"]),
-        (changed(GROUP, apiKey=90), [f"{GROUP}: key 89 here, 90 in Kafka"]),
+        (changed(METADATA, more=[LATER_FIELD]), [f"{METADATA} v13: later is missing here, 3 bool in Kafka"]),
+        (changed(METADATA, validVersions="0-14"), [f"{METADATA}: ends with version 13 here, with 14 in Kafka"]),
+        (changed(METADATA, apiKey=90), [f"{METADATA}: key 3 here, 90 in Kafka"]),
         (changed("TopicRecord", validVersions="0-1"), ["TopicRecord: versions (0, 0) here, (0, 1) in Kafka"]),
         (changed("TopicRecord", flexibleVersions="none"), ["TopicRecord v0: flexible True here, False in Kafka"]),
         (changed("TopicRecord", field={"type": "bytes"}), ["TopicRecord v0: name is 0 string here, 0 bytes in Kafka"]),

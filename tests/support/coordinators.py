@@ -8,21 +8,18 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from metadata_source.protocol import group_messages, offset_messages
 from metadata_source.protocol.metadata import NO_UUID
-from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE, Api
+from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
-from metadata_source.questions import AnyQuestion
+from metadata_source.questions import Question
+from tests.support.messages import REQUESTS, read_request, response_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 """The time of the first message."""
-APIS = [each for module in (group_messages, offset_messages) for each in vars(module).values() if isinstance(each, Api)]
-MESSAGES = {each.request.api_key: (each.request, each.response) for each in APIS}
-MESSAGES[METADATA_REQUEST.api_key] = METADATA_REQUEST, METADATA_RESPONSE
 
 
 @dataclass
@@ -67,9 +64,11 @@ class Cluster:
         self.deadline = time.monotonic() + self.seconds
         return self
 
-    def ask(self, address, question: AnyQuestion, deadline: float) -> Any:
-        key, _, last = question.versions
-        return question.put(self.connection(address), self.versions.get(key, last), deadline)
+    def ask(self, address, question: Question, deadline: float) -> Any:
+        key, first, last = question.versions
+        connection = self.connection(address)
+        connection.api_versions = {key: (first, self.versions.get(key, last))}
+        return question.ask(connection, deadline)
 
     def tick(self) -> datetime:
         """A second after the one before."""
@@ -78,14 +77,16 @@ class Cluster:
 
     def connection(self, address) -> Any:
         def request(api_key: int, version: int, body: bytes, **_: object) -> Any:
-            node, (asked, answered) = self.nodes[address], MESSAGES[api_key]
-            values = read_values(body, asked, version)
+            node, is_metadata = self.nodes[address], api_key == METADATA_REQUEST.api_key
+            asked = METADATA_REQUEST if is_metadata else REQUESTS[api_key]
+            values = read_values(body, asked, version) if is_metadata else read_request(asked, version, body)
             connection.sent_at = self.tick()
             self.asked.append((address[1], asked.name, values))
             if node.error is not None:
                 raise node.error
             answer = self.answer(node, address[1], asked.name, values)
-            return SimpleNamespace(body=write_message(answered, version, answer), received_at=self.tick())
+            write, answered = (write_message, METADATA_RESPONSE) if is_metadata else (written, response_of(asked))
+            return SimpleNamespace(body=write(answered, version, answer), received_at=self.tick())
 
         connection = SimpleNamespace(request=request, address=address, sent_at=None)
         return connection

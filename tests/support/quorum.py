@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.errors import PollError
-from metadata_source.protocol.cluster_messages import FETCH, FETCH_SNAPSHOT
-from metadata_source.protocol.values import read_values
-from metadata_source.protocol.wire import write_message
 from metadata_source.transport import Answer
 from tests.cluster_records import control_key, control_value, frame
 from tests.record_batches import Batch, Record, batch_bytes
+from tests.support.messages import REQUESTS, read_request, response_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,7 +133,7 @@ class Quorum:
             "throttle_time_ms": 0,
             "error_code": self.error or (WRONG_CLUSTER if asked["cluster_id"] != CLUSTER_ID else 0),
             "session_id": 0,
-            "responses": [{"topic_id": asked["topics"][0]["topic_id"], "partitions": [answer]}],
+            "responses": [{"topic_id": asked["topics"][0]["topic_id"].bytes, "partitions": [answer]}],
             "node_endpoints": [{"node_id": self.leader, "host": "host", "port": self.leader, "rack": None}],
         }
 
@@ -197,10 +195,10 @@ class _Connection:
         port, quorum = self.address[1], self.quorum
         if port in quorum.dead:
             raise PollError("unreachable", f"host:{port}: connection refused")
-        api = FETCH if api_key == FETCH_KEY else FETCH_SNAPSHOT
-        asked = read_values(body, api.request, version)
-        told = quorum.fetch(port, version, asked) if api is FETCH else quorum.fetch_snapshot(port, asked)
-        return Answer(write_message(api.response, version, told), datetime.now(UTC), 1.0)
+        request = REQUESTS[api_key]
+        asked = read_request(request, version, body)
+        told = quorum.fetch(port, version, asked) if api_key == FETCH_KEY else quorum.fetch_snapshot(port, asked)
+        return Answer(written(response_of(request), version, told), datetime.now(UTC), 1.0)
 
     def close(self) -> None:
         pass

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from metadata_source.errors import PollError
 from metadata_source.group_log.watcher import Led, LogWatcher
 from metadata_source.poller import Poller
 from metadata_source.probes import Prober
-from metadata_source.questions import AnyQuestion, FetchFrom, TopicQuestion
+from metadata_source.questions import FetchFrom, Question, TopicQuestion
 from metadata_source.transport import Connection, _RawRequest
 
 CLIENT = "kafka-metadata-history"
@@ -76,17 +77,17 @@ class _Questions:
     """In the place of whoever asks brokers: keeps the questions."""
 
     def __init__(self) -> None:
-        self.asked: list[AnyQuestion] = []
+        self.asked: list[Question] = []
 
-    def visit(self, _address: Any, question: AnyQuestion, _deadline: float) -> Any:
+    def visit(self, _address: Any, question: Question, _deadline: float) -> Any:
         self.asked.append(question)
         raise PollError("timeout", "never sent")
 
     ask = visit
 
 
-def _by_question(question: AnyQuestion, **fields: Any) -> Asked:
-    return Asked(question.versions, lambda wire, version: question.put(wire, version, 0.0), fields)
+def _by_question(question: Question, **fields: Any) -> Asked:
+    return Asked(question.versions, lambda wire, _: question.ask(wire, 0.0), fields)
 
 
 def _metadata(**fields: Any) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def _fetches() -> Iterator[Asked]:
     of_client = {"replicaId": -1, "replicaState": {"replicaId": -1, "replicaEpoch": -1}, "maxWaitMs": 500}
     of_client |= {"minBytes": 1, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": -1}
     of_client |= {"forgottenTopicsData": [], "rackId": ""}
-    for topic, cluster_id in (("__consumer_offsets", None), (bytes(15) + b"\1", "a-cluster")):
+    for topic, cluster_id in (("__consumer_offsets", None), (UUID(int=1), "a-cluster")):
         places = [FetchFrom(3, 77, 5, 4), FetchFrom(9, 2**40, -1)]
         question = questions.fetch(topic, places, most_bytes=1 << 22, partition_bytes=1 << 21, cluster_id=cluster_id)
         partitions = [
@@ -215,7 +216,7 @@ def _of_groups() -> dict[str, list[Asked]]:
     assert [each.versions[0] for each in described] == [15, 69, 77, 89]
 
     class Lists(_Questions):
-        def ask(self, _address: Any, question: AnyQuestion, _deadline: float) -> Any:
+        def ask(self, _address: Any, question: Question, _deadline: float) -> Any:
             if isinstance(question, TopicQuestion):
                 return SimpleNamespace(partitions=pa.table({"partition": [0], "leader": [1], "leader_epoch": [0]}))
             return self.visit(_address, question, _deadline)
@@ -251,9 +252,9 @@ def _of_watcher() -> dict[str, list[Asked]]:
 
 
 def _of_probes() -> list[Asked]:
-    asked: list[AnyQuestion] = []
+    asked: list[Question] = []
 
-    def answer(question: AnyQuestion) -> Any:
+    def answer(question: Question) -> Any:
         asked.append(question)
         return SimpleNamespace(groups=[SimpleNamespace(error_code=30)])
 
@@ -318,8 +319,8 @@ ASKED: dict[str, list[Asked]] = {
 }
 """By the function of the product that makes them, `module.function`."""
 
-_MAKERS = frozenset({"Question", "TableQuestion", "TopicQuestion", "EntriesQuestion", "_question", "_RawRequest"})
-_NOT_ASKED = frozenset({"groups._question", "questions.body", "transport.request", "tokens._granted"})
+_MAKERS = frozenset({"Question", "TopicQuestion", "_RawRequest"})
+_NOT_ASKED = frozenset({"questions.body", "transport.request", "tokens._granted"})
 """Functions that pass on what another one made, or that ask no broker."""
 
 

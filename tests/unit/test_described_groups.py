@@ -1,81 +1,22 @@
-"""Groups as coordinators describe them: the messages, against kafka-python's where it has them, and what is made of
-answers.
-"""
+"""Groups as coordinators describe them."""
 
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from kafka.protocol import admin
 
 from metadata_source import groups as groups_module
 from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
-from metadata_source.protocol import group_messages
-from metadata_source.protocol.group_messages import (
-    DESCRIBE_GROUPS,
-    LIST_GROUPS,
-    SHARE_GROUP_DESCRIBE,
-)
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
-from metadata_source.protocol.spec import Api
-from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.records import POLLS
-from tests.group_messages import structs
 from tests.support.beside import answered
 from tests.support.coordinators import Cluster, Node, listed
-from tests.support.examples import examples
-
-APIS = [each for each in vars(group_messages).values() if isinstance(each, Api)]
-VERSIONS = [(api, version) for api in APIS for version in range(api.lowest, api.response.last_version + 1)]
-quickly = settings(
-    max_examples=examples(4),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
-)
-
-
-def told(values: Any, by: Any) -> Any:
-    """The values that `by` tells too: a version without a field gives it no value."""
-    if isinstance(by, dict):
-        return {name: told(values[name], each) for name, each in by.items()}
-    return [told(value, each) for value, each in zip(values, by, strict=True)] if isinstance(by, list) else values
-
-
-@pytest.mark.parametrize(("api", "version"), VERSIONS, ids=str)
-def test_messages_there_and_back(api: Api, version: int) -> None:
-    check_there_and_back(api, version)
-
-
-def check_there_and_back(api: Api, version: int) -> None:
-    @quickly
-    @given(structs(api.request.body, version), structs(api.response.body, version))
-    def check(request: dict[str, Any], response: dict[str, Any]) -> None:
-        for message, values in ((api.request, request), (api.response, response)):
-            assert told(read_values(write_message(message, version, values), message, version), values) == values
-
-    check()
-
-
-@pytest.mark.parametrize(("api", "version"), [each for each in VERSIONS if each[0].request.api_key < 20], ids=str)
-def test_messages_are_those_of_kafka_python(api: Api, version: int) -> None:
-    asked, answered = getattr(admin, f"{api.name}Request"), getattr(admin, f"{api.name}Response")
-
-    @quickly
-    @given(structs(api.request.body, version), structs(api.response.body, version))
-    def check(request: dict[str, Any], response: dict[str, Any]) -> None:
-        assert asked(version=version, **request).encode(version=version) == write_message(api.request, version, request)
-        read = answered.decode(write_message(api.response, version, response), version=version).to_dict(json=False)
-        for group in response["groups"]:
-            group.pop("authorized_operations", None)  # a set there
-        assert told(read, response) == response
-
-    check()
-
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
@@ -205,11 +146,11 @@ def test_a_streams_group_is_described_without_its_topology() -> None:
     class Visits:
         def ask(self, _address: Any, question: Any, _deadline: float) -> Any:
             asked.append(question)
-            return {"groups": []}
+            return SimpleNamespace(groups=[])
 
     list(groups_module._describe(Visits(), Broker(0, ("host", 0)), "streams", ["g"], groups_module.Time(60.0, 1e12)))
     (question,) = asked
-    bodies = [write_message(question.request, version, question.fields).hex(" ") for version in (0, 1)]
+    bodies = [question.body(version).hex(" ") for version in (0, 1)]
     assert bodies == ["02 02 67 00 00", "02 02 67 00 00 00"]
 
 
@@ -336,9 +277,9 @@ def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
     ask = cluster.ask
 
     def asking(address, question, deadline):
-        if question.name == DESCRIBE_GROUPS.request.name:
+        if question.name == "DescribeGroupsRequest":
             raise PollError("timeout", "host:0: no answer in time")
-        if question.name == SHARE_GROUP_DESCRIBE.request.name:
+        if question.name == "ShareGroupDescribeRequest":
             raise PollError("unsupported_version", "host:0: this broker's version has none")
         return ask(address, question, deadline)
 
@@ -451,7 +392,7 @@ def test_what_time_does_not_reach_could_not_be_told():
     ask = cluster.ask
 
     def asking(address, question, deadline):
-        if question.name == LIST_GROUPS.request.name and address[1] == 0:
+        if question.name == "ListGroupsRequest" and address[1] == 0:
             time.sleep(0.5)
         return ask(address, question, deadline)
 

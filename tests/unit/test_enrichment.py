@@ -29,6 +29,7 @@ from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, Clust
 from metadata_source.questions import MIN_ISR
 from metadata_source.records import POLLS
 from tests.support.beside import answered
+from tests.support.messages import Answering
 
 EVERY = tuple(ENRICHMENTS)
 ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "offsets"})
@@ -477,7 +478,7 @@ def connect(poller: Poller, connection) -> None:
     poller._connections._kept[connection.address] = connection
 
 
-class Connected:
+class Connected(Answering):
     """A connection that answers with these messages, or raises."""
 
     def __init__(self, *answers) -> None:
@@ -590,7 +591,9 @@ def test_enrichments_take_no_longer_than_they_may(poller, monkeypatch):
     poller._enrich_timeout_s = 2.0
     connect(poller, connection := Connected(fenced()))
     deadlines = []
-    monkeypatch.setattr(questions, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace())
+    monkeypatch.setattr(
+        questions.Question, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace()
+    )
     begin = time.monotonic()
     poller.ask_beside(Subject(("fenced",), [], []), float("inf"))
     assert 1.9 < deadlines[0] - begin < 2.1

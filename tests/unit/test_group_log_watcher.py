@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.transport import Answer
+from tests.support.messages import REQUESTS, response_of, written
 
 TOPIC = "__consumer_offsets"
 NOT_TOLD = -(2**31)
@@ -100,19 +100,26 @@ class Connection:
     def __post_init__(self) -> None:
         self.api_versions = {3: (0, self.brokers.newest), 1: (4, 17), 2: (1, 9), 23: (2, 4)}
 
-    def request(self, _api_key: int, version: int, body: bytes, **_: object) -> Answer:
-        return Answer(self.brokers.metadata(version, body), datetime.now(UTC), 1.0)
+    def request(self, api_key: int, version: int, body: bytes, **_: object) -> Answer:
+        if api_key == METADATA_REQUEST.api_key:
+            said = self.brokers.metadata(version, body)
+        else:
+            request = REQUESTS[api_key]
+            answer = self.answer(request.decode(body, version=version))
+            said = written(response_of(request), version, {"throttle_time_ms": 0, "session_id": 0} | answer)
+        return Answer(said, datetime.now(UTC), 1.0)
 
-    def ask(self, request: Any, _deadline: float) -> Any:
+    def answer(self, request: Any) -> dict[str, Any]:
         brokers = self.brokers
         if brokers.idle:
             brokers.idle = False
             raise PollError("unreachable", "host: the broker closed the connection")
         if isinstance(request, FetchRequest):
             brokers.asked.append("fetch")
-            partition = SimpleNamespace(error_code=brokers.fetch_error)
-            topics = [SimpleNamespace(partitions=[partition])]
-            return SimpleNamespace(error_code=0, responses=topics, throttle_time_ms=0)
+            offsets = dict.fromkeys(("high_watermark", "last_stable_offset", "log_start_offset"), 0)
+            partition = {"partition_index": 0, "error_code": brokers.fetch_error, "records": None, **offsets}
+            partition |= {"aborted_transactions": None, "preferred_read_replica": -1}
+            return {"error_code": 0, "responses": [{"topic": TOPIC, "partitions": [partition]}]}
         (topic,) = request.topics
         answers = []
         for each in topic.partitions:
@@ -127,8 +134,9 @@ class Connection:
                 brokers.asked.append(f"epoch {each.leader_epoch} of {number}")
             assert number % 2 == self.address[1] - 1, "not its leader"
             error = FENCED if number in brokers.fenced else 0
-            answers.append(SimpleNamespace(partition_index=number, partition=number, error_code=error, **told))
-        return SimpleNamespace(topics=[SimpleNamespace(partitions=answers)], throttle_time_ms=0)
+            numbers = {"partition_index": number, "partition": number, "error_code": error, "timestamp": -1}
+            answers.append({"leader_epoch": 0} | numbers | told)
+        return {"topics": [{"name": TOPIC, "topic": TOPIC, "partitions": answers}]}
 
     def close(self) -> None:
         pass

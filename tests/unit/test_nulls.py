@@ -1,5 +1,9 @@
 """Nulls that kafka-python takes for values: each is one line that names the request and the field."""
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from kafka.protocol.admin import (
     DescribeClusterResponse,
@@ -15,7 +19,7 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from metadata_source import questions
 from metadata_source.errors import PollError
 from metadata_source.nulls import null_field
-from metadata_source.transport import Connection
+from metadata_source.transport import Answer
 
 RESULT = DescribeConfigsResponse.DescribeConfigsResult(
     error_code=0, error_message=None, resource_type=2, resource_name="t", configs=None
@@ -60,13 +64,12 @@ def test_what_may_be_null_may():
     assert null_field(decoded(whole, 2), 2) is None
 
 
-def test_no_answer_with_one_is_handed_on(monkeypatch):
-    response = decoded(DescribeQuorumResponse(error_code=0, topics=None, nodes=[]), 2)
-    broker = object.__new__(Connection)
-    broker.address = ("one", 9092)
-    monkeypatch.setattr(broker, "_renew_credentials", lambda _: None)
-    monkeypatch.setattr(broker, "_drive", lambda *_: response)
+def test_no_answer_with_one_is_handed_on():
+    body = DescribeQuorumResponse(error_code=0, topics=None, nodes=[]).encode(version=2)
+    broker: Any = SimpleNamespace(
+        address=("one", 9092), api_versions={55: (0, 2)}, request=lambda *_, **__: Answer(body, datetime.now(UTC), 1.0)
+    )
     with pytest.raises(PollError) as raised:
-        questions.quorum().put(broker, 2, 0.0)
+        questions.quorum().ask(broker, 0.0)
     assert raised.value.kind == "protocol"
     assert raised.value.problem == "one:9092: DescribeQuorumResponse v2: topics: null, where null is not allowed"

@@ -12,7 +12,6 @@ from metadata_source.errors import PollError
 from metadata_source.groups import Broker
 from metadata_source.offsets import OFFSET, OFFSETS, Wanted
 from metadata_source.options import TopicFilter
-from metadata_source.protocol.offset_messages import LIST_OFFSETS, OFFSET_FETCH
 from metadata_source.questions import EARLIEST
 from metadata_source.records import POLLS
 from tests.support.beside import answered
@@ -22,7 +21,7 @@ GONE, NO_LEADER, NOT_LISTED = "not among the partitions of the poll's answer", "
 TOPICS = {("a", 0): 0, ("a", 1): 1, ("b", 0): 1}
 """Who leads what."""
 EVERY = TopicFilter()
-OFFSET_FETCH_KEY, LIST_OFFSETS_KEY = OFFSET_FETCH.request.api_key, LIST_OFFSETS.request.api_key
+OFFSET_FETCH_KEY, LIST_OFFSETS_KEY = 9, 2
 TIMES = [name for name in OFFSET.names if "_read_" in name]
 
 
@@ -199,7 +198,7 @@ def test_a_group_that_moves_is_told_by_whoever_has_its_commits(turned: bool):
 
 
 def test_older_brokers_are_asked_for_one_group_after_the_other():
-    for version in range(OFFSET_FETCH.lowest, 8):
+    for version in range(2, 8):
         cluster = two_brokers()
         cluster.versions = {OFFSET_FETCH_KEY: version, LIST_OFFSETS_KEY: 1}
         outcome, told = asked(cluster)
@@ -313,7 +312,7 @@ def test_many_groups_are_asked_in_parts_and_answers_that_are_too_large_in_smalle
     ask = cluster.ask
 
     def limited(address: Any, question: Any, deadline: float) -> Any:
-        if question.name == "OffsetFetchRequest" and len(question.fields(9)["groups"]) > 20:
+        if question.name == "OffsetFetchRequest" and len(question.fields["groups"]) > 20:
             raise PollError("too_large", "host:0: an answer of more than maxResponseBytes")
         return ask(address, question, deadline)
 

@@ -58,7 +58,8 @@ def test_a_broker_that_would_create_the_topic_is_not_asked_for_it_by_name(versio
         sent.append(read_values(body, METADATA_REQUEST, version))
         return SimpleNamespace(body=answer(version, "another", TOPIC, "a third"))
 
-    metadata = TopicQuestion(TOPIC).put(SimpleNamespace(request=request, address=("one", 9092)), version, 0.0)  # type: ignore[arg-type]
+    broker: Any = SimpleNamespace(request=request, address=("one", 9092), api_versions={3: (0, version)})
+    metadata = TopicQuestion(TOPIC).ask(broker, 0.0)
     (fields,) = sent
     everything = [] if version == 0 else None
     assert [each["name"] for each in fields["topics"] or []] == ([TOPIC] if version >= FIRST_OF_KAFKA_2_8 else [])
