@@ -8,6 +8,7 @@ left, an array ends at the deadline, and a varint after five bytes (an endless o
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import struct
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOOP: Final = re.compile(r"for (\w+) in range\((\w+)\):")
+_TAGS: Final = "_BytesIO(bytes(data[pos:]))"
 _SHIFT: Final = re.compile(r"    (\w+) \+= 7")
 _ENTRIES_UNTIMED: Final = 64
 _NO_PATH: Final = "the body"
@@ -33,12 +35,12 @@ _NO_PATH: Final = "the body"
 class _Bounded(CodegenContext):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
-        self.globs["_entries"] = _entries
+        self.globs |= {"_entries": _entries, "_Tags": _Tags}
 
     def emit(self, indent: str, line: str) -> None:
-        loop, shift = _LOOP.fullmatch(line), _SHIFT.fullmatch(line)
-        super().emit(indent, f"for {loop[1]} in _entries({loop[2]}, data, pos):" if loop else line)
-        if shift:
+        line = _LOOP.sub(r"for \1 in _entries(\2, data, pos):", line).replace(_TAGS, "_Tags(data, pos)")
+        super().emit(indent, line)
+        if shift := _SHIFT.fullmatch(line):
             super().emit(indent, f"    if {shift[1]} > 28: raise ValueError('a varint of more than 5 bytes')")
 
 
@@ -78,11 +80,31 @@ def _entries(count: int, data: Any, position: int) -> Iterator[int]:
     """Yield the indices of so many entries, for as long as there is time. An entry takes a byte at least."""
     if not 0 <= count <= len(data) - position:
         raise ValueError(f"an array of {count} entries, but {len(data) - position} bytes are left")
-    deadline = getattr(data, "deadline", math.inf)
     for index in range(count):
-        if not index % _ENTRIES_UNTIMED and time.monotonic() > deadline:
-            raise TimeoutError(f"entry {index} of {count} when its time is over")
+        if not index % _ENTRIES_UNTIMED:
+            _check_time(data, f"entry {index} of {count}")
         yield index
+
+
+class _Tags(io.BytesIO):
+    """The rest of a body, from a section of tagged fields on."""
+
+    def __init__(self, data: Any, position: int) -> None:
+        super().__init__(data[position:])
+        self._data = data
+
+    def read(self, size: int | None = -1) -> bytes:
+        _check_time(self._data, "a tagged field")
+        found = super().read(size)
+        if len(found) != size:
+            raise IndexError
+        return found
+
+
+def _check_time(data: Any, where: str) -> None:
+    # The library's connection has no deadline here: its answers are small.
+    if time.monotonic() > getattr(data, "deadline", math.inf):
+        raise TimeoutError(f"{where} when its time is over")
 
 
 def _problem(error: Exception) -> str:

@@ -6,7 +6,6 @@ For messages that are small or have structs within structs; large ones of one sh
 from __future__ import annotations
 
 import base64
-import math
 from functools import lru_cache
 from typing import Any
 
@@ -21,16 +20,14 @@ def read_values(
     *,
     start: int = 0,
     may_go_on: bool = False,
-    deadline: float = math.inf,
 ) -> dict[str, Any]:
     """Return what a body says, as `write_message` takes it: values by field name, structs as mappings, arrays as lists.
 
     Fields that the version lacks are None, tagged fields that are absent their default; none of it is to be changed.
     UUIDs are 16 bytes. The message begins at byte `start`; bytes after it are refused unless it `may_go_on`.
-    Raises ProtocolError for bytes that are not such a message, TooSlowError at the `deadline` (of `time.monotonic`),
-    ValueError for a version that does not exist.
+    Raises ProtocolError for bytes that are not such a message, ValueError for a version that does not exist.
     """
-    reader = _ValueReader(body, message, version, start, deadline)
+    reader = _ValueReader(body, message, version, start)
     values = reader.read_struct(message.body)
     if not may_go_on:
         reader.refuse_rest()

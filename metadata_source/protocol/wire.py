@@ -166,15 +166,6 @@ class Cursor:
         return count
 
     def _read_string(self, *, nullable: bool) -> str | None:
-        taken = self._take_string(nullable=nullable)
-        try:
-            return None if taken is None else taken.decode()
-        except UnicodeDecodeError as error:
-            content = self.position - len(error.object)
-            at = content + error.start
-            raise self._error(at, "a string that is not UTF-8", content + error.end) from None
-
-    def _take_string(self, *, nullable: bool) -> bytes | None:
         start = self.position
         length = self._read_length(primitive_length(Primitive.STRING, flexible=self.flexible), "a string")
         if length == NULL:
@@ -184,7 +175,11 @@ class Cursor:
         if length > MAX_STRING or length > self._left():
             limit = f"{self._left()} bytes are left" if length > self._left() else f"{MAX_STRING} is the most"
             raise self._error(start, f"a string of {length} bytes, but {limit}")
-        return self._take(length)
+        content = self.position
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise self._error(content + error.start, "a string that is not UTF-8", content + error.end) from None
 
     def _read_bytes(self, *, nullable: bool) -> bytes | None:
         start = self.position
