@@ -26,9 +26,8 @@ from metadata_source.errors import PollError, ProtocolError, TooSlowError
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.messages.reading import read_response
 from metadata_source.nulls import null_field
-from metadata_source.protocol.metadata import NO_UUID, decode_response, encode_request
+from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.spec import METADATA_REQUEST
-from metadata_source.protocol.wire import write_message
 from metadata_source.transport import error_name, format_address
 from metadata_source.waiting import read_by
 
@@ -165,14 +164,8 @@ class TopicQuestion(Question):
 
     def body(self, version: int) -> bytes:
         """Return the request's body."""
-        topic = {"topic_id": NO_UUID, "name": self.fields["topic"]}
-        fields = {
-            "topics": [topic] if version >= _FIRST_BY_NAME else None,
-            "allow_auto_topic_creation": False,
-            "include_cluster_authorized_operations": False,
-            "include_topic_authorized_operations": True,
-        }
-        return encode_request(version) if version == 0 else write_message(METADATA_REQUEST, version, fields)
+        names = [self.fields["topic"]] if version >= _FIRST_BY_NAME else None
+        return encode_request(version, names, with_operations=True)
 
     def read(self, body: bytes, version: int, deadline: float) -> ClusterMetadata:
         """Return what an answer's body says. Raises ProtocolError."""

@@ -13,6 +13,7 @@ import math
 import re
 import struct
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,8 @@ _LOOP: Final = re.compile(r"for (\w+) in range\((\w+)\):")
 _TAGS: Final = "_BytesIO(bytes(data[pos:]))"
 _SHIFT: Final = re.compile(r"    (\w+) \+= 7")
 _ENTRIES_UNTIMED: Final = 64
+_MAKING: Final = threading.Lock()
+"""While a decoder is made, the library notes its class where other threads that make one see it."""
 _NO_PATH: Final = "the body"
 """The library's decoders do not say in which field they are."""
 
@@ -59,9 +62,10 @@ def read_response(request: Any, version: int, body: bytes, *, deadline: float) -
     # The library has both classes in one module.
     response = getattr(sys.modules[request.__module__], request.__name__.replace("Request", "Response"))
     is_flexible = response.flexible_version_q(version)
-    decode = response._struct.compiled_decode_from(  # noqa: SLF001
-        version, compact=is_flexible, tagged=is_flexible, data_class=response
-    )
+    with _MAKING:
+        decode = response._struct.compiled_decode_from(  # noqa: SLF001
+            version, compact=is_flexible, tagged=is_flexible, data_class=response
+        )
     where = {"message": response.name, "version": version, "path": _NO_PATH}
     data = _Body(body)
     data.deadline = deadline

@@ -78,14 +78,13 @@ class ClusterMetadata:
     partitions: pa.Table
 
 
-def encode_request(version: int, topics: Sequence[str] | None = None) -> bytes:
+def encode_request(version: int, topics: Sequence[str] | None = None, *, with_operations: bool = False) -> bytes:
     """Return the body of a MetadataRequest for these topics; None asks for every topic, an empty list for none.
 
     It never asks for a topic to be created: from version 4 on the request says so; before, there is no such field, and
-    a broker with ``auto.create.topics.enable`` creates topics that are asked for by name. Authorized operations are not
-    asked for. In version 0 "every topic" is an empty array (so "no topic" cannot be said: ValueError), from version 1
-    on a null
-    one.
+    a broker with ``auto.create.topics.enable`` creates topics that are asked for by name. Authorized operations are
+    asked for of topics alone, and only if `with_operations`. In version 0 "every topic" is an empty array (so "no
+    topic" cannot be said: ValueError), from version 1 on a null one.
     """
     check_version(METADATA_REQUEST, version)
     entries = None if topics is None else [{"topic_id": NO_UUID, "name": name} for name in topics]
@@ -100,7 +99,7 @@ def encode_request(version: int, topics: Sequence[str] | None = None) -> bytes:
             "topics": entries,
             "allow_auto_topic_creation": False,
             "include_cluster_authorized_operations": False,
-            "include_topic_authorized_operations": False,
+            "include_topic_authorized_operations": with_operations,
         },
     )
 
