@@ -112,7 +112,9 @@ def _check_time(data: Any, where: str) -> None:
 
 
 def _problem(error: Exception) -> str:
-    return "more bytes wanted than there are" if isinstance(error, IndexError | struct.error) else str(error)
+    if isinstance(error, IndexError | struct.error):
+        return "more bytes wanted than there are"
+    return str(error) or "it is no such message"
 
 
 def _position(error: Exception) -> int:

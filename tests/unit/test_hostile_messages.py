@@ -132,6 +132,21 @@ def test_tagged_fields_end_too(costs_little: None) -> None:
             read(FetchSnapshotRequest, 1, body)
 
 
+def test_a_tagged_field_of_a_later_version_is_passed_over() -> None:
+    topics = bytes(4) + b"\0\7" + b"\1"
+    assert read(FetchSnapshotRequest, 1, topics + b"\1\x09\2ab").error_code == 7
+    with pytest.raises(ProtocolError, match="more bytes wanted"):
+        read(FetchSnapshotRequest, 1, topics + b"\1\x09\3ab")
+
+
+def test_tagged_fields_in_a_struct_that_is_one_itself_are_refused() -> None:
+    """The library reads none there, and Kafka has none."""
+    topic = b"\2\2t" + b"\2" + bytes(4) + bytes(2) + bytes(12) + b"\0" + bytes(16) + b"\1"
+    leader = b"\1\0\x09" + bytes(8) + b"\1"
+    with pytest.raises(ProtocolError, match="it is no such message"):
+        read(FetchSnapshotRequest, 1, bytes(6) + topic + leader + b"\0\0")
+
+
 def test_many_tagged_fields_end_at_the_deadline() -> None:
     many = bytes(6) + b"\1" + b"\xff\xff\x3f" + b"\5\0" * (2**20 - 1)
     with pytest.raises(TooSlowError, match="a tagged field when its time is over"):
