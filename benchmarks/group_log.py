@@ -33,10 +33,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.aims import aim
 from local_cluster import LocalCluster
-from metadata_source.group_log.datasource import KafkaGroupLogSource
-from metadata_source.group_log.places import Span
-from metadata_source.group_log.reader import read_spans
-from metadata_source.group_log.watcher import LogWatcher
+from metadata_source.logs.group.datasource import KafkaGroupLogSource
+from metadata_source.logs.group.log import GroupLog
+from metadata_source.logs.topic.places import Span
+from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.wire import write_message
@@ -225,9 +225,9 @@ def _bytes_of_commits(cluster: Cluster, topic: str) -> tuple[int, int]:
 def _batches(cluster: Cluster, topic: str) -> Iterator[pa.RecordBatch]:
     with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
         seen = watcher.look()
-    asked: dict[str, Any] = {"read_at": datetime.now(UTC), "timeout_ms": TIMEOUT_MS, "pseudonyms": None, "topic": topic}
     spans = [Span("c", seen.cluster_id, seen.topic_id, partition, 0, end) for partition, end in seen.ends.items()]
-    return read_spans(cluster, spans, **asked)
+    options = parse_group_log({"kafka.bootstrap.servers": "not-asked:1", "requestTimeout": f"{TIMEOUT_MS}ms"})
+    return GroupLog(options, topic).rows(cluster, spans, datetime.now(UTC), time.sleep)
 
 
 def _through_spark(spark: Any, servers: str, topic: str) -> int:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from metadata_source.cluster_log.watcher import LogWatcher
 from metadata_source.errors import LogError, PollError, stumbled
+from metadata_source.logs.cluster.watcher import LogWatcher
 from metadata_source.look import TOPICS, look, report
 from metadata_source.text import counted, text_table
 

@@ -18,9 +18,9 @@ def register(spark: SparkSession) -> None:
     """Make the formats `kafka_metadata`, `kafka_group_log` and `kafka_cluster_log` known to a session, for `spark.read`
     and `spark.readStream`.
     """
-    from metadata_source.cluster_log.datasource import KafkaClusterLogSource  # noqa: PLC0415
     from metadata_source.datasource import KafkaMetadataSource  # noqa: PLC0415 - keeps the package light
-    from metadata_source.group_log.datasource import KafkaGroupLogSource  # noqa: PLC0415
+    from metadata_source.logs.cluster.datasource import KafkaClusterLogSource  # noqa: PLC0415
+    from metadata_source.logs.group.datasource import KafkaGroupLogSource  # noqa: PLC0415
 
     spark.dataSource.register(KafkaMetadataSource)
     spark.dataSource.register(KafkaGroupLogSource)

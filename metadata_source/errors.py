@@ -1,5 +1,7 @@
 """Errors, one class a kind, each message one clear line; and the base of all that this product raises of its own."""
 
+from __future__ import annotations
+
 from enum import Enum, StrEnum, auto
 from typing import Any, ClassVar, Self
 
@@ -40,35 +42,24 @@ class ErrorKind(StrEnum):
 
     UNREACHABLE = "unreachable", Retry.AGAIN
     TIMEOUT = "timeout", Retry.AGAIN
-    NO_BROKERS = "no_brokers", Retry.AGAIN
-    """An empty list of brokers: that of a broker that is starting."""
+    NO_BROKERS = "no_brokers", Retry.AGAIN  # an empty list of brokers: that of a broker that is starting
     BROKER_ERROR = "broker_error", Retry.AGAIN
-    NO_LEADER = "no_leader", Retry.AGAIN
-    """Of a log: nobody says where it ends."""
-    OVERLAPPED = "overlapped", Retry.AGAIN
-    """The poll was not sent, since the one before was still running."""
-    CLOCK = "clock", Retry.AGAIN
-    """This machine's clock was set ahead, or is far ahead of the newest poll that is kept, and is not believed yet
-    (`metadata_source.clock`).
-    """
+    NO_LEADER = "no_leader", Retry.AGAIN  # of a log: nobody says where it ends
+    OVERLAPPED = "overlapped", Retry.AGAIN  # the poll was not sent, since the one before was still running
+    CLOCK = "clock", Retry.AGAIN  # this machine's, which is not believed yet (`metadata_source.clock`)
     TLS = "tls"
-    PROTOCOL = "protocol"
-    """Bytes that are no answer, or over which the code stumbled."""
-    ODD_ANSWER = "odd_answer"
-    """It lists something twice, or without a name (`protocol.oddities`)."""
+    PROTOCOL = "protocol"  # bytes that are no answer, or over which the code stumbled
+    ODD_ANSWER = "odd_answer"  # it lists something twice, or without a name (`protocol.oddities`)
     UNSUPPORTED_VERSION = "unsupported_version"
     NOT_CONTROLLER = "not_controller"
     AUTHENTICATION = "authentication", Retry.REMEMBERED
     AUTHORIZATION = "authorization", Retry.REMEMBERED
-    NOT_ALLOWED = "not_allowed", Retry.REMEMBERED
-    """Of a log: what may be read of it takes another permission."""
+    NOT_ALLOWED = "not_allowed", Retry.REMEMBERED  # of a log: what may be read of it takes another permission
     TOO_LARGE = "too_large", Retry.REMEMBERED
     WRONG_CLUSTER = "wrong_cluster", Retry.REMEMBERED
-    NO_CLUSTER_ID = "no_cluster_id", Retry.REMEMBERED
-    """The answer has none, and nobody gave one, where history needs it."""
+    NO_CLUSTER_ID = "no_cluster_id", Retry.REMEMBERED  # the answer has none, where history needs one
     OPTIONS = "options", Retry.NOBODY
-    TOO_MANY_FILES = "too_many_files", Retry.NOBODY
-    """This process may open no more."""
+    TOO_MANY_FILES = "too_many_files", Retry.NOBODY  # this process may open no more
 
 
 class ProtocolError(KafkaMetadataHistoryError, ValueError):
@@ -160,9 +151,10 @@ class LogError(ClusterError):
 
     name = "LOG"
 
-    def of(self, alias: str) -> Self:
-        """Return the error with the name of its cluster."""
-        return type(self)(self.kind, f"cluster {alias}: {self.problem}")
+    @classmethod
+    def of(cls, alias: str, error: LogError) -> Self:
+        """Return an error as one of this log, with the name of its cluster."""
+        return cls(error.kind, f"cluster {alias}: {error.problem}")
 
 
 class GroupLogError(LogError):

@@ -33,18 +33,20 @@ from jobs.common.config import load
 from jobs.common.reading import Reading
 from jobs.common.upkeep import expire_bronze
 from jobs.rules.groups.partition import log_partition
-from metadata_source.errors import GroupLogError
+from metadata_source.errors import LogError
 from metadata_source.facts import OFFSETS_TOPIC as TOPIC
-from metadata_source.group_log.datasource import KafkaGroupLogSource
-from metadata_source.group_log.places import Place, Span, advance, found, spans
-from metadata_source.group_log.reader import SCHEMA, read_spans
-from metadata_source.group_log.watcher import LogWatcher
+from metadata_source.logs.group.datasource import KafkaGroupLogSource
+from metadata_source.logs.group.log import SCHEMA
+from metadata_source.logs.tasks import spans
+from metadata_source.logs.topic.places import Place, Span, advance, found
+from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
 from schemas.in_spark import read_view
 from schemas.lake import Lake
 from tests.group_messages import key_bytes, value_bytes
 from tests.lakes import new_lake
+from tests.support.group_log import log_of
 from tests.support.streams import Stream
 
 RAW = "group-log-raw"
@@ -80,9 +82,7 @@ def rows_of_span(cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int
 
 
 def rows_of_spans(cluster: Cluster, between: list[Span], topic: str, timeout_ms: int = 10_000) -> list[dict]:
-    batches = list(
-        read_spans(cluster, between, read_at=datetime.now(UTC), timeout_ms=timeout_ms, pseudonyms=None, topic=topic)
-    )
+    batches = list(log_of(topic, timeout_ms).rows(cluster, between, datetime.now(UTC), time.sleep))
     return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
 
 
@@ -352,7 +352,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
         one = reach(servers)
         whole = look(one, alone)
         span = Span("c", "id", look(one).topic_id, 0, 0, 300_000)
-        batches = read_spans(one, [span], read_at=datetime.now(UTC), timeout_ms=30_000, pseudonyms=None, topic=RAW)
+        batches = log_of(RAW, 30_000).rows(one, [span], datetime.now(UTC), time.sleep)
         taken = [next(batches)]
         cluster.stop(1)
         try:
@@ -371,7 +371,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             assert Place.from_json(following).next == ahead.next
             assert reader.latestOffset({}, None) == {}
             reader.stop()
-            with pytest.raises(GroupLogError, match=r"timeout: partition 0 of .*: nothing came from offset 0 on"):
+            with pytest.raises(LogError, match=r"timeout: partition 0 of .*: nothing came from offset 0 on"):
                 rows_of(one, 0, 3, alone, timeout_ms=2_000)
         finally:
             cluster.start(1)
@@ -450,22 +450,22 @@ def test_what_is_not_there_yet_and_what_may_not_be_read(guarded, monkeypatch):
 
     admin.create_topics([NewTopic(RAW, 1, 1)])[RAW].result(30)
     produce(guarded.bootstrap_servers, [GROUP])
-    with pytest.raises(GroupLogError, match="not_allowed"):
+    with pytest.raises(LogError, match="not_allowed"):
         look(alice)
     described = (ResourcePatternType.LITERAL, "User:alice", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW)
     acl = AclBinding(ResourceType.TOPIC, RAW, *described)
     admin.create_acls([acl])[acl].result(30)
-    with pytest.raises(GroupLogError, match=f"not_allowed: READ on topic {RAW} is missing"):
+    with pytest.raises(LogError, match=f"not_allowed: READ on topic {RAW} is missing"):
         look(alice)
-    with pytest.raises(GroupLogError, match=f"not_allowed: READ on topic {RAW} is missing"):
+    with pytest.raises(LogError, match=f"not_allowed: READ on topic {RAW} is missing"):
         rows_of_span(alice, Span("c", None, None, 0, 0, 1))
     monkeypatch.setenv("GROUP_LOG_PASSWORD", "wrong")
-    with pytest.raises(GroupLogError, match="authentication: "):
+    with pytest.raises(LogError, match="authentication: "):
         look(alice, timeout_ms=3_000)
 
 
 def test_nobody_there_and_somebody_else():
-    with pytest.raises(GroupLogError, match=r"unreachable|timeout"):
+    with pytest.raises(LogError, match=r"unreachable|timeout"):
         look(reach("localhost:1"), timeout_ms=1_000)
 
 

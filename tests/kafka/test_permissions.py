@@ -35,7 +35,7 @@ from metadata_source import poller as poller_module
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.errors import GroupLogError
 from metadata_source.facts import OFFSETS_TOPIC
-from metadata_source.group_log.datasource import KafkaGroupLogSource
+from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK
 from tests.support.beside import outcomes_of

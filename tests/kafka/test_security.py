@@ -20,14 +20,15 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from metadata_source import tokens
-from metadata_source.errors import GroupLogError, PollError
-from metadata_source.group_log.places import Log, Span
-from metadata_source.group_log.reader import SCHEMA, read_spans
-from metadata_source.group_log.watcher import LogWatcher
+from metadata_source.errors import LogError, PollError
+from metadata_source.logs.group.log import SCHEMA
+from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.transport import Connection
 from tests.commands import run_in_new_shell
+from tests.support.group_log import log_of
 from tests.support.marks import traces
 from tests.support.pipelines import ROOT, command_of, environment
 from tests.support.secured import (
@@ -158,7 +159,7 @@ def read_log(given: Given) -> None:
     assert (seen.begins, seen.ends) == ({0: 0}, {0: 1})
     span = Span("c", seen.cluster_id, seen.topic_id, 0, 0, 1)
     now = datetime.now(UTC)
-    batches = read_spans(cluster_of(given), [span], read_at=now, timeout_ms=10_000, pseudonyms=None, topic=LOG)
+    batches = log_of(LOG).rows(cluster_of(given), [span], now, time.sleep)
     rows = pa.Table.from_batches(batches, SCHEMA).to_pylist()
     assert [(row["next_offset"], row["commits"]) for row in rows if row["record"] == "read"] == [(1, 1)]
 
@@ -205,7 +206,7 @@ def test_every_way_to_connect(secured, way, connect, tmp_path):
 
 def refused(connect: Callable[[Given], object], given: Given) -> tuple[str, str]:
     """Kind and problem of the one line that it fails with, in which no secret is."""
-    with pytest.raises((PollError, GroupLogError)) as caught:
+    with pytest.raises((PollError, LogError)) as caught:
         connect(given)
     line = str(caught.value)
     assert "\n" not in line
@@ -373,7 +374,7 @@ def test_no_secret_is_told(secured, caplog, capfd):
 def read_unseen(given: Given) -> None:
     """Read records without a look at the log before."""
     span, now = Span("c", None, None, 0, 0, 1), datetime.now(UTC)
-    list(read_spans(cluster_of(given), [span], read_at=now, timeout_ms=3_000, pseudonyms=None, topic=LOG))
+    list(log_of(LOG, 3_000).rows(cluster_of(given), [span], now, time.sleep))
 
 
 @pytest.mark.parametrize(

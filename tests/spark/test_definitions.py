@@ -16,8 +16,8 @@ from compat.versions import VERSIONS
 from local_cluster.cluster import KAFKA_VERSION
 from local_cluster.ivy import kafka_jars
 from metadata_source import groups, messages, probes, questions, transport
-from metadata_source.cluster_log import controllers
-from metadata_source.group_log import watcher
+from metadata_source.logs.cluster import controllers
+from metadata_source.logs.topic import watcher
 
 
 @pytest.fixture(scope="module")

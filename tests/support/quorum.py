@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.errors import PollError
+from metadata_source.logs.cluster.places import SnapshotId
 from metadata_source.transport import Answer
 from tests.cluster_records import control_key, control_value, frame
 from tests.record_batches import Batch, Record, batch_bytes

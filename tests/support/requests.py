@@ -17,9 +17,9 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 import metadata_source
 from metadata_source import groups, questions
-from metadata_source.cluster_log import controllers
 from metadata_source.errors import PollError
-from metadata_source.group_log.watcher import Led, LogWatcher
+from metadata_source.logs.cluster import controllers
+from metadata_source.logs.topic.watcher import Led, LogWatcher
 from metadata_source.poller import Poller
 from metadata_source.probes import Prober
 from metadata_source.questions import FetchFrom, Question, TopicQuestion

@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from metadata_source.errors import GroupLogError, PollError
-from metadata_source.group_log import batches, reader
-from metadata_source.group_log.batches import Answered, Unreadable, read_answers
-from metadata_source.group_log.places import Log, Span
-from metadata_source.group_log.watcher import Led
+from metadata_source.errors import LogError, PollError
+from metadata_source.logs.group.commits import Commits
+from metadata_source.logs.topic import batches, reader
+from metadata_source.logs.topic.batches import Answered, Unreadable, read_answers
+from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.watcher import Led
 from metadata_source.protocol import record_batches
 from tests.record_batches import Batch, Record, batch_bytes
+from tests.support.group_log import log_of
 
 ADDRESS = ("host", 1)
 KEY, VALUE = b"\0\2\0\1g", b"\0\3"
@@ -87,7 +89,7 @@ def read(
 ) -> tuple[dict[int, list[int]], list[reader.Went]]:
     """The offsets of the records that came of each partition, and what became of spans from 0 on."""
     spans = [Span("c", "id", None, partition, 0, end) for partition, end in ends.items()]
-    reading = reader._Reading(leader, spans, "topic", None)  # type: ignore[arg-type]
+    reading = reader.Reading(leader, spans, "topic", Commits())  # type: ignore[arg-type]
     offsets: dict[int, list[int]] = {partition: [] for partition in ends}
     went: list[reader.Went] = []
     for records, _, ended in reading.steps(timeout_s):
@@ -125,7 +127,8 @@ def test_a_bad_batch_is_lost_after_some_tries_and_the_rest_is_read(kind: str, ba
     assert [asked[0] for asked in leader.asked if 0 in asked].count(2) in {2, 3}
     # Another broker may lead by now.
     assert leader.leaders_asked > 1
-    row = reader.span_rows([each for each in went if each.record == "lost"], datetime.now(UTC)).to_pylist()[0]
+    (rows,) = log_of("topic").fates([each for each in went if each.record == "lost"], datetime.now(UTC))
+    row = rows.to_pylist()[0]
     assert (row["record"], row["offset"], row["next_offset"]) == ("lost", 2, 5)
     assert problem in row["error"]
 
@@ -169,7 +172,7 @@ def test_a_leader_that_hangs_after_an_answer_that_was_cut_off_loses_nothing() ->
                 raise PollError("timeout", "no answer")
             return [each | {"records": each["records"][:70]} for each in super().fetch(_address, offsets, deadline)]
 
-    with pytest.raises(GroupLogError, match="nothing came from offset 0 on") as raised:
+    with pytest.raises(LogError, match="nothing came from offset 0 on") as raised:
         read(Hangs({0: [(4, batch(0, 5))]}), {0: 5}, 0.2)
     assert raised.value.kind == "timeout"
 
@@ -247,7 +250,7 @@ def test_a_broker_that_gives_one_record_at_a_time_does_not_hold_up_the_others_fo
             return super().answer(partition, offset)
 
     log = [(n, batch(n)) for n in range(1_000)]
-    with pytest.raises(GroupLogError, match="it takes longer than a second for 100 offsets") as raised:
+    with pytest.raises(LogError, match="it takes longer than a second for 100 offsets") as raised:
         read(Slow({3: log}, 1), {3: 1_000})
     assert raised.value.kind == "timeout"
     assert 60 <= clock[0] <= 70

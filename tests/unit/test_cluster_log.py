@@ -5,6 +5,7 @@ import json
 import logging
 import pickle
 import random
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,14 +19,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from jobs.rules.arrow import rows_of
 from jobs.rules.log.records import in_order
-from metadata_source import connections, following
-from metadata_source.cluster_log import places, reader
-from metadata_source.cluster_log.datasource import KafkaClusterLogSource
-from metadata_source.cluster_log.pace import Pace
-from metadata_source.cluster_log.places import Place, SnapshotId, Span, spans
-from metadata_source.cluster_log.rows import SCHEMA
-from metadata_source.cluster_log.watcher import LogWatcher
+from metadata_source import connections
 from metadata_source.errors import ClusterLogError, OptionsError
+from metadata_source.logs import looks
+from metadata_source.logs.cluster import places, reader
+from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
+from metadata_source.logs.cluster.log import ClusterLog
+from metadata_source.logs.cluster.places import Place, SnapshotId, Span
+from metadata_source.logs.cluster.rows import SCHEMA
+from metadata_source.logs.cluster.watcher import LogWatcher
+from metadata_source.logs.pace import Pace
+from metadata_source.logs.tasks import spans
 from metadata_source.options import Cluster, parse_cluster_log
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS
 from schemas.bronze import CLUSTER_LOG
@@ -96,7 +100,14 @@ def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def read_span(span: Span, *, read_at: datetime = NOW, pace: Pace = AT_ONCE) -> Iterator[pa.RecordBatch]:
-    return reader.read_span(cluster_of(), span, read_at=read_at, timeout_ms=300, pace=pace)
+    """As a task reads it, at another pace."""
+
+    class Paced(ClusterLog):
+        def rows(self, cluster: Cluster, spans: Any, read_at: datetime, wait: Any) -> Iterator[pa.RecordBatch]:
+            for each in spans:
+                yield from reader.read_span(cluster, each, read_at=read_at, timeout_ms=300, pace=pace)
+
+    return Paced(parse_cluster_log(GIVEN)).of_spans("default", [span], read_at, time.sleep)
 
 
 class Stream:
@@ -932,7 +943,7 @@ def test_one_address_that_is_no_controller_s_does_no_harm(quorum: Quorum) -> Non
 def test_one_cluster_s_trouble_is_not_another_s(
     quorum: Quorum, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(following, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(looks, "PATIENCE_S", 0.3)
     clusters = {"good": {SERVERS: "host:1"}, "bad": {SERVERS: "host:4"}}
     quorum.apis = {4: (1, QUORUM_KEY)}
     options = {"clusters": json.dumps({name: own | {"clusterId": CLUSTER_ID} for name, own in clusters.items()})}

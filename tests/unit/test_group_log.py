@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.errors import GroupLogError, OptionsError
-from metadata_source.group_log.datasource import KafkaGroupLogSource, _tasks
-from metadata_source.group_log.places import Log, Place, Span, advance, spans
-from metadata_source.group_log.reader import SCHEMA, Went, span_rows
-from metadata_source.group_log.watcher import LogWatcher
+from metadata_source.logs.group.datasource import KafkaGroupLogSource
+from metadata_source.logs.group.log import SCHEMA
+from metadata_source.logs.source import tasks
+from metadata_source.logs.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped, spans
+from metadata_source.logs.topic.places import Log, Place, Span, advance
+from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.options.table import GROUP_LOG_OPTIONS
-from metadata_source.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped
 from schemas.bronze import GROUP_LOG
+from tests.support.group_log import log_of
 from tools.reference import option_table
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
@@ -242,15 +244,22 @@ def test_what_one_log_stumbles_over_costs_no_other(monkeypatch, caplog):
 
 
 def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
-    options = parse_group_log(BOOTSTRAP)
     source = KafkaGroupLogSource(BOOTSTRAP)
     # That a log had been truncated is known already, and said.
     for start, end, became in (3, 9, "lost"), (9, 3, "truncated"):
-        (task,) = _tasks([Span("gone", "cluster", "topic", 0, start, end)], options, "topic")
+        (task,) = tasks([Span("gone", "cluster", "topic", 0, start, end)])
         (batch,) = source.streamReader(source.schema()).read(task)
         (row,) = batch.to_pylist()
         assert (row["cluster"], row["record"], row["offset"], row["next_offset"]) == ("gone", became, start, end)
     assert list(source.streamReader(source.schema()).read(None)) == []  # Spark's own, for a batch without tasks
+
+
+def test_a_key_that_is_not_there_is_no_fault_of_the_log(monkeypatch):
+    monkeypatch.delenv("HASH_KEY", raising=False)
+    source = KafkaGroupLogSource(BOOTSTRAP | {"clientHashKey": "env:HASH_KEY"})
+    (task,) = tasks([Span("default", "cluster", "topic", 0, 3, 9)])
+    with pytest.raises(OptionsError, match="HASH_KEY"):
+        list(source.streamReader(source.schema()).read(task))
 
 
 @given(
@@ -258,12 +267,12 @@ def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
 )
 def test_each_span_is_read_by_one_task_and_a_task_takes_no_more_than_it_may(sizes):
     between = [Span(f"c{cluster}", None, None, n, 0, size) for n, (cluster, size) in enumerate(sizes)]
-    tasks = list(grouped(between))
+    found = list(grouped(between))
     assert (
-        sorted((span for task in tasks for spans_ in task.values() for span in spans_), key=lambda span: span.partition)
+        sorted((span for task in found for spans_ in task.values() for span in spans_), key=lambda span: span.partition)
         == between
     )
-    for task in tasks:
+    for task in found:
         assert len(task) <= CLUSTERS_A_TASK
         assert {span.cluster for spans_ in task.values() for span in spans_} == set(task)
         *others, _ = sorted((span for spans_ in task.values() for span in spans_), key=lambda span: span.partition)
@@ -276,8 +285,8 @@ def test_many_clusters_with_little_news_are_few_tasks():
 
 
 def test_rows_of_spans_have_the_columns_and_readers_pickle():
-    went = Went(Span("c", None, None, 0, 1, 2), "read", 1, 2, commits=1, records=0, holes=0)
-    assert span_rows([went], datetime.now(UTC)).schema == SCHEMA
+    (rows,) = log_of("topic").unread(Span("c", None, None, 0, 1, 2), "lost", datetime.now(UTC))
+    assert rows.schema == SCHEMA
     source = KafkaGroupLogSource(BOOTSTRAP)
     for reader in (source.reader(source.schema()), source.streamReader(source.schema())):
         copied = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metadata_source.group_log.places import Log, Place, Span, advance, found, spans
 from metadata_source.lineage import OPEN, Lineage, is_short, older
+from metadata_source.logs.tasks import spans
+from metadata_source.logs.topic.places import Log, Place, Span, advance, found
 from tests.support.examples import examples
 
 REPLICAS = 3

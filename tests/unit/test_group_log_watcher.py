@@ -8,10 +8,10 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from metadata_source import connections, poller
-from metadata_source.errors import GroupLogError, PollError
-from metadata_source.group_log.places import Log, Place
-from metadata_source.group_log.watcher import LogWatcher
+from metadata_source.errors import LogError, PollError
 from metadata_source.lineage import OPEN
+from metadata_source.logs.topic.places import Log, Place
+from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
@@ -197,14 +197,14 @@ def test_where_nothing_says_what_is_allowed_a_fetch_does(
     if is_allowed:
         assert watcher().look().whole
     else:
-        with pytest.raises(GroupLogError, match=f"not_allowed: READ on topic {TOPIC} is missing"):
+        with pytest.raises(LogError, match=f"not_allowed: READ on topic {TOPIC} is missing"):
             watcher().look()
     assert "fetch" in brokers.asked
 
 
 def test_what_is_allowed_is_believed_where_it_is_told(brokers: Brokers) -> None:
     brokers.allowed = DESCRIBE
-    with pytest.raises(GroupLogError, match="not_allowed: READ on topic"):
+    with pytest.raises(LogError, match="not_allowed: READ on topic"):
         watcher().look()
     assert "fetch" not in brokers.asked
 
@@ -214,7 +214,7 @@ def test_a_topic_that_is_not_listed_is_not_there_or_may_not_be_seen(brokers: Bro
     brokers.newest, brokers.is_told, brokers.fetch_error = newest, False, UNKNOWN_TOPIC
     assert watcher().look() == Log("id")
     brokers.fetch_error = DENIED
-    with pytest.raises(GroupLogError, match="not_allowed"):
+    with pytest.raises(LogError, match="not_allowed"):
         watcher().look()
 
 
@@ -224,7 +224,7 @@ def test_beside_an_error_operations_mean_nothing(brokers: Brokers) -> None:
     brokers.allowed = brokers.partitions = 0
     assert watcher().look().partitions == frozenset()
     brokers.fetch_error = DENIED
-    with pytest.raises(GroupLogError, match="not_allowed: READ on topic"):
+    with pytest.raises(LogError, match="not_allowed: READ on topic"):
         watcher().look()
 
 
@@ -243,7 +243,7 @@ def test_without_any_leader_it_is_said_why(brokers: Brokers, monkeypatch: pytest
         raise PollError("tls", "host: the certificate is for another host")
 
     monkeypatch.setattr(poller.Poller, "visit", visit)
-    with pytest.raises(GroupLogError, match="tls: host: the certificate"):
+    with pytest.raises(LogError, match="tls: host: the certificate"):
         watcher().look()
     assert brokers.asked == [*FIRST_POLL, "the topic"]
 
@@ -263,5 +263,5 @@ def test_a_time_to_start_at_that_a_leader_does_not_answer(brokers: Brokers) -> N
     seen = one.look()
     assert one.starting(seen, 1_763_802_000_000) == seen.ends
     brokers.fenced = {1}
-    with pytest.raises(GroupLogError, match="no_leader"):
+    with pytest.raises(LogError, match="no_leader"):
         one.starting(seen, 1_763_802_000_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metadata_source.group_log import commits as commits_module
-from metadata_source.group_log import reader
-from metadata_source.group_log.places import Log, Span
-from metadata_source.group_log.watcher import Led
+from metadata_source.logs.group import commits as commits_module
+from metadata_source.logs.group.commits import Commits
+from metadata_source.logs.topic import log as topic_log
+from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.reader import Reading
+from metadata_source.logs.topic.watcher import Led
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import OFFSET_COMMIT
 from metadata_source.protocol.offset_commits import read_values
@@ -23,6 +26,7 @@ from metadata_source.protocol.wire import write_message
 from tests.group_messages import key_bytes, redpanda_member, value_bytes
 from tests.record_batches import CODECS, Batch, Record, batch_bytes
 from tests.support.examples import examples
+from tests.support.group_log import log_of
 from tests.support.mutations import mutated, mutations
 
 quickly = settings(max_examples=examples(60), database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +34,7 @@ quickly = settings(max_examples=examples(60), database=None, suppress_health_che
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 START_MS = 1_763_802_000_000
 READ_AT = datetime.now(UTC)
+SERVERS = {"kafka.bootstrap.servers": "one:9092"}
 IDS = (None, bytes(15) + b"\1", bytes(15) + b"\2")
 
 Row = dict[str, Any]
@@ -141,6 +146,9 @@ class Leader:
     def __init__(self, log: list[tuple[int, bytes]], end: int, batches_an_answer: int) -> None:
         self.log, self.end, self.batches_an_answer = log, end, batches_an_answer
 
+    def close(self) -> None:
+        pass
+
     def leaders(self) -> dict[tuple[str, int], list[Led]]:
         return {("host", 1): [Led(0, -1)]}
 
@@ -159,14 +167,17 @@ def rows_of(
     last = log[-1].offset + 1 if log else 0
     leader = Leader(batches(log, codec), max(last, end), an_answer)
     span = Span("c", "id", None, 0, start, end)
-    reading = reader._Reading(leader, [span], "topic", pattern)  # type: ignore[arg-type]
+    return read(leader, span, **{} if pattern is None else {"groupsPattern": pattern})
+
+
+def read(leader: Any, span: Span, **options: str) -> list[Row]:
+    (cluster,) = parse_group_log(SERVERS).clusters
     found: list[Row] = []
-    for records, commits, ended in reading.steps(5.0):
-        tables = [reader.record_rows(span, READ_AT, pa.Table.from_batches(records), None)] if records else []
-        tables += [*reader._rows(span, READ_AT, commits).to_batches(), reader.span_rows(ended, READ_AT)]
-        for table in tables:
-            table.validate(full=True)
-            found += table.to_pylist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topic_log, "LogWatcher", lambda *_: leader)
+        for batch in log_of("topic", 5_000, **options).rows(cluster, [span], READ_AT, time.sleep):
+            batch.validate(full=True)
+            found += batch.to_pylist()
     return found
 
 
@@ -445,15 +456,15 @@ def test_a_commit_that_cannot_be_read_is_a_row_without_its_value(
     records = [good] + [Record(1 + at, 0, key, value) for at in range(count)]
     leader = Leader([(count, batch_bytes(Batch(0, records)))], count + 1, 9)
     span = Span("c", "id", None, 0, 0, count + 1)
-    reading = reader._Reading(leader, [span], "topic", None)  # type: ignore[arg-type]
-    ((records_found, commits, (went,)),) = [each for each in reading.steps(5.0) if each[2]]
-    rows = reader.record_rows(span, READ_AT, pa.Table.from_batches(records_found), None).to_pylist()
-    assert (went.commits, went.records, went.holes, len(rows)) == (1, count, 0, count)
+    found = read(leader, span)
+    (went,) = (row for row in found if row["record"] == "read")
+    rows = [row for row in found if row["record"] == "record"]
+    assert (went["commits"], went["records"], went["holes"], len(rows)) == (1, count, 0, count)
     for row in rows:
         assert said.removeprefix("1 bytes") in row["error"]
         assert (row["key"], row["value"], row["type"]) == (key, None, int.from_bytes(key[:2]))
         assert "SECRET" not in str(row)
-    assert [row["offset_commits"][0]["partition"] for row in commits.to_pylist()] == [1]
+    assert [row["offset_commits"][0]["partition"] for row in found if row["record"] == "commits"] == [1]
 
 
 @quickly
@@ -494,7 +505,7 @@ def test_the_same_group_in_two_partitions_is_two() -> None:
             ]
 
     between = [Span("c", "id", None, partition, 0, 1) for partition in range(2)]
-    reading = reader._Reading(Two(one, 1, 9), between, "topic", None)  # type: ignore[arg-type]
+    reading = Reading(Two(one, 1, 9), between, "topic", Commits())  # type: ignore[arg-type]
     rows = [row for _, commits, _ in reading.steps(5.0) for row in commits.to_pylist()]
     assert sorted((row["log_partition"], row["offset_commits"][0]["commits"]) for row in rows) == [(0, 1), (1, 1)]
 
@@ -513,7 +524,7 @@ def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
             return Log("id", None, frozenset({0}), {0: 5}, {0: 6})
 
     leader = Loses(batches(log, together=1), 6, 1)
-    reading = reader._Reading(leader, [Span("c", "id", None, 0, 0, 6)], "topic", None)  # type: ignore[arg-type]
+    reading = Reading(leader, [Span("c", "id", None, 0, 0, 6)], "topic", Commits())  # type: ignore[arg-type]
     steps = list(reading.steps(5.0))
     went = [(each.record, each.offset, each.next_offset) for _, _, ended in steps for each in ended]
     assert went == [("read", 0, 2), ("lost", 2, 5), ("read", 5, 6)]
@@ -551,19 +562,9 @@ def test_groups_of_a_cluster_of_redpanda_are_read_as_it_writes_them(kind: str, m
         def __init__(self, *_: object) -> None:
             super().__init__([(0, batch_bytes(Batch(0, [record])))], 1, 9)
 
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(reader, "LogWatcher", Watcher)
-    (cluster,) = parse_group_log({"kafka.bootstrap.servers": "one:9092", "kind": kind}).clusters
-    found = reader.read_spans(
-        cluster,
-        [Span("c", "id", None, 0, 0, 1)],
-        read_at=READ_AT,
-        timeout_ms=5_000,
-        pseudonyms=None,
-        topic="__consumer_offsets",
-    )
+    monkeypatch.setattr(topic_log, "LogWatcher", Watcher)
+    (cluster,) = parse_group_log(SERVERS | {"kind": kind}).clusters
+    found = log_of("__consumer_offsets").rows(cluster, [Span("c", "id", None, 0, 0, 1)], READ_AT, time.sleep)
     (row,) = (row for batch in found for row in batch.to_pylist() if row["record"] == "record")
     assert (row["error"] is None) == (kind == "redpanda")
     assert row["classic"] is None or [each["member_id"] for each in row["classic"]["members"]] == ["m1"]

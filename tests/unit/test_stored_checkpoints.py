@@ -5,8 +5,12 @@ next one follows it. A lake of then is taken on by tests/spark/test_stored_lakes
 import json
 
 from metadata_source.datasource import KafkaMetadataSource
-from metadata_source.group_log.datasource import KafkaGroupLogSource
-from metadata_source.group_log.places import Span
+from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
+from metadata_source.logs.cluster.places import Place as ClusterPlace
+from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.logs.cluster.places import Span as ClusterSpan
+from metadata_source.logs.group.datasource import KafkaGroupLogSource
+from metadata_source.logs.topic.places import Place, Span
 
 POLLS = """
 {
@@ -24,6 +28,10 @@ POLLS = """
 LOG = """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": %d},
 "epochs": {"0": [[0, 3], [2, 7]], "1": [[1, %d]]}}}"""
 LOG_WITHOUT_EPOCHS = """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": 0}}}"""
+
+CONTROLLERS = (
+    """{"orders": {"cluster_id": "c-1", "next": %d, "epochs": [[1, 3], [2, %d]], "snapshot": %s, "cut": %s}}"""
+)
 
 NOW = {"clusters": '{"orders": {"kafka.bootstrap.servers": "new:9092"}}'}
 
@@ -49,3 +57,24 @@ def test_a_batch_of_the_log_that_an_older_commit_planned() -> None:
         (task,) = stream.partitions(start, end)
         begin = start["orders"]["next"]["1"]
         assert task.spans == {"orders": [Span("orders", "c-1", "t-1", 1, begin, 5)]}
+
+
+def test_batches_of_the_controllers_log_that_an_older_commit_planned() -> None:
+    clusters = {"orders": {"kafka.controller.bootstrap.servers": "new:9093", "clusterId": "c-1"}}
+    source = KafkaClusterLogSource({"clusters": json.dumps(clusters)})
+    stream = source.streamReader(source.schema())
+    found, read, cut = (
+        json.loads(CONTROLLERS % (end, end, snapshot, place))
+        for end, snapshot, place in ((5, "[5, 2]", "null"), (9, "null", "null"), (0, "null", "7"))
+    )
+    (first,), (second,) = stream.partitions(found, read), stream.partitions(read, cut)
+    assert first.spans == {"orders": [ClusterSpan("orders", "c-1", 5, 9, SnapshotId(5, 2), 2)]}
+    assert second.spans == {"orders": [ClusterSpan("orders", "c-1", 9, 7, None, 2)]}
+    without_cut = {name: value for name, value in read["orders"].items() if name != "cut"}
+    assert ClusterPlace.from_json(without_cut) == ClusterPlace.from_json(read["orders"])
+
+
+def test_offsets_are_written_as_they_were() -> None:
+    for place, text in ((Place, LOG % (5, 5)), (ClusterPlace, CONTROLLERS % (9, 9, "[5, 2]", "7"))):
+        stored = json.loads(text)["orders"]
+        assert json.loads(json.dumps(place.from_json(stored).to_json())) == stored

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow.compute as pc
 
-from metadata_source.cluster_log.batches import up_to_bad
-from metadata_source.cluster_log.controllers import Controllers
-from metadata_source.cluster_log.places import Log, Place, SnapshotId, agreed
-from metadata_source.cluster_log.rows import are_no_ops
 from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.lineage import NO_EPOCH, OPEN, common, is_short, kept, older
+from metadata_source.logs.cluster.batches import up_to_bad
+from metadata_source.logs.cluster.controllers import Controllers
+from metadata_source.logs.cluster.places import Log, Place, SnapshotId, agreed
+from metadata_source.logs.cluster.rows import are_no_ops
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import read_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from metadata_source.cluster_log.controllers import Fetched
     from metadata_source.lineage import Lineage
+    from metadata_source.logs.cluster.controllers import Fetched
     from metadata_source.options import Cluster
 
 _FAR: Final = 2**62

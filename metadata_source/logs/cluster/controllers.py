@@ -15,10 +15,10 @@ from uuid import UUID
 
 from kafka.protocol.admin import DescribeQuorumRequest
 
-from metadata_source.cluster_log.places import SnapshotId
 from metadata_source.connections import Connections
 from metadata_source.errors import ClusterLogError, PollError, Retry
 from metadata_source.lineage import NO_EPOCH
+from metadata_source.logs.cluster.places import SnapshotId
 from metadata_source.messages import FetchSnapshotRequest
 from metadata_source.questions import CONSUMER, DENIED, FetchFrom, Question, fetch
 from metadata_source.transport import error_name, format_address
@@ -26,7 +26,7 @@ from metadata_source.transport import error_name, format_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from metadata_source.cluster_log.pace import Pace
+    from metadata_source.logs.pace import Pace
     from metadata_source.options import Cluster
     from metadata_source.transport import Address, Connection
 

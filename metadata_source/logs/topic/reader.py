@@ -1,46 +1,34 @@
-"""From spans of a log's offsets to rows of bronze.group_log.
+"""From spans of a topic's offsets to its records, each of which is read or lost once.
 
-Nearly every record is an offset commit: those come to aggregates (`commits`), the others are rows. The end of a span is
-an offset, not a record: there may be none, where records were compacted away or are markers of transactions.
+The end of a span is an offset, not a record: there may be none, where records were compacted away or are markers of
+transactions.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import closing
-from datetime import UTC
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.errors import GroupLogError, PollError, Retry
+from metadata_source.errors import LogError, PollError, Retry
 from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
-from metadata_source.group_log.batches import Unreadable, read_answers
-from metadata_source.group_log.commits import ROWS, Commits, Records
-from metadata_source.group_log.places import is_remade
-from metadata_source.group_log.watcher import LogWatcher
-from metadata_source.kinds import KAFKA, REDPANDA
-from metadata_source.lineage import NO_EPOCH
-from metadata_source.protocol.group_records import RECORDS, decode_records
-from metadata_source.protocol.group_specs import REDPANDA_GROUP
-from metadata_source.protocol.offset_commits import are_commits
-from metadata_source.protocol.vectors import times_of
+from metadata_source.logs.topic.batches import Unreadable, read_answers
+from metadata_source.logs.topic.places import is_remade
 from metadata_source.threads import side_by_side
 from metadata_source.transport import error_name
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
 
-    from metadata_source.group_log.batches import Answered
-    from metadata_source.group_log.places import Log, Span
-    from metadata_source.group_log.watcher import Led
-    from metadata_source.options import Cluster
-    from metadata_source.pseudonyms import Pseudonyms
+    from metadata_source.logs.topic.batches import Answered
+    from metadata_source.logs.topic.places import Log, Span
+    from metadata_source.logs.topic.watcher import Led, LogWatcher
+    from metadata_source.protocol.vectors import Flags, Positions
     from metadata_source.transport import Address
 
 BATCH_ROWS: Final = 4_096
@@ -56,122 +44,49 @@ _TRIES: Final = 3
 _TIMEOUTS: Final = 10
 _LEAST_PACE: Final = 100
 """Offsets a second, beside ten times `requestTimeout`: a cluster that is slower holds up the others of its batch."""
-_TIME: Final = pa.timestamp("us", tz="UTC")
-
-SCHEMA: Final = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("log_partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("record", pa.string(), nullable=False),
-        pa.field("cluster_id", pa.string()),
-        pa.field("read_at", _TIME, nullable=False),
-        pa.field("day", pa.date32(), nullable=False),
-        pa.field("next_offset", pa.int64()),
-        pa.field("commits", pa.int64()),
-        pa.field("records", pa.int64()),
-        pa.field("holes", pa.int64()),
-        pa.field("timestamp", _TIME),
-        pa.field("leader_epoch", pa.int32()),
-        *RECORDS,
-        *(field for field in ROWS if field.name in {"producer_id", "is_committed", "chunk", "offset_commits"}),
-    ]
-)
 
 
-def read_spans(
-    cluster: Cluster,
-    spans: Sequence[Span],
-    *,
-    read_at: datetime,
-    timeout_ms: int,
-    pseudonyms: Pseudonyms | None,
-    topic: str,
-    groups_pattern: str | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of spans of one cluster's log: records, what commits came to, and what was gone through. Raises
-    GroupLogError, after `timeout_ms` without progress.
+class Records(NamedTuple):
+    """Some records of a log, those of each partition in their order, by columns.
 
-    All are read at once, those of each leader by one request after the other.
+    `producers`: of those in transactions; -1 of others. `times`: ms since 1970.
     """
-    with closing(LogWatcher(cluster, topic, timeout_ms)) as watcher:
-        reading = _Reading(watcher, spans, topic, groups_pattern)
-        for records, commits, ended in reading.steps(timeout_ms / 1000):
-            if records:
-                yield record_rows(spans[0], read_at, pa.Table.from_batches(records), pseudonyms, cluster.kind)
-            yield from _rows(spans[0], read_at, commits).to_batches()
-            if ended:
-                yield span_rows(ended, read_at)
+
+    partitions: Positions
+    offsets: Positions
+    times: Positions
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    producers: Positions
+    is_control: Flags
+
+
+class Aggregates(Protocol):
+    """What many records of a log come to, in place of a row each."""
+
+    def take(self, records: Records) -> Flags:
+        """Take records; return which of them count here alone."""
+
+    def end(self, partitions: Collection[int]) -> None:
+        """End what is open of partitions: their spans are over, or what follows was lost."""
+
+    def rows(self) -> pa.Table:
+        """Return the rows since the last call."""
 
 
 class Went(NamedTuple):
-    """The fate of the offsets of a span from `offset` up to `next_offset`."""
+    """The fate of the offsets of a span from `offset` up to `next_offset`; of those that were read, how many count in
+    aggregates, how many are records, and how many have neither.
+    """
 
     span: Span
     record: str
     offset: int
     next_offset: int
-    commits: int | None = None
+    aggregated: int | None = None
     records: int | None = None
     holes: int | None = None
     error: str | None = None
-
-
-def span_rows(went: Sequence[Went], read_at: datetime) -> pa.RecordBatch:
-    """Return the rows that say what became of offsets."""
-    rows = [
-        {
-            "cluster": each.span.cluster,
-            "log_partition": each.span.partition,
-            "cluster_id": each.span.cluster_id,
-            "read_at": read_at,
-            "day": read_at.astimezone(UTC).date(),
-            **{name: value for name, value in each._asdict().items() if name != "span"},
-        }
-        for each in went
-    ]
-    return pa.RecordBatch.from_pylist(rows, SCHEMA)
-
-
-def record_rows(
-    span: Span, read_at: datetime, records: pa.Table, pseudonyms: Pseudonyms | None, kind: str = KAFKA
-) -> pa.RecordBatch:
-    """Return the rows of some records of one cluster, decoded; `span` is any of it. `records`: as `record_batches` has
-    them, and `log_partition`. `kind`: of the cluster, as declared.
-    """
-    records = records.combine_chunks()
-    keys, values = (records[name].combine_chunks() for name in ("key", "value"))
-    decoded = decode_records(keys, values, classic=REDPANDA_GROUP) if kind == REDPANDA else decode_records(keys, values)
-    if pseudonyms is not None:
-        decoded = pseudonyms.of_records(decoded)
-    epochs = records["leader_epoch"]
-    columns = {
-        "log_partition": records["log_partition"],
-        "offset": records["offset"],
-        "record": pa.repeat("record", len(records)),
-        "timestamp": times_of(records["timestamp_ms"]),
-        "leader_epoch": pc.if_else(pc.equal(epochs, NO_EPOCH), None, epochs),
-    } | {name: decoded[name] for name in RECORDS.names}
-    (rows,) = _rows(span, read_at, pa.table(columns)).combine_chunks().to_batches()
-    return rows
-
-
-def _rows(span: Span, read_at: datetime, found: pa.Table) -> pa.Table:
-    """Return rows of one cluster in the columns of bronze, null where `found` has none."""
-    same = {
-        "cluster": span.cluster,
-        "cluster_id": span.cluster_id,
-        "read_at": read_at,
-        "day": read_at.astimezone(UTC).date(),
-    }
-    count = len(found)
-    columns = [
-        found[field.name].cast(field.type)
-        if field.name in found.column_names
-        else pa.repeat(pa.scalar(same.get(field.name), field.type), count)
-        for field in SCHEMA
-    ]
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 class _At:
@@ -180,7 +95,7 @@ class _At:
     def __init__(self, span: Span) -> None:
         self.span = span
         self.position = self.since = span.start
-        self.commits = self.records = 0
+        self.aggregated = self.records = 0
 
     @property
     def is_at_end(self) -> bool:
@@ -191,25 +106,25 @@ class _At:
         """Count up to the position, and continue at `to`, which is the position unless offsets were lost; by what
         `error`, if they are in the log and cannot be read.
         """
-        position, done = self.position, self.commits + self.records
+        position, done = self.position, self.aggregated + self.records
         if position > self.since:
             holes = position - self.since - done
-            yield Went(self.span, "read", self.since, position, self.commits, self.records, holes)
+            yield Went(self.span, "read", self.since, position, self.aggregated, self.records, holes)
         if to > position:
             yield Went(self.span, "lost", position, to, error=error)
         self.position = self.since = to
-        self.commits = self.records = 0
+        self.aggregated = self.records = 0
 
 
-class _Reading:
+class Reading:
     """Reads spans of a log side by side, each until its end."""
 
-    def __init__(self, watcher: LogWatcher, spans: Sequence[Span], topic: str, groups_pattern: str | None) -> None:
+    def __init__(self, watcher: LogWatcher, spans: Sequence[Span], topic: str, aggregates: Aggregates) -> None:
         self._watcher = watcher
         self._topic = topic
         self._ahead = {span.partition: _At(span) for span in spans}
         self._leaders: Mapping[Address, list[Led]] = {}
-        self._commits = Commits(groups_pattern)
+        self._aggregates = aggregates
         self._records: list[pa.RecordBatch] = []
         self._count = self._size = 0
         self._ended: list[Went] = []
@@ -221,8 +136,8 @@ class _Reading:
         """The partitions of which bytes came last, and no batch that ends in them."""
 
     def steps(self, timeout_s: float) -> Iterator[tuple[list[pa.RecordBatch], pa.Table, list[Went]]]:
-        """Yield records that are no offset commits, some at a time, rows of commits, and what ended with them. Raises
-        GroupLogError.
+        """Yield records that are in no aggregate, some at a time, rows of aggregates, and what ended with them. Raises
+        LogError, after `timeout_s` without progress.
         """
         deadline = time.monotonic() + timeout_s
         offsets = sum(at.span.end - at.position for at in self._ahead.values())
@@ -246,18 +161,18 @@ class _Reading:
         yield self._flush()
 
     def _flush(self) -> tuple[list[pa.RecordBatch], pa.Table, list[Went]]:
-        flushed = self._records, self._commits.rows(), self._ended
+        flushed = self._records, self._aggregates.rows(), self._ended
         self._records, self._ended, self._count, self._size = [], [], 0, 0
         return flushed
 
     def _answers(self, deadline: float) -> Iterator[list[dict[str, Any]]]:
         """Yield what each leader has next of its partitions, all asked side by side; nothing if that is to be tried
-        again. Raises GroupLogError.
+        again. Raises LogError.
         """
         if not self._leaders:
             try:
                 self._leaders = self._watcher.leaders()
-            except GroupLogError as error:
+            except LogError as error:
                 if error.retry is not Retry.AGAIN:
                     raise
         offsets = {
@@ -279,7 +194,7 @@ class _Reading:
             elif answer.retry is Retry.AGAIN:
                 self._leaders = {}
             else:
-                raise GroupLogError(answer.kind, answer.problem)
+                raise LogError(answer.kind, answer.problem)
         if not asked or not self._leaders:
             self._doubt()
 
@@ -290,7 +205,7 @@ class _Reading:
 
     def _take(self, answers: list[dict[str, Any]], until: float) -> bool:
         """Go past what a leader has answered, as far as it is read by `until`. Return whether a partition has moved on.
-        Raises GroupLogError.
+        Raises LogError.
         """
         good = [each for each in answers if not self._is_refused(each)]
         data = {each["partition_index"]: each["records"] for each in good if each["records"]}
@@ -343,10 +258,10 @@ class _Reading:
             self._lose(bad.partition, min(after, at.span.end), bad.problem)
 
     def _is_refused(self, answer: Mapping[str, Any]) -> bool:
-        """Whether a leader has not answered for a partition, now. Raises GroupLogError."""
+        """Whether a leader has not answered for a partition, now. Raises LogError."""
         code = answer["error_code"]
         if code == TOPIC_AUTHORIZATION_FAILED:
-            raise GroupLogError("not_allowed", f"READ on topic {self._topic} is missing")
+            raise LogError("not_allowed", f"READ on topic {self._topic} is missing")
         if code == _OUT_OF_RANGE:
             self._is_out_of_range = True
         elif code == _CORRUPT_MESSAGE:
@@ -371,8 +286,7 @@ class _Reading:
             records = records.filter(pa.array(is_wanted))
             at, partitions, producers = at[is_wanted], partitions[is_wanted], producers[is_wanted]
         is_control = records["is_control"].to_numpy(zero_copy_only=False)
-        is_commit = are_commits(records["key"]) & ~is_control
-        is_wrong = self._commits.take(
+        is_aggregated = self._aggregates.take(
             Records(
                 partitions,
                 records["offset"].to_numpy(),
@@ -381,15 +295,13 @@ class _Reading:
                 records["value"],
                 producers,
                 is_control,
-                is_commit,
             )
         )
-        is_commit &= ~is_wrong
-        is_record = ~is_commit & ~is_control
-        of_each = (np.bincount(at[which], minlength=len(numbers)).tolist() for which in (is_commit, is_record))
-        for number, commits, rows in zip(numbers.tolist(), *of_each, strict=True):
+        is_record = ~is_aggregated & ~is_control
+        of_each = (np.bincount(at[which], minlength=len(numbers)).tolist() for which in (is_aggregated, is_record))
+        for number, aggregated, rows in zip(numbers.tolist(), *of_each, strict=True):
             one = spans[number]
-            one.commits += commits
+            one.aggregated += aggregated
             one.records += rows
             one.position = max(one.position, min(one.span.end, found.after[number]))
         if is_record.any():
@@ -400,20 +312,20 @@ class _Reading:
 
     def _end(self, partitions: Collection[int]) -> None:
         if partitions:
-            self._commits.end(partitions)
+            self._aggregates.end(partitions)
         for partition in partitions:
             at = self._ahead.pop(partition)
             self._ended += at.pass_over(at.position)
 
     def _lose(self, partition: int, to: int, error: str | None = None) -> None:
         at = self._ahead[partition]
-        self._commits.end([partition])
+        self._aggregates.end([partition])
         self._ended += at.pass_over(to, error)
         if to >= at.span.end:
             del self._ahead[partition]
 
     def _look_into(self, *, late: bool) -> bool:
-        """Find out why nothing comes: the log may have lost what is next; return whether it has. Raises GroupLogError
+        """Find out why nothing comes: the log may have lost what is next; return whether it has. Raises LogError
         where it is `late` and not that.
         """
         self._is_out_of_range = False
@@ -424,7 +336,7 @@ class _Reading:
                 to = self._resumption(log, at, late=late)
                 if to is not None:
                     resumed[partition] = to
-        except GroupLogError:
+        except LogError:
             if late:
                 raise
         for partition, to in resumed.items():
@@ -441,10 +353,10 @@ class _Reading:
             self._doubt()
         return bool(resumed)
 
-    def _too_late(self, problem: str) -> GroupLogError:
+    def _too_late(self, problem: str) -> LogError:
         first, others = next(iter(self._ahead)), len(self._ahead) - 1
         where = f"partition {first} of {self._topic}" + (f" and {others} more" if others else "")
-        return GroupLogError("timeout", f"{where}: {problem}")
+        return LogError("timeout", f"{where}: {problem}")
 
     def _resumption(self, log: Log, at: _At, *, late: bool) -> int | None:
         """Return where to continue if the log has lost what is next; None if it has not, or if that is not known."""

@@ -1,15 +1,17 @@
-"""Which spans one task reads: a task for each of some 15,000 partitions would cost more than reading them."""
+"""What lies between places in logs, and which spans of it one task reads: a task for each of some 15,000 partitions
+would cost more than reading them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Span(Protocol):
-    """Offsets of a cluster's log from `start` up to `end`."""
+    """Offsets of a cluster's log from `start` up to `end`; with `end` before `start` the log was cut off."""
 
     @property
     def cluster(self) -> str:
@@ -22,6 +24,10 @@ class Span(Protocol):
     @property
     def end(self) -> int:
         """The offset after the last."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether what was read before is no longer the log's."""
 
 
 _Span = TypeVar("_Span", bound=Span)
@@ -44,3 +50,10 @@ def grouped(between: Iterable[_Span]) -> Iterator[dict[str, list[_Span]]]:
         offsets += max(0, span.end - span.start)
     if together:
         yield together
+
+
+def spans(start: Mapping[str, Any], end: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what lies between two places of each cluster. Of a log that was found with the end nothing is read yet."""
+    for cluster, until in end.items():
+        if cluster in start:
+            yield from until.since(start[cluster], cluster)

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from metadata_source.errors import LogError
 from metadata_source.lineage import common, kept
 
 if TYPE_CHECKING:
@@ -34,11 +35,21 @@ class Log:
     begins: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
     epochs: Mapping[int, Lineage] = field(default_factory=dict)
+    first: Place | None = None
+    """Where it is to begin, if that was asked for and is known."""
 
     @property
     def whole(self) -> bool:
         """Whether the offsets of every partition are known."""
         return self.partitions == self.begins.keys() == self.ends.keys()
+
+    @property
+    def problem(self) -> LogError | None:
+        """The error if some partition's offsets are not known."""
+        if self.whole:
+            return None
+        missing = sorted(self.partitions - (self.begins.keys() & self.ends.keys()))
+        return LogError("no_leader", f"no leader answers for partitions {', '.join(map(str, missing))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,15 @@ class Place:
                 for partition, lineage in value.get("epochs", {}).items()
             },
         )
+
+    def since(self, before: Place, cluster: str) -> Iterator[Span]:
+        """Yield what lies between an earlier place and this one. A partition that is new here has been found, and
+        nothing of it is read yet.
+        """
+        remade = is_remade(before.topic_id, self.topic_id)
+        for partition, offset in before.next.items():
+            if partition in self.next and (remade or self.next[partition] != offset):
+                yield Span(cluster, self.cluster_id, self.topic_id, partition, offset, self.next[partition], remade)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +175,3 @@ def advance(place: Place, log: Log, limit: int | None = None) -> Place:
 
 def _known(epochs: Mapping[int, Lineage]) -> dict[int, Lineage]:
     return {partition: lineage for partition, lineage in epochs.items() if lineage}
-
-
-def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span]:
-    """Yield what lies between two places. A partition that is new at the end has been found, and nothing of it is read
-    yet.
-    """
-    for cluster, until in end.items():
-        since = start.get(cluster)
-        if since is None:
-            continue
-        remade = is_remade(since.topic_id, until.topic_id)
-        for partition, offset in since.next.items():
-            if partition in until.next and (remade or until.next[partition] != offset):
-                yield Span(cluster, until.cluster_id, until.topic_id, partition, offset, until.next[partition], remade)

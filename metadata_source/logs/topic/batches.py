@@ -62,72 +62,28 @@ def read_answers(answers: Mapping[int, bytes], skipping: Container[int] = ()) ->
     again.
     """
     left = MOST_DECOMPRESSED
-    for found in _read(answers, skipping):
+    for found in _batches(answers, skipping):
         yield found
         left -= found.records.nbytes if isinstance(found, Answered) else 0
         if left < 0:
             return
 
 
-def _read(answers: Mapping[int, bytes], skipping: Container[int]) -> Iterator[Answered | Unreadable]:
-    new: list[tuple[int, bytes]] = []
-    ended: set[int] = set()
-    for partition, data in answers.items():
-        for is_old, piece in _of_one_format(data):
-            if not is_old:
-                new.append((partition, piece))
-                continue
-            # The batches before go first, so that what a partition has comes in its order.
-            yield from _batches(new, skipping, ended)
-            new = []
-            if partition in ended:
-                break
-            yield _old(partition, piece)
-    yield from _batches(new, skipping, ended)
-
-
-def _of_one_format(data: bytes) -> Iterator[tuple[bool, bytes]]:
-    """Yield bytes of whole batches, or messages, of one format after those of another, and whether it is an old one."""
-    begin = at = 0
-    was_old: bool | None = None
+def _whole(data: bytes) -> bytes:
+    """Return bytes without a batch that is cut off at their end."""
+    at = 0
     while at + _LENGTH_AND_MAGIC.size <= len(data):
-        length, magic = _LENGTH_AND_MAGIC.unpack_from(data, at)
-        after = at + _COUNTED_FROM + length
-        if after > len(data):
+        length, _ = _LENGTH_AND_MAGIC.unpack_from(data, at)
+        if length < _LEAST_OLD:
+            return data  # It is wrong, as its reader will say.
+        if at + _COUNTED_FROM + length > len(data):
             break
-        is_old = length >= _LEAST_OLD and 0 <= magic < _BATCHES and _has_its_crc(data[at:after])
-        if is_old != was_old:
-            if at > begin:
-                yield bool(was_old), data[begin:at]
-            begin, was_old = at, is_old
-        # One that is shorter than any is wrong, as its reader will say.
-        at = after if length >= _LEAST_OLD else len(data)
-    if at > begin:
-        yield bool(was_old), data[begin:at]
-
-
-def _has_its_crc(message: bytes) -> bool:
-    """Whether it is one of an old format, rather than a batch whose format is what is wrong with it."""
-    crc = message[_COUNTED_FROM:_CHECKED_FROM]
-    return int.from_bytes(crc) == zlib.crc32(memoryview(message)[_CHECKED_FROM:])
-
-
-def _old(partition: int, data: bytes) -> Unreadable:
-    last = at = 0
-    while at < len(data):
-        last, (length, magic) = at, _LENGTH_AND_MAGIC.unpack_from(data, at)
         at += _COUNTED_FROM + length
-    after = int.from_bytes(data[last : last + _OFFSET_BYTES], signed=True) + 1
-    problem = f"messages of format {magic}, from before Kafka 0.11, are not read"
-    return Unreadable(partition, after, problem, is_old=True)
+    return data[:at]
 
 
-def _batches(
-    pieces: list[tuple[int, bytes]], skipping: Container[int], ended: set[int]
-) -> Iterator[Answered | Unreadable]:
-    """Yield what is in bytes of partitions, one piece of each. Partitions that end with a bad batch are added to
-    `ended`.
-    """
+def _batches(answers: Mapping[int, bytes], skipping: Container[int]) -> Iterator[Answered | Unreadable]:
+    pieces = [(partition, whole) for partition, data in answers.items() if (whole := _whole(data))]
     data = pieces[0][1] if len(pieces) == 1 else b"".join(piece for _, piece in pieces)
     of_piece = np.array([partition for partition, _ in pieces], dtype=np.int64)
     ends = np.cumsum([len(piece) for _, piece in pieces])
@@ -142,11 +98,14 @@ def _batches(
                 continue
             number = int(np.searchsorted(ends, position, "right"))
             partition, end = int(of_piece[number]), int(ends[number])
-            size, after = _beyond(data[position:end])
-            yield Unreadable(partition, after, f"{error.path}: {error.problem}")
-            if partition not in skipping:
-                ended.add(partition)
-                size = None
+            size, found_old = _old(partition, data[position:end])
+            if found_old is not None:
+                yield found_old
+            else:
+                size, after = _beyond(data[position:end])
+                yield Unreadable(partition, after, f"{error.path}: {error.problem}")
+                if partition not in skipping:
+                    size = None
             position, together = (end, len(data)) if size is None else (position + size, size)
             continue
         if found.size:
@@ -155,6 +114,23 @@ def _batches(
         elif position + together >= len(data):
             return
         position, together = position + found.size, 2 * together
+
+
+def _old(partition: int, data: bytes) -> tuple[int | None, Unreadable | None]:
+    """Return of messages of an old format that bytes begin with how many bytes they have, and what is said of them."""
+    found, at = None, 0
+    while at + _LENGTH_AND_MAGIC.size <= len(data):
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(data, at)
+        end = at + _COUNTED_FROM + length
+        # With another CRC it is a batch whose format is what is wrong with it.
+        crc = int.from_bytes(data[at + _COUNTED_FROM : at + _CHECKED_FROM])
+        is_old = length >= _LEAST_OLD and 0 <= magic < _BATCHES
+        if not is_old or crc != zlib.crc32(memoryview(data)[at + _CHECKED_FROM : end]):
+            break
+        after = int.from_bytes(data[at : at + _OFFSET_BYTES], signed=True) + 1
+        problem = f"messages of format {magic}, from before Kafka 0.11, are not read"
+        found, at = Unreadable(partition, after, problem, is_old=True), end
+    return at, found
 
 
 def _beyond(data: bytes) -> tuple[int | None, int | None]:

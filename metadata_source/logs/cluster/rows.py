@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.logs.rows import columns_of
 from metadata_source.protocol.cluster_records import RECORDS, decode_records
 from metadata_source.protocol.cluster_specs import COUNTED
 from metadata_source.protocol.vectors import times_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping
 
-    from metadata_source.cluster_log.places import SnapshotId
+    from metadata_source.logs.cluster.places import SnapshotId
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NO_OP: Final = 20
@@ -52,46 +50,14 @@ SCHEMA: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Whose rows they are: a cluster's alias and id, None if it is not known, and when they were read (one time for
-    all of a batch); of a snapshot its id.
-    """
-
-    cluster: str
-    cluster_id: str | None
-    read_at: datetime
-    snapshot: SnapshotId | None = None
-
-    def columns(self, count: int) -> dict[str, pa.Array]:
-        """Return the columns that say so."""
-        offset, epoch = self.snapshot or (None, None)
-        values = {
-            "cluster": self.cluster,
-            "cluster_id": self.cluster_id,
-            "read_at": self.read_at,
-            "day": self.read_at.astimezone(UTC).date(),
-            "snapshot_offset": offset,
-            "snapshot_epoch": epoch,
-        }
-        return {name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), count) for name, value in values.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """The time between two records of which one follows the other, ms since 1970."""
-
-    since: int
-    until: int
-
-
 class Read:
     """Counts what is read of a span of offsets, from `start` on."""
 
     def __init__(self, start: int) -> None:
         self.start = self.next = start
         self.records = self.no_ops = self.counted = 0
-        self.silence: Silence | None = None
+        self.silence: tuple[int, int] | None = None
+        """The longest time between two records of which one follows the other: ms since 1970."""
         self.last_ms: int | None = None
         self.last_epoch: int | None = None
         """Time and leader epoch of the last record."""
@@ -104,8 +70,8 @@ class Read:
         if len(times) > 1:
             gaps = np.diff(times)
             longest = int(gaps.argmax())
-            if self.silence is None or gaps[longest] > self.silence.until - self.silence.since:
-                self.silence = Silence(int(times[longest]), int(times[longest + 1]))
+            if self.silence is None or gaps[longest] > self.silence[1] - self.silence[0]:
+                self.silence = int(times[longest]), int(times[longest + 1])
         if len(times):
             self.last_ms = int(times[-1])
 
@@ -127,39 +93,41 @@ class Read:
         return decoded.filter(pc.invert(has_no_row))
 
 
-def record_rows(source: Source, decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of records that were decoded."""
-    kind = "record" if source.snapshot is None else "snapshot"
-    return _batch(
-        source,
-        len(decoded),
-        {name: decoded[name] for name in decoded.schema.names if name in SCHEMA.names}
-        | {"record": pa.repeat(kind, len(decoded)), "timestamp": times_of(decoded["timestamp_ms"])},
-    )
+def same_in(snapshot: SnapshotId) -> dict[str, int]:
+    """Return what rows of a snapshot have in common."""
+    return {"snapshot_offset": snapshot.offset, "snapshot_epoch": snapshot.epoch}
 
 
-def read_rows(source: Source, read: Read) -> Iterator[pa.RecordBatch]:
+def record_rows(same: Mapping[str, Any], decoded: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of records that were decoded. `same`: of `same_of`, and `same_in`, here and below."""
+    kind = "snapshot" if "snapshot_offset" in same else "record"
+    columns = dict(zip(decoded.schema.names, decoded, strict=True))
+    columns |= {"record": pa.repeat(kind, len(decoded)), "timestamp": times_of(decoded["timestamp_ms"])}
+    return pa.RecordBatch.from_arrays(columns_of(SCHEMA, columns, len(decoded), same), schema=SCHEMA)
+
+
+def read_rows(same: Mapping[str, Any], read: Read) -> Iterator[pa.RecordBatch]:
     """Yield the row that says what was read, if anything was."""
     if read.next == read.start:
         return
-    silence = read.silence if source.snapshot is None else None
+    since, until = (None, None) if read.silence is None or "snapshot_offset" in same else read.silence
     yield _row(
-        source,
+        same,
         "read",
         read.start,
         read.next,
         records=read.records,
         no_ops=read.no_ops,
         counted=read.counted,
-        silence_from=None if silence is None else silence.since,
-        silence_to=None if silence is None else silence.until,
+        silence_from=since,
+        silence_to=until,
         timestamp=read.last_ms,
         leader_epoch=read.last_epoch,
     )
 
 
 def unread_row(
-    source: Source,
+    same: Mapping[str, Any],
     went: Literal["truncated", "lost", "cut_off"],
     start: int,
     end: int | None,
@@ -168,7 +136,7 @@ def unread_row(
     """Return the row that says why nothing was read from an offset on, up to another one. `error`: the log has it, and
     it cannot be read.
     """
-    return _row(source, went, start, end, error=error)
+    return _row(same, went, start, end, error=error)
 
 
 def are_no_ops(records: pa.RecordBatch) -> bool:
@@ -177,19 +145,10 @@ def are_no_ops(records: pa.RecordBatch) -> bool:
     return bool(pc.all(is_no_op).as_py())
 
 
-def _row(source: Source, went: str, start: int, end: int | None, **more: int | str | None) -> pa.RecordBatch:
+def _row(same: Mapping[str, Any], went: str, start: int, end: int | None, **more: int | str | None) -> pa.RecordBatch:
     values = {"record": "span", "went": went, "offset": start, "next_offset": end}
     columns = {
         name: times_of(pa.array([value], pa.int64())) if SCHEMA.field(name).type == _TIME else pa.array([value])
         for name, value in (values | more).items()
     }
-    return _batch(source, 1, columns)
-
-
-def _batch(source: Source, count: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    columns = source.columns(count) | columns
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type)
-        for field in SCHEMA
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(columns_of(SCHEMA, columns, 1, same), schema=SCHEMA)

@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.facts import LAST_MS
-from metadata_source.protocol.offset_commits import read_keys, read_values
+from metadata_source.protocol.offset_commits import are_commits, read_keys, read_values
 from metadata_source.protocol.vectors import uuid_texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from metadata_source.logs.topic.reader import Records
     from metadata_source.protocol.offset_commits import Values
     from metadata_source.protocol.vectors import Flags, Positions
 
@@ -83,22 +84,6 @@ ROWS: Final = pa.schema(
 """Columns of bronze.group_log that rows `commits` and `marker` have."""
 
 
-class Records(NamedTuple):
-    """Some records of a log, those of each partition in their order, by columns.
-
-    `producers`: of those in transactions; -1 of others. `times`: ms since 1970.
-    """
-
-    partitions: Positions
-    offsets: Positions
-    times: Positions
-    keys: pa.BinaryArray
-    values: pa.BinaryArray
-    producers: Positions
-    is_control: Flags
-    is_commit: Flags
-
-
 class _Key(NamedTuple):
     group: int
     topic: str
@@ -123,8 +108,9 @@ class Commits:
         self._rows: list[pa.RecordBatch] = []
 
     def take(self, records: Records) -> Flags:
-        """Take records; return which of the commits among them are wrong."""
-        at = np.flatnonzero(records.is_commit)
+        """Take records; return which of them are commits that can be read."""
+        is_commit = are_commits(records.keys) & ~records.is_control
+        at = np.flatnonzero(is_commit)
         keys = self._codes_of(records.partitions[at], _only(records.keys, at))
         values = read_values(_only(records.values, at))
         wrong = np.zeros(len(records.offsets), dtype=np.bool_)
@@ -135,8 +121,8 @@ class Commits:
             commits, at = _taken(commits, is_good), at[is_good]
         if len(self._pending["key"]) or records.is_control.any() or (commits["producer"] >= 0).any():
             commits, at = self._resolved(records, commits, at)
-        self._merge(records, commits, at)
-        return wrong
+        self._merge(records, commits, at, self._bounds(records, is_commit))
+        return is_commit & ~wrong
 
     def end(self, partitions: Collection[int]) -> None:
         """End what is open of log partitions: their spans are over, or what follows was lost."""
@@ -259,9 +245,9 @@ class Commits:
 
     # --- stretches ---
 
-    def _merge(self, records: Records, commits: Aggregates, at: Positions) -> None:
+    def _merge(self, records: Records, commits: Aggregates, at: Positions, bounds: Positions) -> None:
         """Merge commits with what is open, and give what was ended by records of its group."""
-        bounds, step = self._bounds(records), len(records.offsets) + 1
+        step = len(records.offsets) + 1
         if len(bounds):
             groups = self._group_of[commits["key"]] * step
             commits["stretch"] = np.searchsorted(bounds, groups + at) - np.searchsorted(bounds, groups)
@@ -275,11 +261,11 @@ class Commits:
             self._open = _taken(self._open, ~is_over)
             self._open["stretch"] = np.zeros_like(self._open["key"])
 
-    def _bounds(self, records: Records) -> Positions:
+    def _bounds(self, records: Records, is_commit: Flags) -> Positions:
         """Return where records of groups are that have commits: the group's number times one more than there are
         records, plus the record's place.
         """
-        at = np.flatnonzero(~records.is_commit & ~records.is_control)
+        at = np.flatnonzero(~is_commit & ~records.is_control)
         if not len(at) or not self._groups:
             return np.empty(0, dtype=np.int64)
         keys, partitions = _only(records.keys, at).to_pylist(), records.partitions[at].tolist()

@@ -60,6 +60,12 @@ class Place:
         snapshot = SnapshotId(*value["snapshot"]) if value["snapshot"] else None
         return cls(value["cluster_id"], value["next"], epochs, snapshot, value.get("cut"))
 
+    def since(self, before: Place, cluster: str) -> Iterator[Span]:
+        """Yield what lies between an earlier place and this one."""
+        if before != self:
+            offset = self.next if self.cut is None else self.cut
+            yield Span(cluster, self.cluster_id, before.next, offset, before.snapshot, self.epoch)
+
 
 @dataclass(frozen=True, slots=True)
 class Log:
@@ -122,12 +128,3 @@ def following(place: Place, log: Log) -> Place:
         return place
     epochs = kept(place.epochs, log.epochs, log.end)
     return replace(place, next=log.end, epochs=epochs, snapshot=None, cut=None)
-
-
-def spans(start: Mapping[str, Place], end: Mapping[str, Place]) -> Iterator[Span]:
-    """Yield what lies between two places. Of a log that was found with the end nothing is read yet."""
-    for cluster, until in end.items():
-        since = start.get(cluster)
-        if since is not None and since != until:
-            offset = until.next if until.cut is None else until.cut
-            yield Span(cluster, until.cluster_id, since.next, offset, since.snapshot, until.epoch)

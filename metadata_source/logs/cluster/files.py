@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from metadata_source.cluster_log.places import SnapshotId
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
 from metadata_source.errors import ClusterLogError, ProtocolError
+from metadata_source.logs.cluster import rows
+from metadata_source.logs.cluster.batches import WholeBatches
+from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.logs.rows import same_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
+
+    from metadata_source.options import ClusterLogFiles
 
 _NAME: Final = re.compile(r"(?P<offset>\d{20})(?:\.log|-(?P<epoch>\d{10})\.checkpoint)")
 _PIECE_BYTES: Final = 1 << 22
@@ -37,29 +44,43 @@ def found(path: str) -> list[str]:
     return there
 
 
-def read_file(file: str, *, cluster: str, cluster_id: str | None, read_at: datetime) -> Iterator[pa.RecordBatch]:
+class FilesReader(DataSourceReader):
+    """Each segment and snapshot whole; a partition is one file, and when it was asked for."""
+
+    def __init__(self, files: ClusterLogFiles) -> None:
+        self._files = files
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the files, to be read at one time."""
+        now = datetime.now(UTC)
+        return [InputPartition((name, now)) for name in found(self._files.path)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file."""
+        file, read_at = partition.value
+        return _rows(file, same_of(self._files.alias, self._files.cluster_id, read_at))
+
+
+def _rows(file: str, same: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a segment or a snapshot: its whole batches, what was read, and whether it ends within a batch.
     Raises ClusterLogError.
 
     The end of a segment may hold records that were never committed: no file says what was.
     """
-    from metadata_source.cluster_log import rows  # noqa: PLC0415
-    from metadata_source.cluster_log.batches import WholeBatches  # noqa: PLC0415
-
     name = _NAME.fullmatch(Path(file).name)
     assert name is not None  # noqa: S101 - `found` has only such
     snapshot = SnapshotId(int(name["offset"]), int(name["epoch"])) if name["epoch"] else None
-    source = rows.Source(cluster, cluster_id, read_at, snapshot)
+    same = {**same, **(rows.same_in(snapshot) if snapshot else {})}
     read = rows.Read(0 if snapshot else int(name["offset"]))
     try:
         with Path(file).open("rb") as opened:
             batches = WholeBatches(iter(partial(opened.read, _PIECE_BYTES), b""))
             for records in batches:
-                yield rows.record_rows(source, read.take(records))
+                yield rows.record_rows(same, read.take(records))
     except OSError as error:
         raise ClusterLogError("options", f"path: {file}: {(error.strerror or str(error)).lower()}") from None
     except ProtocolError as error:
         raise ClusterLogError("protocol", f"{file}: from offset {read.next} on: {error}") from None
-    yield from rows.read_rows(source, read)
+    yield from rows.read_rows(same, read)
     if batches.left:
-        yield rows.unread_row(source, "cut_off", read.next, None)
+        yield rows.unread_row(same, "cut_off", read.next, None)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from metadata_source.cluster_log import rows
-from metadata_source.cluster_log.batches import WholeBatches, between, up_to_bad
-from metadata_source.cluster_log.controllers import Controllers
-from metadata_source.cluster_log.places import SnapshotId
-from metadata_source.cluster_log.watcher import committed_end, epoch_before, fetch
 from metadata_source.errors import ClusterLogError, ProtocolError
+from metadata_source.logs.cluster import rows
+from metadata_source.logs.cluster.batches import WholeBatches, between, up_to_bad
+from metadata_source.logs.cluster.controllers import Controllers
+from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.logs.cluster.watcher import committed_end, epoch_before, fetch
+from metadata_source.logs.rows import same_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Mapping
     from datetime import datetime
 
     import pyarrow as pa
 
-    from metadata_source.cluster_log.pace import Pace
-    from metadata_source.cluster_log.places import Span
+    from metadata_source.logs.cluster.places import Span
+    from metadata_source.logs.pace import Pace
     from metadata_source.options import Cluster
 
 _PAUSE_S: Final = 0.1
@@ -35,13 +36,10 @@ def read_span(
     """Yield the rows of a span of one cluster's log: records, and what became of its offsets. Raises ClusterLogError,
     after `timeout_ms` without progress.
     """
-    source = rows.Source(span.cluster, span.cluster_id, read_at)
-    if span.truncated:
-        yield rows.unread_row(source, "truncated", span.start, span.end)
-        return
+    same = same_of(span.cluster, span.cluster_id, read_at)
     with closing(Controllers(replace(cluster, cluster_id=span.cluster_id), pace)) as controllers:
         controllers.expect(span.epoch)
-        reading = _Reading(controllers, source, timeout_ms / 1000)
+        reading = _Reading(controllers, same, timeout_ms / 1000)
         try:
             start = span.start
             if span.snapshot is not None and not (yield from reading.snapshot(span.snapshot)):
@@ -54,9 +52,9 @@ def read_span(
 class _Reading:
     """Reads a log from its active controller."""
 
-    def __init__(self, controllers: Controllers, source: rows.Source, timeout_s: float) -> None:
+    def __init__(self, controllers: Controllers, same: Mapping[str, Any], timeout_s: float) -> None:
         self._controllers = controllers
-        self._source = source
+        self._same = same
         self._timeout_s = timeout_s
 
     def records(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -81,7 +79,7 @@ class _Reading:
                 found, problem = up_to_bad(answer.records)
                 for records in found:
                     read.hear(between(records, position, read.next))
-                    yield rows.record_rows(self._source, read.take(between(records, read.next, end)))
+                    yield rows.record_rows(self._same, read.take(between(records, read.next, end)))
                 position = read.next
                 tries = tries + 1 if problem is not None and (position, read.next) == before else 0
                 if problem is not None and tries == _TRIES:
@@ -100,7 +98,7 @@ class _Reading:
                 return
             else:
                 time.sleep(_PAUSE_S)
-        yield from rows.read_rows(self._source, read)
+        yield from rows.read_rows(self._same, read)
 
     def _beyond(self, bad: int, end: int, problem: ProtocolError) -> SnapshotId:
         """Return the latest snapshot, which has what a bad batch at an offset did. Raises `problem` if there is none:
@@ -125,10 +123,10 @@ class _Reading:
 
     def snapshot(self, of: SnapshotId) -> Generator[pa.RecordBatch, None, bool]:
         """Yield the rows of a snapshot. Returns whether it is there."""
-        source, read = replace(self._source, snapshot=of), rows.Read(0)
+        same, read = {**self._same, **rows.same_in(of)}, rows.Read(0)
         for records in WholeBatches(self._pieces(of)):
-            yield rows.record_rows(source, read.take(records))
-        yield from rows.read_rows(source, read)
+            yield rows.record_rows(same, read.take(records))
+        yield from rows.read_rows(same, read)
         return read.next > 0
 
     def _pieces(self, of: SnapshotId) -> Iterator[bytes]:
@@ -144,8 +142,8 @@ class _Reading:
             position += len(piece)
 
     def _lost(self, read: rows.Read, to: int, error: str | None = None) -> Iterator[pa.RecordBatch]:
-        yield from rows.read_rows(self._source, read)
-        yield rows.unread_row(self._source, "lost", read.next, to, error)
+        yield from rows.read_rows(self._same, read)
+        yield rows.unread_row(self._same, "lost", read.next, to, error)
 
     def _deadline(self) -> float:
         return time.monotonic() + self._timeout_s

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
 
-from metadata_source.errors import GroupLogError, PollError
+from metadata_source.errors import LogError, PollError
 from metadata_source.facts import TRUSTED_EPOCHS_VERSION
-from metadata_source.group_log.places import Log
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
+from metadata_source.logs.topic.places import Log
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import MOST_BYTES
 from metadata_source.questions import (
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from metadata_source.group_log.places import Place
     from metadata_source.lineage import Lineage
+    from metadata_source.logs.topic.places import Place
     from metadata_source.options import Cluster
     from metadata_source.transport import Address
 
@@ -77,7 +77,7 @@ class LogWatcher:
 
     def look(self, place: Place | None = None) -> Log:
         """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
-        `place`. Raises GroupLogError.
+        `place`. Raises LogError.
         """
         deadline = time.monotonic() + self._timeout_s
         try:
@@ -87,7 +87,7 @@ class LogWatcher:
             raise _refused(error) from None
 
     def leaders(self) -> Mapping[Address, list[Led]]:
-        """Return which partitions each broker leads. Raises GroupLogError."""
+        """Return which partitions each broker leads. Raises LogError."""
         try:
             self._find(time.monotonic() + self._timeout_s)
         except PollError as error:
@@ -109,7 +109,7 @@ class LogWatcher:
         return [each.to_dict(json=False) for topic in answer.responses for each in topic.partitions]
 
     def starting(self, log: Log, starting: Literal["earliest", "latest"] | int) -> Mapping[int, int]:
-        """Return the offsets to begin at, of the partitions with a leader. Raises GroupLogError."""
+        """Return the offsets to begin at, of the partitions with a leader. Raises LogError."""
         if starting == "earliest":
             return log.begins
         if starting == "latest":
@@ -120,9 +120,9 @@ class LogWatcher:
             try:
                 offsets |= self._offsets(address, led, starting, deadline)
             except PollError as error:
-                raise GroupLogError(error.kind, error.problem) from None
+                raise LogError(error.kind, error.problem) from None
         if log.ends.keys() - offsets.keys():
-            raise GroupLogError("no_leader", "not all partitions say where they are to be read from")
+            raise LogError("no_leader", "not all partitions say where they are to be read from")
         # -1: nothing so late.
         return {partition: end if offsets[partition] < 0 else offsets[partition] for partition, end in log.ends.items()}
 
@@ -259,5 +259,5 @@ class LogWatcher:
         return {each.partition: (each.leader_epoch, each.end_offset) for each in told}
 
 
-def _refused(error: PollError) -> GroupLogError:
-    return GroupLogError("not_allowed" if error.kind == "authorization" else error.kind, error.problem)
+def _refused(error: PollError) -> LogError:
+    return LogError("not_allowed" if error.kind == "authorization" else error.kind, error.problem)

@@ -1,0 +1,12 @@
+"""The Spark data source `kafka_group_log`: `__consumer_offsets` of many clusters, by offset."""
+
+from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.logs.source import LogSource
+
+
+class KafkaGroupLogSource(LogSource):
+    """The records that group coordinators wrote to their log. See `metadata_source.options` for the options."""
+
+    format = "kafka_group_log"
+    log = "metadata_source.logs.group.log:GroupLog"
+    topic = OFFSETS_TOPIC

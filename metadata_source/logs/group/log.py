@@ -1,0 +1,75 @@
+"""The coordinators' log. Nearly every record is an offset commit: those come to aggregates, the others are rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from metadata_source.errors import GroupLogError
+from metadata_source.kinds import REDPANDA
+from metadata_source.logs.group.commits import ROWS, Commits
+from metadata_source.logs.topic.log import TopicLog
+from metadata_source.options import parse_group_log
+from metadata_source.protocol.group_records import RECORDS, decode_records
+from metadata_source.protocol.group_specs import REDPANDA_GROUP
+from metadata_source.pseudonyms import Pseudonyms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metadata_source.options import Cluster, GroupLogOptions, Mode
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("log_partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("record", pa.string(), nullable=False),
+        pa.field("cluster_id", pa.string()),
+        pa.field("read_at", _TIME, nullable=False),
+        pa.field("day", pa.date32(), nullable=False),
+        pa.field("next_offset", pa.int64()),
+        pa.field("commits", pa.int64()),
+        pa.field("records", pa.int64()),
+        pa.field("holes", pa.int64()),
+        pa.field("timestamp", _TIME),
+        pa.field("leader_epoch", pa.int32()),
+        *RECORDS,
+        *(field for field in ROWS if field.name in {"producer_id", "is_committed", "chunk", "offset_commits"}),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class GroupLog(TopicLog):
+    """`__consumer_offsets`."""
+
+    error = GroupLogError
+    schema = SCHEMA
+    aggregated = "commits"
+    made_for = "group"
+
+    options: GroupLogOptions
+
+    @classmethod
+    def of(cls, source: Any, mode: Mode) -> Self:
+        """Return the log of a source; a batch has no limit."""
+        options = parse_group_log(source.options, mode)
+        return cls(options, source.topic, options.max_records if mode == "stream" else None)
+
+    def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
+        """Return what decodes keys and values of a cluster's records, with pseudonyms if they are asked for."""
+        decode = partial(decode_records, classic=REDPANDA_GROUP) if cluster.kind == REDPANDA else decode_records
+        if self.options.client_hash_key is None:
+            return decode
+        pseudonyms = Pseudonyms.of_reference(self.options.client_hash_key)
+        return lambda keys, values: pseudonyms.of_records(decode(keys, values))
+
+    def aggregates(self) -> Commits:
+        """Return what takes the offset commits."""
+        return Commits(self.options.groups_pattern)

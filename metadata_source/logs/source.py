@@ -1,0 +1,259 @@
+"""The frame of every log: a Spark data source that reads it by offset, of many clusters.
+
+A `LogFormat` says what one log is; nothing here knows any of them. The driver says how far a batch goes, executors read
+it; a Spark partition is what one task reads of some clusters. Kafka clients and pyarrow are imported where they are
+used, since Spark imports these modules to look up names.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from metadata_source.errors import LogError, OptionsError, stumbled
+from metadata_source.logs import looks
+from metadata_source.logs.tasks import grouped, spans
+from metadata_source.threads import in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from metadata_source.logs.looks import Looks
+    from metadata_source.logs.tasks import Span
+    from metadata_source.options import Cluster, Mode
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """What one log brings to the frame, and the options of a read."""
+
+    error: ClassVar[type[LogError]]
+    schema: ClassVar[pa.Schema]
+    """The columns of its table in bronze."""
+    place: ClassVar[Any]
+    """A class, whose objects say how far a stream has come with a cluster's log: `to_json` and `from_json` are what
+    Spark's offset carries, `since` yields the spans between two of a cluster.
+    """
+
+    options: Any
+    """With `clusters` and `request_timeout_ms`."""
+
+    @classmethod
+    def of(cls, source: Any, mode: Mode) -> Self:
+        """Return the log with the options of its source, checked. Raises OptionsError."""
+        raise NotImplementedError
+
+    def watcher(self, cluster: Cluster) -> Any:
+        """Return who looks at a cluster's log: `look(place)` says what it is now, with `first`, the place to begin at
+        (None: not known yet), and `problem`, the error of a log that cannot be read; `close` closes the connections.
+        """
+        raise NotImplementedError
+
+    def advance(self, place: Any, seen: Any) -> Any:
+        """Return the place at the end of the batch that begins at a place, in a log as it was seen."""
+        raise NotImplementedError
+
+    def rows(
+        self, cluster: Cluster, spans: Sequence[Any], read_at: datetime, wait: Callable[[float], object]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a cluster's spans, none of which is truncated. Raises LogError. `wait`: lets seconds pass,
+        or fewer if nobody takes any more.
+        """
+        raise NotImplementedError
+
+    def unread(self, span: Any, went: Literal["lost", "truncated"], read_at: datetime) -> Iterator[pa.RecordBatch]:
+        """Yield the row that says why nothing of a span was read."""
+        raise NotImplementedError
+
+    @property
+    def log(self) -> logging.Logger:
+        """The logger that says what is wrong with a cluster."""
+        return logging.getLogger(f"kafka_metadata_history.{self.error.name.lower()}")
+
+    def looks(self) -> Looks:
+        """Return the looks at all clusters, to be closed."""
+        watchers = {cluster.alias: self.watcher(cluster) for cluster in self.options.clusters}
+        return looks.Looks(watchers, self.log, self.error)
+
+    def of_spans(
+        self, alias: str, spans: Sequence[Span], read_at: datetime, wait: Callable[[float], object]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a cluster's spans: what was truncated is not read, nor what nothing names any more. Raises
+        LogError.
+        """
+        cluster = next((each for each in self.options.clusters if each.alias == alias), None)
+        there = []
+        for span in spans:
+            if cluster is None or span.truncated:
+                yield from self.unread(span, "truncated" if span.truncated else "lost", read_at)
+            else:
+                there.append(span)
+        if cluster is not None and there:
+            yield from self.rows(cluster, there, read_at, wait)
+
+    def read(self, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task, its clusters side by side. Spark asks for None where a batch has no task. Raises
+        the log's error.
+        """
+        if not isinstance(task, Task):
+            return
+        stopped, spans, read_at = threading.Event(), task.spans, task.read_at
+
+        def of_cluster(alias: str) -> Iterator[pa.RecordBatch]:
+            try:
+                yield from self.of_spans(alias, spans[alias], read_at, stopped.wait)
+            except LogError as error:
+                raise self.error.of(alias, error) from None
+            except OptionsError:
+                raise
+            except Exception as error:
+                raise self.error.of(alias, LogError("protocol", stumbled(error))) from error
+
+        yield from in_threads(list(spans), of_cluster, stopped)
+
+
+class LogSource(DataSource):
+    """The records of a log. See `metadata_source.options` for the options."""
+
+    format: ClassVar[str]
+    log: ClassVar[str]
+    """The module and the class of its `LogFormat`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return cls.format
+
+    def schema(self) -> StructType:
+        """Return the columns of the log's table in bronze."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+        schema: StructType = from_arrow_schema(resolve_name(self.log).schema)
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of each log from where it is asked to begin to its present end."""
+        return _BatchReader(self.log_of("batch", schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader that follows the logs."""
+        return _StreamReader(self.log_of("stream", schema))
+
+    def log_of(self, mode: Mode, schema: StructType) -> Any:
+        """Return the log with the options of a read. Raises OptionsError, also for another schema than the source's
+        own: Spark hands a user's .schema() on unseen, and would take the columns by their place in it.
+        """
+        log = resolve_name(self.log).of(self, mode)
+        if schema != self.schema():
+            raise OptionsError(
+                f"schema: {self.name()} brings its own columns: leave .schema(...) out and select from them"
+            )
+        return log
+
+
+@dataclass(frozen=True)
+class Task(InputPartition):
+    """Spans by alias, and when they were asked for."""
+
+    spans: Mapping[str, Sequence[Any]]
+    read_at: datetime
+
+
+def tasks(between: Iterable[Span]) -> list[Task]:
+    """Return the tasks that read spans."""
+    # One clock for all executors: it separates rows that are read after a truncation from those before.
+    now = datetime.now(UTC)
+    return [Task(together, now) for together in grouped(between)]
+
+
+class _BatchReader(DataSourceReader):
+    """Everything from where it is asked to begin up to the end that the logs have when the read is planned."""
+
+    def __init__(self, log: LogFormat) -> None:
+        self._log = log
+
+    def partitions(self) -> list[Task]:
+        logs = self._log.looks().all()
+        start = {alias: seen.first for alias, seen in logs.items()}
+        end = {alias: self._log.advance(start[alias], seen) for alias, seen in logs.items()}
+        return tasks(spans(start, end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._log.read(partition)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows the logs. On the driver it says how far each batch goes; its pickled copies, in workers, read.
+
+    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its place stays; so does
+    the place of a cluster that is no longer asked for.
+    """
+
+    def __init__(self, log: LogFormat) -> None:
+        self._log = log
+        self._looks: Looks | None = None
+        self._available_now = False
+        self._available: dict[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_looks": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the offset before any log was found. Nothing is asked for it, so nothing can be wrong with it."""
+        return {}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read up to where the logs end now."""
+        self._available_now = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        """Return the end of the next batch; if nothing is new, after a while.
+
+        A log that is found is a batch of its own, without rows: a batch's rows follow from its two offsets alone,
+        whenever it is run again, so that its beginning has to stand in one.
+        """
+        if self._looks is None:
+            self._looks = self._log.looks()
+        places = self._places(start)
+        if not self._available_now:
+            logs = self._looks.ready(places)
+        elif self._available is None:
+            logs = self._available = self._looks.finished(places)
+        else:
+            logs = self._available
+        end = dict(places)
+        for alias, seen in logs.items():
+            place = seen.first if alias not in places else self._log.advance(places[alias], seen)
+            if place is not None:
+                end[alias] = place
+        if end == places and not self._available_now:
+            # Returning at once would make Spark ask again 67 times a second.
+            time.sleep(looks.PATIENCE_S)
+        return {alias: place.to_json() for alias, place in end.items()}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+        """Return a batch's tasks."""
+        return tasks(spans(self._places(start), self._places(end)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._log.read(partition)
+
+    def stop(self) -> None:
+        """Let go of the clusters."""
+        if self._looks is not None:
+            self._looks.close()
+
+    def _places(self, offset: dict[str, Any]) -> dict[str, Any]:
+        return {alias: self._log.place.from_json(value) for alias, value in offset.items()}

@@ -1,0 +1,151 @@
+"""A log that is a topic: whatever its records are, each partition is read from its leader."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from metadata_source.lineage import NO_EPOCH
+from metadata_source.logs.rows import columns_of, same_of
+from metadata_source.logs.source import LogFormat
+from metadata_source.logs.topic.places import Place, advance, found
+from metadata_source.logs.topic.reader import Reading, Went
+from metadata_source.logs.topic.watcher import LogWatcher
+from metadata_source.protocol.vectors import times_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from metadata_source.logs.topic.places import Log, Span
+    from metadata_source.logs.topic.reader import Aggregates
+    from metadata_source.options import Cluster
+
+_ABSENT: Final = "is not there: nothing is read of it until it is (Kafka makes it for the first {})"
+
+
+@dataclass(frozen=True)
+class TopicLog(LogFormat):
+    """A log that is a topic. `options` has `starting`, too. `limit`: offsets a batch."""
+
+    place = Place
+    schema: ClassVar[pa.Schema]
+    """Beside what `decoder` and `aggregates` give, it has the columns of `Went`, of the records' offsets and times."""
+    aggregated: ClassVar[str]
+    """The column that says how many records are in aggregates."""
+    made_for: ClassVar[str]
+    """Whose first one Kafka makes the topic for."""
+
+    topic: str
+    limit: int | None = None
+
+    def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
+        """Return what decodes keys and values of records, one row each."""
+        raise NotImplementedError
+
+    def aggregates(self) -> Aggregates:
+        """Return what takes the records that have no row each."""
+        raise NotImplementedError
+
+    def watcher(self, cluster: Cluster) -> Beginning:
+        """Return who looks at the log of a cluster, and finds where it is to begin."""
+        return Beginning(
+            self,
+            f"cluster {cluster.alias}: topic {self.topic}",
+            LogWatcher(cluster, self.topic, self.options.request_timeout_ms),
+            self.options.resume_at.get(cluster.alias),
+        )
+
+    def advance(self, place: Place, seen: Log) -> Place:
+        """Return the place some `limit` offsets on."""
+        return advance(place, seen, self.limit)
+
+    def rows(
+        self,
+        cluster: Cluster,
+        spans: Sequence[Span],
+        read_at: datetime,
+        wait: Callable[[float], object],  # noqa: ARG002 - brokers have quotas of their own
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of spans, all read at once, those of each leader by one request after the other: records, what
+        they came to, and what was gone through. Raises LogError, after the request timeout without progress.
+        """
+        decode, same = self.decoder(cluster), same_of(spans[0].cluster, spans[0].cluster_id, read_at)
+        with closing(LogWatcher(cluster, self.topic, self.options.request_timeout_ms)) as watcher:
+            reading = Reading(watcher, spans, self.topic, self.aggregates())
+            for records, aggregated, ended in reading.steps(self.options.request_timeout_ms / 1000):
+                if records:
+                    yield from self._in_columns(_record_rows(pa.Table.from_batches(records), decode), same)
+                yield from self._in_columns(aggregated, same)
+                yield from self.fates(ended, read_at)
+
+    def unread(self, span: Span, went: Literal["lost", "truncated"], read_at: datetime) -> Iterator[pa.RecordBatch]:
+        """Yield the row that says why nothing of a span was read."""
+        yield from self.fates([Went(span, went, span.start, span.end)], read_at)
+
+    def fates(self, went: Sequence[Went], read_at: datetime) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that say what became of offsets."""
+        if went:
+            yield pa.RecordBatch.from_pylist(
+                [
+                    same_of(each.span.cluster, each.span.cluster_id, read_at)
+                    | {"log_partition": each.span.partition, self.aggregated: each.aggregated}
+                    | each._asdict()
+                    for each in went
+                ],
+                self.schema,
+            )
+
+    def _in_columns(self, found: pa.Table, same: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        columns = dict(zip(found.column_names, found.combine_chunks(), strict=True))
+        arrays = columns_of(self.schema, columns, len(found), same)
+        yield from pa.Table.from_arrays(arrays, schema=self.schema).to_batches()
+
+
+def _record_rows(records: pa.Table, decode: Callable[[pa.Array, pa.Array], pa.RecordBatch]) -> pa.Table:
+    """Return the rows of some records: as `record_batches` has them, and `log_partition`."""
+    records = records.combine_chunks()
+    keys, values = (records[name].combine_chunks() for name in ("key", "value"))
+    decoded, epochs = decode(keys, values), records["leader_epoch"]
+    columns = {
+        "log_partition": records["log_partition"],
+        "offset": records["offset"],
+        "record": pa.repeat("record", len(records)),
+        "timestamp": times_of(records["timestamp_ms"]),
+        "leader_epoch": pc.if_else(pc.equal(epochs, NO_EPOCH), None, epochs),
+    }
+    return pa.table(columns | {name: decoded[name] for name in decoded.schema.names})
+
+
+@dataclass(slots=True)
+class Beginning:
+    """Looks at a log, and finds where one without a place is to begin. `name`: of the log, for people."""
+
+    of: TopicLog
+    name: str
+    watcher: LogWatcher
+    resume_at: Mapping[int, int] | None
+    is_absent: bool = False
+
+    def look(self, place: Place | None) -> Log:
+        """Return what the log is now; with where it is to begin, if it has no place and is whole. Raises LogError."""
+        seen = self.watcher.look(place)
+        if self.is_absent != (not seen.partitions):
+            self.is_absent = not seen.partitions
+            says = _ABSENT.format(self.of.made_for) if self.is_absent else "is there now, and is read"
+            self.of.log.warning("%s %s", self.name, says)
+        # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
+        if place is not None or not seen.whole:
+            return seen
+        first = self.watcher.starting(seen, self.of.options.starting) if self.resume_at is None else seen.begins
+        # A partition that was never read begins with its first record.
+        known = self.resume_at or {}
+        return replace(seen, first=found(seen, {each: known.get(each, offset) for each, offset in first.items()}))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.watcher.close()
