@@ -152,9 +152,10 @@ class LogError(ClusterError):
     name = "LOG"
 
     @classmethod
-    def of(cls, alias: str, error: LogError) -> Self:
+    def of(cls, alias: str, error: Exception) -> Self:
         """Return an error as one of this log, with the name of its cluster."""
-        return cls(error.kind, f"cluster {alias}: {error.problem}")
+        known = error if isinstance(error, LogError) else LogError("protocol", stumbled(error))
+        return cls(known.kind, f"cluster {alias}: {known.problem}")
 
 
 class GroupLogError(LogError):

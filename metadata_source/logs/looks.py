@@ -8,11 +8,11 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final
 
-from metadata_source.errors import LogError, stumbled
-
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Mapping
+
+    from metadata_source.errors import LogError
+    from metadata_source.logs.source import LogFormat
 
 PATIENCE_S: Final = 1.0
 """So long a cluster that is slow to say where its log ends holds up the others, and so long is waited when nothing is
@@ -26,12 +26,11 @@ class Looks:
     `failed` says what is wrong with those whose last look was of no use; it is logged when it changes.
     """
 
-    def __init__(self, watchers: Mapping[str, Any], log: logging.Logger, error: type[LogError]) -> None:
+    def __init__(self, log: LogFormat) -> None:
         self.failed: dict[str, LogError] = {}
-        self._watchers = watchers
         self._log = log
-        self._error = error
-        self._threads = ThreadPoolExecutor(len(watchers), log.name)
+        self._watchers = {cluster.alias: log.watcher(cluster) for cluster in log.options.clusters}
+        self._threads = ThreadPoolExecutor(len(self._watchers), log.logger.name)
         self._under_way: dict[str, Future[Any]] = {}
 
     def ready(self, places: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,19 +68,15 @@ class Looks:
         for alias in [alias for alias, look in self._under_way.items() if look in done]:
             try:
                 seen[alias] = self._under_way.pop(alias).result()
-            except LogError as error:
-                self._note(alias, error)
             except Exception as error:  # noqa: BLE001 - raised, it would end the reading of every log
-                self._note(alias, LogError("protocol", stumbled(error)))
+                self._note(alias, error)
             else:
                 self._note(alias, seen[alias].problem)
         return seen
 
-    def _note(self, alias: str, error: LogError | None) -> None:
-        if error is None:
-            self.failed.pop(alias, None)
-            return
-        error = self._error.of(alias, error)
-        if str(error) != str(self.failed.get(alias)):
-            self._log.warning("%s; its place in the log stays", error)
-        self.failed[alias] = error
+    def _note(self, alias: str, error: Exception | None) -> None:
+        before = self.failed.pop(alias, None)
+        if error is not None:
+            self.failed[alias] = failed = self._log.error.of(alias, error)
+            if str(failed) != str(before):
+                self._log.logger.warning("%s; its place in the log stays", failed)

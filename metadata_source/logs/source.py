@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from metadata_source.errors import LogError, OptionsError, stumbled
+from metadata_source.errors import LogError, OptionsError
 from metadata_source.logs import looks
 from metadata_source.logs.tasks import grouped, spans
 from metadata_source.threads import in_threads
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from metadata_source.logs.looks import Looks
     from metadata_source.logs.tasks import Span
     from metadata_source.options import Cluster, Mode
 
@@ -78,14 +77,9 @@ class LogFormat:
         raise NotImplementedError
 
     @property
-    def log(self) -> logging.Logger:
+    def logger(self) -> logging.Logger:
         """The logger that says what is wrong with a cluster."""
         return logging.getLogger(f"kafka_metadata_history.{self.error.name.lower()}")
-
-    def looks(self) -> Looks:
-        """Return the looks at all clusters, to be closed."""
-        watchers = {cluster.alias: self.watcher(cluster) for cluster in self.options.clusters}
-        return looks.Looks(watchers, self.log, self.error)
 
     def of_spans(
         self, alias: str, spans: Sequence[Span], read_at: datetime, wait: Callable[[float], object]
@@ -114,12 +108,10 @@ class LogFormat:
         def of_cluster(alias: str) -> Iterator[pa.RecordBatch]:
             try:
                 yield from self.of_spans(alias, spans[alias], read_at, stopped.wait)
-            except LogError as error:
-                raise self.error.of(alias, error) from None
             except OptionsError:
                 raise
-            except Exception as error:
-                raise self.error.of(alias, LogError("protocol", stumbled(error))) from error
+            except Exception as error:  # noqa: BLE001 - raised as one that names the cluster
+                raise self.error.of(alias, error) from (None if isinstance(error, LogError) else error)
 
         yield from in_threads(list(spans), of_cluster, stopped)
 
@@ -185,7 +177,7 @@ class _BatchReader(DataSourceReader):
         self._log = log
 
     def partitions(self) -> list[Task]:
-        logs = self._log.looks().all()
+        logs = looks.Looks(self._log).all()
         start = {alias: seen.first for alias, seen in logs.items()}
         end = {alias: self._log.advance(start[alias], seen) for alias, seen in logs.items()}
         return tasks(spans(start, end))
@@ -203,7 +195,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, log: LogFormat) -> None:
         self._log = log
-        self._looks: Looks | None = None
+        self._looks: looks.Looks | None = None
         self._available_now = False
         self._available: dict[str, Any] | None = None
 
@@ -225,7 +217,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         whenever it is run again, so that its beginning has to stand in one.
         """
         if self._looks is None:
-            self._looks = self._log.looks()
+            self._looks = looks.Looks(self._log)
         places = self._places(start)
         if not self._available_now:
             logs = self._looks.ready(places)

@@ -137,7 +137,7 @@ class Beginning:
         if self.is_absent != (not seen.partitions):
             self.is_absent = not seen.partitions
             says = _ABSENT.format(self.of.made_for) if self.is_absent else "is there now, and is read"
-            self.of.log.warning("%s %s", self.name, says)
+            self.of.logger.warning("%s %s", self.name, says)
         # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
         if place is not None or not seen.whole:
             return seen
