@@ -19,7 +19,7 @@ from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import PARTITIONS, News
 from jobs.rules.log import State, fold
 from jobs.rules.log.evidence import with_evidence
-from metadata_source.protocol.cluster_records import RECORDS
+from metadata_source.columns.cluster_log import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

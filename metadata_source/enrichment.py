@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source import groups, offsets, questions
+from metadata_source.columns.polls import OFFSETS
 from metadata_source.errors import PollError, stumbled
 from metadata_source.facts import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.groups import Broker
@@ -306,7 +307,7 @@ def _offsets(asker: Asker, about: Subject) -> Rows:
         raise TypeError("nothing is known of leaders")
     told, missing = offsets.told(visits, coordinated, about.brokers, about.offsets)
     begins = pa.array([*range(0, len(told), _OFFSETS_A_ROW), len(told)], pa.int32())
-    return Rows(pa.ListArray.from_arrays(begins, told, type=offsets.OFFSETS), missing=missing)
+    return Rows(pa.ListArray.from_arrays(begins, told, type=OFFSETS), missing=missing)
 
 
 _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {

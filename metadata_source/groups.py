@@ -107,7 +107,7 @@ class Coordinated(NamedTuple):
 
 
 class Described(NamedTuple):
-    """The cluster's groups, sorted by id: `schemas.bronze.GROUP_STRUCT` as mappings, and who coordinates them.
+    """The cluster's groups, sorted by id, as mappings that rows of bronze nest, and who coordinates them.
 
     `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request
     that is known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this

@@ -31,6 +31,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source import questions
+from metadata_source.columns import TIME
+from metadata_source.columns.polls import OFFSET
 from metadata_source.errors import PollError
 from metadata_source.groups import Time, at_addresses, undone
 from metadata_source.images import covered
@@ -48,27 +50,6 @@ if TYPE_CHECKING:
     from metadata_source.questions import Timed
 
 Numbers = npt.NDArray[np.int64]
-
-_TIME: Final = pa.timestamp("us", tz="UTC")
-OFFSET: Final = pa.struct(
-    [
-        ("group_id", pa.string()),
-        ("is_simple", pa.bool_()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("committed_offset", pa.int64()),
-        ("committed_leader_epoch", pa.int32()),
-        ("log_start", pa.int64()),
-        ("log_end", pa.int64()),
-        ("error", pa.string()),
-        ("commit_read_after", _TIME),
-        ("commit_read_before", _TIME),
-        ("ends_read_after", _TIME),
-        ("ends_read_before", _TIME),
-    ]
-)
-"""As in bronze; nullable throughout, as all that most rows have none of."""
-OFFSETS: Final = pa.list_(pa.field("element", OFFSET))
 
 _GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 10_000
@@ -262,8 +243,8 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
             pa.array(offset, mask=~is_known),
             pa.array(epoch.astype(np.int32), mask=~is_known | (epoch < 0)),
             pa.array(error, pa.string()),
-            pa.repeat(pa.scalar(answer.sent_at, _TIME), len(topic)),
-            pa.repeat(pa.scalar(answer.received_at, _TIME), len(topic)),
+            pa.repeat(pa.scalar(answer.sent_at, TIME), len(topic)),
+            pa.repeat(pa.scalar(answer.received_at, TIME), len(topic)),
         ],
         schema=_COMMITS,
     )
@@ -358,8 +339,8 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
                 for each in np.unique(code[code != 0]):
                     ends.reasons[part[code == each]] = _reason(int(each))
                 if which == LATEST:
-                    ends.after[part] = pa.scalar(answer.sent_at, _TIME).value
-                ends.before[part] = pa.scalar(answer.received_at, _TIME).value
+                    ends.after[part] = pa.scalar(answer.sent_at, TIME).value
+                ends.before[part] = pa.scalar(answer.received_at, TIME).value
         except PollError as error:
             ends.reasons[part] = outcome_of(PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}"))
 
@@ -411,8 +392,8 @@ def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.Stru
         "is_simple": pc.is_in(commits["group_id"], pa.array(simple, pa.string())).combine_chunks(),
         "log_start": of_ends(ends.start, pa.int64()),
         "log_end": of_ends(ends.end, pa.int64()),
-        "ends_read_after": of_ends(ends.after, _TIME),
-        "ends_read_before": of_ends(ends.before, _TIME),
+        "ends_read_after": of_ends(ends.after, TIME),
+        "ends_read_before": of_ends(ends.before, TIME),
         "error": pc.coalesce(commits["error"].combine_chunks(), reasons),
     }
     children = [columns[each.name] if each.name in columns else commits[each.name].combine_chunks() for each in OFFSET]

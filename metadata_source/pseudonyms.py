@@ -86,8 +86,8 @@ class Pseudonyms:
         return f"{self.of(match['name'])}-{match['uuid']}" if match else self.of(member_id)
 
     def of_records(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Return decoded records (`group_records.RECORDS`) with pseudonyms; the error of one that kept raw bytes says
-        they are gone.
+        """Return decoded records (`columns.group_log.RECORDS`) with pseudonyms; the error of one that kept raw bytes
+        says they are gone.
         """
         replaced = pa.RecordBatch.from_arrays(
             [self.of_column(name, records[name]) for name in records.schema.names], schema=records.schema

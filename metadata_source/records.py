@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.columns import TIME
+from metadata_source.columns.polls import BROKER, PARTITION, POLLS
 from metadata_source.images import with_topics
-from metadata_source.offsets import OFFSETS
 from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest
 from metadata_source.schedule import poll_id
 
@@ -46,170 +47,11 @@ _OF_POLL: Final = (
 """The columns of a poll's header that the headers of answers beside it repeat."""
 
 
-def _list_of(element: pa.DataType) -> pa.ListType:
-    return pa.list_(pa.field("element", element))
-
-
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_NODES: Final = pa.list_(pa.field("element", pa.int32(), nullable=False))
-PARTITION: Final = pa.struct(
-    [
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("error_code", pa.int32(), nullable=False),
-        pa.field("leader", pa.int32(), nullable=False),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("replicas", _NODES, nullable=False),
-        pa.field("isr", _NODES, nullable=False),
-        pa.field("offline_replicas", _NODES),
-    ]
-)
-BROKER: Final = pa.struct(
-    [
-        pa.field("broker_id", pa.int32(), nullable=False),
-        pa.field("host", pa.string(), nullable=False),
-        pa.field("port", pa.int32(), nullable=False),
-        pa.field("rack", pa.string()),
-    ]
-)
-# Nullable throughout, as all that most rows have none of: what casts a column looks at what is under its nulls too.
-_WITNESS: Final = pa.struct(
-    [
-        pa.field("broker_id", pa.int32()),
-        pa.field("broker", pa.string()),
-        pa.field("sent_at", _TIME),
-        pa.field("received_at", _TIME),
-        pa.field("error_kind", pa.string()),
-        pa.field("is_behind", pa.bool_()),
-        pa.field("behind_ms", pa.int64()),
-        pa.field("partitions_behind", pa.int32()),
-        pa.field("epochs_behind", pa.int64()),
-    ]
-)
-_REASSIGNMENT: Final = pa.struct(
-    [
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("adding", _NODES, nullable=False),
-        pa.field("removing", _NODES, nullable=False),
-    ]
-)
-_QUORUM: Final = pa.struct(
-    [
-        pa.field("leader_id", pa.int32()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("voters", _NODES),
-        pa.field("observers", _NODES),
-    ]
-)
-_ELR: Final = pa.struct(
-    [
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("elr", _NODES, nullable=False),
-        pa.field("last_known_elr", _NODES, nullable=False),
-    ]
-)
-
-
-_ASSIGNED: Final = _list_of(
-    pa.struct([("topic_id", pa.string()), ("topic", pa.string()), ("partitions", _list_of(pa.int32()))])
-)
-_TASKS: Final = _list_of(pa.struct([("subtopology_id", pa.string()), ("partitions", _list_of(pa.int32()))]))
-_MEMBER: Final = pa.struct(
-    [
-        ("member_id", pa.string()),
-        ("instance_id", pa.string()),
-        ("rack", pa.string()),
-        ("client_id", pa.string()),
-        ("client_host", pa.string()),
-        ("epoch", pa.int32()),
-        ("topics", _list_of(pa.string())),
-        ("regex", pa.string()),
-        ("assigned", _ASSIGNED),
-        ("target", _ASSIGNED),
-        ("active_tasks", _TASKS),
-        ("standby_tasks", _TASKS),
-        ("warmup_tasks", _TASKS),
-        ("target_active_tasks", _TASKS),
-        ("target_standby_tasks", _TASKS),
-        ("target_warmup_tasks", _TASKS),
-    ]
-)
-_GROUP: Final = pa.struct(
-    [
-        ("group_id", pa.string()),
-        ("group_type", pa.string()),
-        ("protocol_type", pa.string()),
-        ("state", pa.string()),
-        ("error", pa.string()),
-        ("group_epoch", pa.int32()),
-        ("target_epoch", pa.int32()),
-        ("topology_epoch", pa.int32()),
-        ("assignor", pa.string()),
-        ("members", _list_of(_MEMBER)),
-    ]
-)
-
-POLLS: Final = pa.schema(
-    [
-        pa.field("poll_id", pa.string(), nullable=False),
-        pa.field("stream", pa.string(), nullable=False),
-        pa.field("n", pa.int64(), nullable=False),
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("record", pa.string(), nullable=False),
-        pa.field("kind", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("chunk", pa.int32(), nullable=False),
-        pa.field("day", pa.date32(), nullable=False),
-        pa.field("cluster_id", pa.string()),
-        pa.field("received_at", _TIME),
-        pa.field("interval_ms", pa.int64()),
-        pa.field("scheduled_at", _TIME),
-        pa.field("sent_at", _TIME),
-        pa.field("latency_ms", pa.float64()),
-        pa.field("asked_at", _TIME),
-        pa.field("answered_at", _TIME),
-        pa.field("outcome", pa.string()),
-        pa.field("error_kind", pa.string()),
-        pa.field("error", pa.string()),
-        pa.field("attempts", pa.int32()),
-        pa.field("broker_id", pa.int32()),
-        pa.field("broker", pa.string()),
-        pa.field("api_version", pa.int32()),
-        pa.field("response_bytes", pa.int64()),
-        pa.field("throttle_time_ms", pa.int32()),
-        pa.field("metadata_version_level", pa.int32()),
-        pa.field("metadata_version_highest", pa.int32()),
-        pa.field("elr_version_level", pa.int32()),
-        pa.field("controller_id", pa.int32()),
-        pa.field("witnesses", _list_of(_WITNESS)),
-        pa.field("topic_filter", pa.string()),
-        pa.field("groups_pattern", pa.string()),
-        pa.field("is_key_frame", pa.bool_()),
-        pa.field("topic_count", pa.int32()),
-        pa.field("brokers", pa.list_(pa.field("element", BROKER))),
-        pa.field("partition_count", pa.int32()),
-        pa.field("present", pa.bool_()),
-        pa.field("topic_id", pa.string()),
-        pa.field("error_code", pa.int32()),
-        pa.field("is_internal", pa.bool_()),
-        pa.field("digest", pa.binary()),
-        pa.field("digest_version", pa.int32()),
-        pa.field("partitions", pa.list_(pa.field("element", PARTITION))),
-        # Each of these is the column of one kind of enrichment, by whose name its rows are called too.
-        pa.field("configs", pa.map_(pa.string(), pa.struct([("value", pa.string()), ("source", pa.string())]))),
-        pa.field("reassignments", pa.list_(pa.field("element", _REASSIGNMENT))),
-        pa.field("quorum", _QUORUM),
-        pa.field("elr", pa.list_(pa.field("element", _ELR))),
-        pa.field("fenced", pa.list_(pa.field("element", BROKER))),
-        pa.field("groups", _list_of(_GROUP)),
-        pa.field("offsets", OFFSETS),
-    ]
-)
-
 _ENTITY_KEY: Final = (
     pa.field("cluster", pa.string(), nullable=False),
     pa.field("cluster_id", pa.string()),
-    pa.field("sent_at", _TIME, nullable=False),
-    pa.field("received_at", _TIME, nullable=False),
+    pa.field("sent_at", TIME, nullable=False),
+    pa.field("received_at", TIME, nullable=False),
 )
 _TOPIC_NAMES: Final = (pa.field("topic", pa.string()), pa.field("topic_id", pa.string()))
 SCHEMAS: Final = {

@@ -4,8 +4,8 @@ did not.
 
 from pathlib import Path
 
-from schemas.bronze import GROUP_MEMBER_STRUCT
-from schemas.table import PART, Column, Table, View, part_column
+from metadata_source.columns.polls import MEMBER
+from schemas.table import PART, Column, Table, View, part_column, sql_type
 
 CLUSTER_COLUMNS = (
     Column("cluster_id", "string", "Kafka's id of the cluster.", nullable=False),
@@ -297,7 +297,7 @@ GROUP_SNAPSHOTS = _interval_table(
         ),
         Column(
             "members",
-            f"array<{GROUP_MEMBER_STRUCT}>",
+            f"array<{sql_type(MEMBER)}>",
             "Members, sorted by member_id, each with its current and its target assignment; null if the group may "
             "not be described.",
         ),

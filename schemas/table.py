@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 LAKE_VERSION = 9
 """The version of the whole lake's schemas. It rises with any change of columns, or of what they mean."""
 
@@ -29,6 +31,27 @@ class Column:
         not_null = "" if self.nullable else " NOT NULL"
         generated = f" GENERATED ALWAYS AS ({self.generated_as})" if self.generated_as else ""
         return f"`{self.name}` {self.type}{generated}{not_null} COMMENT {sql_string(self.comment)}"
+
+
+_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}
+_TYPES |= {"binary": "binary", "date32[day]": "date", "timestamp[us, tz=UTC]": "timestamp"}
+
+
+def sql_type(of: pa.DataType) -> str:
+    """An Arrow type as Spark SQL writes it."""
+    if pa.types.is_struct(of):
+        return f"struct<{', '.join(f'{each.name}: {sql_type(each.type)}' for each in of)}>"
+    if pa.types.is_map(of):
+        return f"map<{sql_type(of.key_type)}, {sql_type(of.item_type)}>"
+    return f"array<{sql_type(of.value_type)}>" if pa.types.is_list(of) else _TYPES[str(of)]
+
+
+def columns(of: pa.Schema | pa.StructType, /, **meanings: str) -> tuple[Column, ...]:
+    """The columns of an Arrow schema that have these meanings, by name."""
+    fields = {each.name: each for each in of}
+    return tuple(
+        Column(name, sql_type(fields[name].type), says, fields[name].nullable) for name, says in meanings.items()
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from metadata_source.columns.polls import POLLS
 from metadata_source.images import Image
 from metadata_source.options import TopicFilter
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
-from metadata_source.records import POLLS, BatchRecords, Planned
+from metadata_source.records import BatchRecords, Planned
 from metadata_source.schedule import day_of, mint_stream
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from benchmarks.rounds.product import ProductError, append_polls, configured, lag_once, make_tables, session
 from benchmarks.rounds.results import Results, median
 from jobs.rules.groups.lag import WINDOW
-from metadata_source.records import POLLS
+from metadata_source.columns.polls import POLLS
 from metadata_source.schedule import mint_stream, poll_id
 from schemas.consumption import GROUP_LAG
 

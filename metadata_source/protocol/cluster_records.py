@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.protocol import record_batches
+from metadata_source.columns import OF_RECORDS, TEXT
+from metadata_source.columns.cluster_log import LEADER_VOTERS, RECORDS, VOTER
 from metadata_source.protocol.batches import read_batch, scattered
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
-from metadata_source.protocol.rows import ERROR, Rows
-from metadata_source.protocol.shapes import each_entry, fields_of, filled, struct, without
+from metadata_source.protocol.rows import Rows
+from metadata_source.protocol.shapes import each_entry, fields_of, filled, without
 from metadata_source.protocol.vectors import contents, leading_int16s, varints
 
 if TYPE_CHECKING:
@@ -30,97 +31,6 @@ if TYPE_CHECKING:
     from metadata_source.protocol.spec import Message
     from metadata_source.protocol.vectors import Positions
 
-
-_FLAG, _INT, _LONG, _TEXT = pa.bool_(), pa.int32(), pa.int64(), pa.string()
-_INTS, _TEXTS = pa.list_(_INT), pa.list_(_TEXT)
-
-_END_POINTS = pa.list_(struct(name=_TEXT, host=_TEXT, port=_INT, security_protocol=_INT))
-_FEATURES = pa.list_(struct(name=_TEXT, min_supported_version=_INT, max_supported_version=_INT))
-_REPLICAS = {
-    "replicas": _INTS,
-    "isr": _INTS,
-    "removing_replicas": _INTS,
-    "adding_replicas": _INTS,
-    "leader": _INT,
-    "leader_recovery_state": _INT,
-    "directories": _TEXTS,
-    "elr": _INTS,
-    "last_known_elr": _INTS,
-}
-_LEADER_VOTERS = pa.list_(struct(voter_id=_INT, directory_id=_TEXT))
-_VOTER = struct(
-    voter_id=_INT,
-    directory_id=_TEXT,
-    endpoints=pa.list_(struct(name=_TEXT, host=_TEXT, port=_INT)),
-    min_supported_version=_INT,
-    max_supported_version=_INT,
-)
-
-_AS_THEY_ARE: Final = ("offset", "leader_epoch", "timestamp_ms", "is_control")
-"""Columns of `record_batches.RECORDS`."""
-#: `size` is that of the record's value, in bytes. `broker_change.fenced` is 1 or, of a broker that is unfenced, -1.
-RECORDS: Final = pa.schema(
-    [
-        *(record_batches.RECORDS.field(name) for name in _AS_THEY_ARE),
-        ("type", _INT),
-        ("version", _INT),
-        ("name", _TEXT),
-        ("size", _INT),
-        ERROR,
-        ("topic", struct(topic=_TEXT, topic_id=_TEXT)),
-        ("partition", struct(topic_id=_TEXT, partition=_INT, **_REPLICAS, leader_epoch=_INT, partition_epoch=_INT)),
-        ("partition_change", struct(topic_id=_TEXT, partition=_INT, **_REPLICAS)),
-        (
-            "broker",
-            struct(
-                broker_id=_INT,
-                broker_epoch=_LONG,
-                incarnation_id=_TEXT,
-                end_points=_END_POINTS,
-                features=_FEATURES,
-                rack=_TEXT,
-                fenced=_FLAG,
-                in_controlled_shutdown=_FLAG,
-                is_migrating_zk_broker=_FLAG,
-                log_dirs=_TEXTS,
-                cordoned_log_dirs=_TEXTS,
-            ),
-        ),
-        (
-            "broker_change",
-            struct(
-                broker_id=_INT,
-                broker_epoch=_LONG,
-                fenced=_INT,
-                in_controlled_shutdown=_INT,
-                log_dirs=_TEXTS,
-                cordoned_log_dirs=_TEXTS,
-            ),
-        ),
-        (
-            "controller",
-            struct(
-                controller_id=_INT,
-                incarnation_id=_TEXT,
-                zk_migration_ready=_FLAG,
-                end_points=_END_POINTS,
-                features=_FEATURES,
-            ),
-        ),
-        (
-            "config",
-            struct(resource_type=_INT, resource_name=_TEXT, name=_TEXT, value=_TEXT, is_removed=_FLAG),
-        ),
-        ("feature", struct(name=_TEXT, level=_INT)),
-        ("producer_ids", struct(broker_id=_INT, broker_epoch=_LONG, next_producer_id=_LONG)),
-        ("zk_migration_state", _INT),
-        ("transaction", struct(name=_TEXT, reason=_TEXT)),
-        ("leader_change", struct(leader=_INT, voters=_LEADER_VOTERS, granting_voters=_LEADER_VOTERS)),
-        ("last_contained_log_timestamp_ms", _LONG),
-        ("kraft_version", _INT),
-        ("voters", pa.list_(_VOTER)),
-    ]
-)
 
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
 KEPT_CONFIGS: Final = {
@@ -190,7 +100,7 @@ class _Decoding:
         is_control = self._records["is_control"].to_numpy(zero_copy_only=False)
         self._decode_frames(rows[~is_control])
         self._decode_controls(rows[is_control])
-        for name in _AS_THEY_ARE:
+        for name in OF_RECORDS.names:
             self._rows.put(name, rows, self._records[name])
         self._rows.put("size", rows, pc.binary_length(self._values))
         return self._rows.made(len(rows))
@@ -292,11 +202,11 @@ def _fenced(change: int) -> Callable[[Fields], Fields]:
 
 def _config(values: Fields) -> Fields:
     """Return settings with the values that are kept. They are copied: `if_else` can return the bytes of others too."""
-    setting = pc.binary_join_element_wise(values["resource_type"].cast(_TEXT), values["name"], " ")
+    setting = pc.binary_join_element_wise(values["resource_type"].cast(TEXT), values["name"], " ")
     is_kept = pc.is_in(setting, _KEPT_CONFIGS)
     rows = np.flatnonzero(is_kept.to_numpy(zero_copy_only=False))
     return values | {
-        "value": scattered(len(setting), _TEXT, [(rows, values["value"].filter(is_kept))]),
+        "value": scattered(len(setting), TEXT, [(rows, values["value"].filter(is_kept))]),
         "is_removed": values["value"].is_null(),
     }
 
@@ -306,7 +216,7 @@ def _feature(values: Fields) -> Fields:
 
 
 def _leader_change(values: Fields) -> Fields:
-    voters = {name: each_entry(values[name], _LEADER_VOTERS, _leader_voters) for name in ("voters", "granting_voters")}
+    voters = {name: each_entry(values[name], LEADER_VOTERS, _leader_voters) for name in ("voters", "granting_voters")}
     return {"leader": values["leader_id"], **voters}
 
 
@@ -316,7 +226,7 @@ def _leader_voters(voters: pa.StructArray) -> Fields:
 
 
 def _voters(values: Fields) -> pa.Array:
-    return each_entry(values["voters"], pa.list_(_VOTER), _with_versions)
+    return each_entry(values["voters"], pa.list_(VOTER), _with_versions)
 
 
 def _with_versions(voters: pa.StructArray) -> Fields:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.columns.group_log import ASSIGNMENTS, SUBSCRIPTIONS
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.batches import arrow_type, read_batch, scattered
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
@@ -28,23 +29,6 @@ if TYPE_CHECKING:
 
 #: The protocol type of groups whose members speak it (``ConsumerProtocol.PROTOCOL_TYPE``).
 PROTOCOL_TYPE = "consumer"
-
-_PARTITIONS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
-
-#: A ``ConsumerProtocolSubscription``: `schemas.bronze.SUBSCRIPTION_STRUCT`.
-SUBSCRIPTIONS = pa.struct(
-    [
-        ("version", pa.int32()),
-        ("topics", pa.list_(pa.string())),
-        ("user_data", pa.binary()),
-        ("owned_partitions", _PARTITIONS),
-        ("generation", pa.int32()),
-        ("rack", pa.string()),
-    ]
-)
-
-#: A ``ConsumerProtocolAssignment``: `schemas.bronze.ASSIGNMENT_STRUCT`.
-ASSIGNMENTS = pa.struct([("version", pa.int32()), ("partitions", _PARTITIONS), ("user_data", pa.binary())])
 
 
 def read_subscriptions(data: pa.BinaryArray) -> pa.StructArray:

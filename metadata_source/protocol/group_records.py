@@ -13,18 +13,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.columns import BYTES, TIME
+from metadata_source.columns.group_log import (
+    CLASSIC_MEMBER,
+    CLASSIC_PROTOCOL,
+    OWNED,
+    RECORDS,
+    SHARE_TOPICS,
+    SUBTOPOLOGY,
+    TASKS_OWNED,
+    TOPIC_METADATA,
+    TOPOLOGY_TOPICS,
+)
 from metadata_source.facts import LAST_MS
 from metadata_source.protocol.batches import read_batch
 from metadata_source.protocol.consumer_protocol import (
-    ASSIGNMENTS,
     PROTOCOL_TYPE,
-    SUBSCRIPTIONS,
     read_assignments,
     read_subscriptions,
 )
 from metadata_source.protocol.group_specs import COMMIT_TYPES, OFFSET_COMMIT, RECORD_TYPES
-from metadata_source.protocol.rows import ERROR, Rows
-from metadata_source.protocol.shapes import each_entry, fields_of, filled, struct, without
+from metadata_source.protocol.rows import Rows
+from metadata_source.protocol.shapes import each_entry, fields_of, filled, without
 from metadata_source.protocol.vectors import leading_int16s
 from metadata_source.protocol.wire import NULL
 
@@ -35,129 +45,6 @@ if TYPE_CHECKING:
     from metadata_source.protocol.spec import Message
     from metadata_source.protocol.vectors import Positions
 
-
-_INT, _LONG, _TEXT, _BYTES = pa.int32(), pa.int64(), pa.string(), pa.binary()
-_TIME = pa.timestamp("us", "UTC")
-_INTS, _TEXTS = pa.list_(_INT), pa.list_(_TEXT)
-_KEY_VALUES = pa.list_(struct(key=_TEXT, value=_TEXT))
-
-_BY_ID = pa.list_(struct(topic_id=_TEXT, partitions=_INTS))
-_OWNED = pa.list_(struct(topic_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
-_TASKS = pa.list_(struct(subtopology_id=_TEXT, partitions=_INTS))
-_TASKS_OWNED = pa.list_(struct(subtopology_id=_TEXT, partitions=_INTS, assignment_epochs=_INTS))
-
-_CLASSIC_MEMBER = struct(
-    member_id=_TEXT,
-    instance_id=_TEXT,
-    client_id=_TEXT,
-    client_host=_TEXT,
-    rebalance_timeout_ms=_INT,
-    session_timeout_ms=_INT,
-    subscription=SUBSCRIPTIONS,
-    assignment=ASSIGNMENTS,
-    subscription_bytes=_BYTES,
-    assignment_bytes=_BYTES,
-)
-_CLASSIC_PROTOCOL = struct(name=_TEXT, subscription=SUBSCRIPTIONS, metadata_bytes=_BYTES)
-_TOPIC_METADATA = struct(
-    topic_id=_TEXT, topic=_TEXT, partitions=_INT, racks=pa.list_(struct(partition=_INT, racks=_TEXTS))
-)
-_SHARE_TOPICS = pa.list_(struct(topic_id=_TEXT, topic=_TEXT, partitions=_INTS))
-_TOPOLOGY_TOPICS = pa.list_(struct(name=_TEXT, partitions=_INT, replication_factor=_INT, configs=_KEY_VALUES))
-_COPARTITION_GROUP = struct(source_topics=_INTS, source_topic_regex=_INTS, repartition_source_topics=_INTS)
-_SUBTOPOLOGY = struct(
-    subtopology_id=_TEXT,
-    source_topics=_TEXTS,
-    source_topic_regex=_TEXTS,
-    state_changelog_topics=_TOPOLOGY_TOPICS,
-    repartition_sink_topics=_TEXTS,
-    repartition_source_topics=_TOPOLOGY_TOPICS,
-    copartition_groups=pa.list_(_COPARTITION_GROUP),
-)
-
-#: The columns of `schemas.bronze.GROUP_LOG` that a record's key and value tell.
-RECORDS: pa.Schema = pa.schema(
-    [
-        ("type", _INT),
-        ("version", _INT),
-        ("group_id", _TEXT),
-        ("member_id", _TEXT),
-        ("is_tombstone", pa.bool_()),
-        ERROR,
-        ("key", _BYTES),
-        ("value", _BYTES),
-        (
-            "classic",
-            struct(
-                protocol_type=_TEXT,
-                generation=_INT,
-                protocol=_TEXT,
-                leader=_TEXT,
-                state_timestamp=_TIME,
-                members=pa.list_(_CLASSIC_MEMBER),
-            ),
-        ),
-        (
-            "group_epoch",
-            struct(
-                epoch=_INT,
-                metadata_hash=_LONG,
-                validated_topology_epoch=_INT,
-                last_assignment_configs=_KEY_VALUES,
-                stored_description_topology_epoch=_INT,
-                failed_description_topology_epoch=_INT,
-            ),
-        ),
-        ("partition_metadata", pa.list_(_TOPIC_METADATA)),
-        (
-            "member",
-            struct(
-                instance_id=_TEXT,
-                rack=_TEXT,
-                client_id=_TEXT,
-                client_host=_TEXT,
-                topics=_TEXTS,
-                regex=_TEXT,
-                rebalance_timeout_ms=_INT,
-                assignor=_TEXT,
-                session_timeout_ms=_INT,
-                protocols=pa.list_(_CLASSIC_PROTOCOL),
-                topology_epoch=_INT,
-                process_id=_TEXT,
-                user_endpoint=struct(host=_TEXT, port=_INT),
-                client_tags=_KEY_VALUES,
-            ),
-        ),
-        ("target_epoch", struct(epoch=_INT, assigned_at=_TIME)),
-        ("target", struct(partitions=_BY_ID, active_tasks=_TASKS, standby_tasks=_TASKS, warmup_tasks=_TASKS)),
-        (
-            "current",
-            struct(
-                epoch=_INT,
-                prev_epoch=_INT,
-                state=_INT,
-                assigned=_OWNED,
-                pending_revocation=_OWNED,
-                active_tasks=_TASKS_OWNED,
-                standby_tasks=_TASKS_OWNED,
-                warmup_tasks=_TASKS_OWNED,
-                active_tasks_pending_revocation=_TASKS_OWNED,
-                standby_tasks_pending_revocation=_TASKS_OWNED,
-                warmup_tasks_pending_revocation=_TASKS_OWNED,
-            ),
-        ),
-        ("regular_expression", struct(regex=_TEXT, topics=_TEXTS, metadata_version=_LONG, resolved_at=_TIME)),
-        (
-            "share_state",
-            struct(
-                initializing=_SHARE_TOPICS,
-                initialized=_SHARE_TOPICS,
-                deleting=pa.list_(struct(topic_id=_TEXT, topic=_TEXT)),
-            ),
-        ),
-        ("topology", struct(epoch=_INT, subtopologies=pa.list_(_SUBTOPOLOGY))),
-    ]
-)
 
 _GROUP_METADATA = 2
 _REGULAR_EXPRESSION = 16
@@ -180,7 +67,7 @@ def decode_records(
     with one, without a byte of its value, which may hold anything. A tombstone has what its key tells, a pattern too.
     `is_tombstone` is never null. `classic`: how the cluster's maker writes classic groups.
     """
-    raw_keys, raw_values = (each if isinstance(each, pa.Array) else pa.array(each, _BYTES) for each in (keys, values))
+    raw_keys, raw_values = (each if isinstance(each, pa.Array) else pa.array(each, BYTES) for each in (keys, values))
     return _Decoding(raw_keys, raw_values, classic).records()
 
 
@@ -285,7 +172,7 @@ def _classic(group: Fields) -> Fields:
         **group,
         "state_timestamp": _time(group["current_state_timestamp"]),
         "members": each_entry(
-            group["members"], pa.list_(_CLASSIC_MEMBER), lambda members: _classic_members(members, of_consumers)
+            group["members"], pa.list_(CLASSIC_MEMBER), lambda members: _classic_members(members, of_consumers)
         ),
     }
 
@@ -320,7 +207,7 @@ def _streams_group_epoch(group: Fields) -> Fields:
 
 
 def _partition_metadata(values: Fields) -> pa.Array:
-    return each_entry(values["topics"], pa.list_(_TOPIC_METADATA), _topic_metadata)
+    return each_entry(values["topics"], pa.list_(TOPIC_METADATA), _topic_metadata)
 
 
 def _topic_metadata(topics: pa.StructArray) -> Fields:
@@ -342,7 +229,7 @@ def _consumer_member(values: Fields) -> Fields:
         "regex": filled(values["subscribed_topic_regex"]),
         "assignor": values["server_assignor"],
         "session_timeout_ms": pc.if_else(protocols.is_valid(), session_timeout, None),
-        "protocols": each_entry(protocols, pa.list_(_CLASSIC_PROTOCOL), _classic_protocols),
+        "protocols": each_entry(protocols, pa.list_(CLASSIC_PROTOCOL), _classic_protocols),
     }
 
 
@@ -379,8 +266,8 @@ def _target(values: Fields) -> Fields:
 def _current(values: Fields) -> Fields:
     return {
         **_epochs(values),
-        "assigned": _owned(values["assigned_partitions"], _OWNED),
-        "pending_revocation": _owned(values["partitions_pending_revocation"], _OWNED),
+        "assigned": _owned(values["assigned_partitions"], OWNED),
+        "pending_revocation": _owned(values["partitions_pending_revocation"], OWNED),
     }
 
 
@@ -390,7 +277,7 @@ def _share_current(values: Fields) -> Fields:
 
 def _current_tasks(values: Fields) -> Fields:
     tasks = {name: entries for name, entries in values.items() if "_tasks" in name}
-    return {**_epochs(values), **{name: _owned(entries, _TASKS_OWNED) for name, entries in tasks.items()}}
+    return {**_epochs(values), **{name: _owned(entries, TASKS_OWNED) for name, entries in tasks.items()}}
 
 
 def _owned(lists: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
@@ -424,7 +311,7 @@ def _share_state(values: Fields) -> Fields:
 
 
 def _share_topics(topics: pa.ListArray) -> pa.ListArray:
-    return each_entry(topics, _SHARE_TOPICS, _named_topics)
+    return each_entry(topics, SHARE_TOPICS, _named_topics)
 
 
 def _named_topics(topics: pa.StructArray) -> Fields:
@@ -435,14 +322,14 @@ def _named_topics(topics: pa.StructArray) -> Fields:
 def _topology(values: Fields) -> Fields:
     return {
         "epoch": values["epoch"],
-        "subtopologies": each_entry(values["subtopologies"], pa.list_(_SUBTOPOLOGY), _subtopologies),
+        "subtopologies": each_entry(values["subtopologies"], pa.list_(SUBTOPOLOGY), _subtopologies),
     }
 
 
 def _subtopologies(subtopologies: pa.StructArray) -> Fields:
     fields = fields_of(subtopologies)
     return fields | {
-        name: each_entry(fields[name], _TOPOLOGY_TOPICS, _configured_topics)
+        name: each_entry(fields[name], TOPOLOGY_TOPICS, _configured_topics)
         for name in ("state_changelog_topics", "repartition_source_topics")
     }
 
@@ -463,7 +350,7 @@ def _unread(raw: pa.BinaryArray, read: pa.StructArray) -> pa.BinaryArray:
 
 def _time(ms: pa.Int64Array) -> pa.TimestampArray:
     known = pc.if_else(pc.is_in(ms, pa.array([NULL, 0], pa.int64())), None, ms)
-    return pc.multiply(known, 1000).cast(_TIME)
+    return pc.multiply(known, 1000).cast(TIME)
 
 
 def _as_they_are(values: Fields) -> Fields:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from metadata_source.columns import OF_RECORDS
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
 from metadata_source.protocol.vectors import slices, varints, view
@@ -82,16 +83,7 @@ BATCHES: Final = pa.schema(
         pa.field("is_transactional", pa.bool_(), nullable=False),
     ]
 )
-RECORDS: Final = pa.schema(
-    [
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("leader_epoch", pa.int32(), nullable=False),
-        pa.field("timestamp_ms", pa.int64(), nullable=False),
-        pa.field("is_control", pa.bool_(), nullable=False),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-    ]
-)
+RECORDS: Final = pa.schema([*OF_RECORDS, ("key", pa.binary()), ("value", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)

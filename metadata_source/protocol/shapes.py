@@ -47,11 +47,6 @@ def each_entry(
     return pa.ListArray.from_arrays(lists.offsets, entries, type=kind, mask=lists.is_null())
 
 
-def struct(**fields: pa.DataType) -> pa.StructType:
-    """Return the type of structs with these fields."""
-    return pa.struct(list(fields.items()))
-
-
 def without(number: int, numbers: pa.Array) -> pa.Array:
     """Return numbers, null in place of one."""
     return pc.if_else(pc.equal(numbers, number), None, numbers)

@@ -32,9 +32,9 @@ from kafka_metadata_history.check import checked_log
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller
+from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.errors import ClusterLogError
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
-from metadata_source.logs.cluster.rows import SCHEMA
 from metadata_source.options import parse_cluster_log
 from metadata_source.protocol.cluster_specs import COUNTED
 from schemas import bronze, silver

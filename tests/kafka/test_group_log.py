@@ -33,10 +33,10 @@ from jobs.common.config import load
 from jobs.common.reading import Reading
 from jobs.common.upkeep import expire_bronze
 from jobs.rules.groups.partition import log_partition
+from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError
 from metadata_source.facts import OFFSETS_TOPIC as TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
-from metadata_source.logs.group.log import SCHEMA
 from metadata_source.logs.tasks import spans
 from metadata_source.logs.topic.places import Place, Span, advance, found
 from metadata_source.logs.topic.watcher import LogWatcher

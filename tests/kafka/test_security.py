@@ -20,8 +20,8 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from metadata_source import tokens
+from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError, PollError
-from metadata_source.logs.group.log import SCHEMA
 from metadata_source.logs.topic.places import Log, Span
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse

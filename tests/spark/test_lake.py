@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from jobs import pipeline
+from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Answer, Rows
 from metadata_source.images import Image
 from metadata_source.options import TopicFilter
@@ -20,7 +21,7 @@ from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
-from metadata_source.records import POLLS, BatchRecords, Planned
+from metadata_source.records import BatchRecords, Planned
 from schemas import bronze, silver
 from schemas.in_spark import attach, check_tables, ensure_tables, read_view
 from schemas.lake import TABLES, VIEWS, Lake, LakeError

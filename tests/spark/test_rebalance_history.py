@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from jobs import rebalance_history
 from jobs.common import expiry, rounds
@@ -23,6 +22,7 @@ from jobs.common.live import part_of
 from jobs.common.rounds import OvertakenError
 from jobs.rebalance_history import JOB, TABLES, RebalanceHistory
 from jobs.rules.coordinators import coordinators
+from metadata_source.columns.polls import MEMBER
 from metadata_source.schedule import poll_id
 from schemas import bronze, groups, internal, silver
 from schemas.in_spark import read_view
@@ -115,7 +115,7 @@ def described(cluster: str, group_id: str, *seen: tuple[float, Row | None]) -> I
 
 def classic_group(name: str, **has: list[int]) -> Row:
     """A classic group in this state; what its members have is told where it is Stable."""
-    nothing = dict.fromkeys(field.name for field in StructType.fromDDL(f"m {bronze.GROUP_MEMBER_STRUCT}")["m"].dataType)
+    nothing = dict.fromkeys(field.name for field in MEMBER)
     members = [
         nothing
         | {"member_id": member, "client_id": "app", "client_host": "/10.0.0.9"}

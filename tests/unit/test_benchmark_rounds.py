@@ -15,7 +15,7 @@ from benchmarks.rounds.commits import Followed, first_commits
 from benchmarks.rounds.made_up import MadeUpCluster, MadeUpPoller
 from benchmarks.rounds.results import Measured, as_json, median, percentile, table
 from benchmarks.rounds.suite import SUITE, chosen
-from metadata_source.records import POLLS
+from metadata_source.columns.polls import POLLS
 
 ROUNDS = Path(__file__).resolve().parents[2] / "benchmarks" / "rounds"
 

@@ -20,13 +20,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from jobs.rules.arrow import rows_of
 from jobs.rules.log.records import in_order
 from metadata_source import connections
+from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.errors import ClusterLogError, OptionsError
 from metadata_source.logs import looks
 from metadata_source.logs.cluster import places, reader
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
 from metadata_source.logs.cluster.log import ClusterLog
 from metadata_source.logs.cluster.places import Place, SnapshotId, Span
-from metadata_source.logs.cluster.rows import SCHEMA
 from metadata_source.logs.cluster.watcher import LogWatcher
 from metadata_source.logs.pace import Pace
 from metadata_source.logs.tasks import spans

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from metadata_source.columns.cluster_log import RECORDS
 from metadata_source.protocol import record_batches
 from metadata_source.protocol.batches import FEWEST
-from metadata_source.protocol.cluster_records import KEPT_CONFIGS, RECORDS, decode_records
+from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
 from metadata_source.protocol.wire import write_message

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from metadata_source import connections, poller
+from metadata_source.columns.polls import POLLS
 from metadata_source.datasource import _read_on_schedule, _StreamReader, _tasks
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import parse
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
-from metadata_source.records import POLLS
 from metadata_source.schedule import Offset, plan
 from metadata_source.threads import _QUEUED, in_threads
 from metadata_source.transport import Answer

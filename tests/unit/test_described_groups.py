@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from metadata_source import groups as groups_module
+from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.wire import write_message
-from metadata_source.records import POLLS
 from tests.support.beside import answered
 from tests.support.coordinators import Cluster, Node, listed
 

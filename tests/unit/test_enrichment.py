@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
 
 from metadata_source import connections, questions
 from metadata_source import poller as poller_module
+from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
@@ -27,7 +28,6 @@ from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.questions import MIN_ISR
-from metadata_source.records import POLLS
 from tests.support.beside import answered
 from tests.support.messages import Answering
 

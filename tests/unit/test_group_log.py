@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import GroupLogError, OptionsError
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
-from metadata_source.logs.group.log import SCHEMA
 from metadata_source.logs.source import tasks
 from metadata_source.logs.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped, spans
 from metadata_source.logs.topic.places import Log, Place, Span, advance

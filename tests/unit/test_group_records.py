@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from metadata_source.columns.group_log import RECORDS
 from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
-from metadata_source.protocol.group_records import RECORDS, decode_records
+from metadata_source.protocol.group_records import decode_records
 from metadata_source.protocol.group_specs import ASSIGNMENT, COMMIT_TYPES, RECORD_TYPES, REDPANDA_GROUP, SUBSCRIPTION
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message

@@ -30,6 +30,15 @@ print(*sorted(name for name in {heavy!r} if name in sys.modules and name not in 
     assert done.stdout.splitlines()[-1] == ""
 
 
+def test_tables_are_known_without_what_reads_kafka():
+    script = (
+        "import sys, schemas.lake; print(*sorted(name for name in sys.modules if name.startswith(('kafka', 'meta'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    columns = [f"metadata_source.columns{part}" for part in ("", ".cluster_log", ".group_log", ".polls")]
+    assert done.stdout.split() == ["metadata_source", *columns]
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metadata_source.columns.group_log import RECORDS
 from metadata_source.errors import OptionsError
-from metadata_source.protocol.group_records import RECORDS, decode_records
+from metadata_source.protocol.group_records import decode_records
 from metadata_source.pseudonyms import Pseudonyms
 from tests import group_messages
 from tests.group_messages import key_bytes, value_bytes

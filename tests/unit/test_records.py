@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
 from metadata_source import records
+from metadata_source.columns.polls import OFFSETS, POLLS
 from metadata_source.enrichment import Answer, Rows
 from metadata_source.images import Image, filtered
-from metadata_source.offsets import OFFSETS
 from metadata_source.options import TopicFilter
 from metadata_source.poller import OVERLAPPED, Poll
 from metadata_source.protocol.digest import topic_digests
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.pseudonyms import Pseudonyms
-from metadata_source.records import POLLS, SCHEMAS, BatchRecords, Planned, entity_rows
+from metadata_source.records import SCHEMAS, BatchRecords, Planned, entity_rows
 from tests.support.examples import examples
 
 SENT = datetime(2026, 11, 21, 1, 2, 3, 4005, tzinfo=UTC)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.errors import ClusterLogError
 from metadata_source.logs.cluster.places import Place, following
 from metadata_source.logs.cluster.reader import read_span
-from metadata_source.logs.cluster.rows import SCHEMA, unread_row
+from metadata_source.logs.cluster.rows import unread_row
 from metadata_source.logs.cluster.watcher import LogWatcher
 from metadata_source.logs.pace import Pace
 from metadata_source.logs.rows import same_of

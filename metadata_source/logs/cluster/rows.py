@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.columns import TIME
+from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.logs.rows import columns_of
-from metadata_source.protocol.cluster_records import RECORDS, decode_records
+from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import COUNTED
 from metadata_source.protocol.vectors import times_of
 
@@ -18,36 +20,10 @@ if TYPE_CHECKING:
 
     from metadata_source.logs.cluster.places import SnapshotId
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
 _NO_OP: Final = 20
 _NO_OP_VALUES: Final = pa.array([b"\x01\x14\x00\x00"], pa.binary())
 """Frame version, type, version and no tagged fields."""
 _NO_ROWS: Final = pa.array([_NO_OP, *COUNTED], pa.int32())
-_READ_OTHERWISE: Final = ("offset", "leader_epoch", "timestamp_ms", "is_control")
-
-SCHEMA: Final = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("record", pa.string(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("snapshot_offset", pa.int64()),
-        pa.field("snapshot_epoch", pa.int32()),
-        pa.field("cluster_id", pa.string()),
-        pa.field("read_at", _TIME, nullable=False),
-        pa.field("day", pa.date32(), nullable=False),
-        pa.field("went", pa.string()),
-        pa.field("next_offset", pa.int64()),
-        pa.field("records", pa.int64()),
-        pa.field("no_ops", pa.int64()),
-        pa.field("counted", pa.int64()),
-        pa.field("silence_from", _TIME),
-        pa.field("silence_to", _TIME),
-        pa.field("timestamp", _TIME),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("is_control", pa.bool_()),
-        *(each for each in RECORDS if each.name not in _READ_OTHERWISE),
-    ]
-)
 
 
 class Read:
@@ -148,7 +124,7 @@ def are_no_ops(records: pa.RecordBatch) -> bool:
 def _row(same: Mapping[str, Any], went: str, start: int, end: int | None, **more: int | str | None) -> pa.RecordBatch:
     values = {"record": "span", "went": went, "offset": start, "next_offset": end}
     columns = {
-        name: times_of(pa.array([value], pa.int64())) if SCHEMA.field(name).type == _TIME else pa.array([value])
+        name: times_of(pa.array([value], pa.int64())) if SCHEMA.field(name).type == TIME else pa.array([value])
         for name, value in (values | more).items()
     }
     return pa.RecordBatch.from_arrays(columns_of(SCHEMA, columns, 1, same), schema=SCHEMA)

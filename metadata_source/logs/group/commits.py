@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.columns import TIME
+from metadata_source.columns.group_log import ENTRY, ROWS
 from metadata_source.facts import LAST_MS
 from metadata_source.protocol.offset_commits import are_commits, read_keys, read_values
 from metadata_source.protocol.vectors import uuid_texts
@@ -45,43 +47,6 @@ _COLUMNS: Final = (
     *("producer", "log_partition"),
 )
 """Columns of aggregates; the last two are of commits in transactions alone."""
-
-_TIME: Final = pa.timestamp("us", tz="UTC")
-ENTRY: Final = pa.struct(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("topic_id", pa.string()),
-        ("commits", pa.int64()),
-        ("from_offset", pa.int64()),
-        ("from_timestamp", _TIME),
-        ("first_committed", pa.int64()),
-        ("to_offset", pa.int64()),
-        ("to_timestamp", _TIME),
-        ("last_committed", pa.int64()),
-        ("gap_from", _TIME),
-        ("gap_to", _TIME),
-        ("falls", pa.int64()),
-        ("fallen", pa.int64()),
-        ("removed_offset", pa.int64()),
-        ("removed_timestamp", _TIME),
-    ]
-)
-ROWS: Final = pa.schema(
-    [
-        ("record", pa.string()),
-        ("log_partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("next_offset", pa.int64()),
-        ("timestamp", _TIME),
-        ("group_id", pa.string()),
-        ("producer_id", pa.int64()),
-        ("is_committed", pa.bool_()),
-        ("chunk", pa.int32()),
-        ("offset_commits", pa.list_(ENTRY)),
-    ]
-)
-"""Columns of bronze.group_log that rows `commits` and `marker` have."""
 
 
 class _Key(NamedTuple):
@@ -485,4 +450,4 @@ def _numbers(numbers: Positions, is_known: Flags | bool) -> pa.Int64Array:
 
 
 def _times(ms: Positions) -> pa.TimestampArray:
-    return pa.array(ms * 1000, mask=ms == _NO_TIME).cast(_TIME)
+    return pa.array(ms * 1000, mask=ms == _NO_TIME).cast(TIME)

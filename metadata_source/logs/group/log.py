@@ -4,45 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import pyarrow as pa
-
+from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import GroupLogError
 from metadata_source.kinds import REDPANDA
-from metadata_source.logs.group.commits import ROWS, Commits
+from metadata_source.logs.group.commits import Commits
 from metadata_source.logs.topic.log import TopicLog
 from metadata_source.options import parse_group_log
-from metadata_source.protocol.group_records import RECORDS, decode_records
+from metadata_source.protocol.group_records import decode_records
 from metadata_source.protocol.group_specs import REDPANDA_GROUP
 from metadata_source.pseudonyms import Pseudonyms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow as pa
+
     from metadata_source.options import Cluster, GroupLogOptions, Mode
-
-_TIME: Final = pa.timestamp("us", tz="UTC")
-
-SCHEMA: Final = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("log_partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("record", pa.string(), nullable=False),
-        pa.field("cluster_id", pa.string()),
-        pa.field("read_at", _TIME, nullable=False),
-        pa.field("day", pa.date32(), nullable=False),
-        pa.field("next_offset", pa.int64()),
-        pa.field("commits", pa.int64()),
-        pa.field("records", pa.int64()),
-        pa.field("holes", pa.int64()),
-        pa.field("timestamp", _TIME),
-        pa.field("leader_epoch", pa.int32()),
-        *RECORDS,
-        *(field for field in ROWS if field.name in {"producer_id", "is_committed", "chunk", "offset_commits"}),
-    ]
-)
 
 
 @dataclass(frozen=True)
