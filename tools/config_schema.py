@@ -9,7 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from jobs.common.config import FILE, MIGRATING, REQUIRED
+from jobs.common.config import FILE, MIGRATING, REQUIRED, Config, Thresholds
+from jobs.common.status import Limits
+from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.options.table import (
     CLUSTER_LOG_BY_NAME,
@@ -21,6 +23,7 @@ from metadata_source.options.table import (
     OPTIONS,
     Option,
 )
+from schemas.lake import Lake
 
 SCHEMA = Path(__file__).resolve().parents[1] / "conf" / "schema.json"
 DURATION = {"type": "string", "pattern": r"^\s*\d+\s*[a-zA-Z]+\s*$", "examples": ["30s", "5m", "7d"]}
@@ -44,7 +47,7 @@ def schema() -> dict[str, Any]:
 
 def _section(key: str, given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
-        keys = {name: {"description": meaning, **_value(key, read)} for name, (read, meaning) in given.items()}
+        keys = {name: _value(key, name, reader) | {"description": says} for name, (reader, says) in given.items()}
         return {**_object(keys), "type": ["object", "null"]}
     meaning = {"description": given[1]}
     match key:
@@ -64,10 +67,22 @@ def _section(key: str, given: Any) -> dict[str, Any]:
     return meaning | {**_object(options), "type": ["object", "null"]}
 
 
-def _value(section: str, reader: Callable[[str, Any], Any]) -> dict[str, Any]:
-    """The type of a key of a section, by what its reader makes of it."""
+def _value(section: str, name: str, reader: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """The type of a key of a section, by what its reader makes of it, and its default."""
     made = get_type_hints(reader)["return"]
-    return AGE if section == "retention" else {int: COUNT, timedelta: DURATION, str: TEXT}[made]
+    of = AGE if section == "retention" else {int: COUNT, timedelta: DURATION, str: TEXT}[made]
+    default = default_of(section, name)
+    return of if default is None else of | {"default": default}
+
+
+def default_of(section: str, name: str) -> str | int | None:
+    """Return the default of a key of a section as a file would have it; None for one that is no value."""
+    field = field_of(name) + ("_retention" if section == "retention" else "")
+    value = (vars(Config(Lake(root=""), "", {})) | vars(Thresholds()) | vars(Limits())).get(field)
+    if isinstance(value, timedelta):
+        units = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+        return next(f"{value // unit}{letter}" for letter, unit in units.items() if not value % unit)
+    return value if isinstance(value, int) else None
 
 
 def _options(options: Any) -> dict[str, Any]:

@@ -5,21 +5,19 @@ columns of all public tables and views, the options of all data sources, and the
 """
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 import sqlglot
 
-from jobs.common.config import FILE, REQUIRED, Config, Thresholds
+from jobs.common.config import FILE, REQUIRED
 from jobs.common.questions import about, filters_of, names, option
-from jobs.common.status import Limits
-from metadata_source.options.cluster import field_of
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
 from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES
-from schemas.lake import REFERENCE, TABLES, VIEWS, Lake, resolved
+from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
 from schemas.table import Table, View
+from tools.config_schema import default_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 JOBS_OWN = "internal"
@@ -71,23 +69,14 @@ def option_table(options: tuple[Option, ...]) -> str:
 
 def keys() -> str:
     """Return the keys of a configuration: name, meaning, default."""
-    made = vars(Config(Lake(root=""), "", {})) | vars(Thresholds()) | vars(Limits())
     rows = ["| key | meaning | default |", "|---|---|---|"]
     for section, given in FILE.items():
         for name, (_, says) in given.items() if isinstance(given, Mapping) else [("", given)]:
             meaning, _, default = says.removesuffix(".").partition(". Default: ")
-            field = field_of(name) + ("_retention" if section == "retention" else "")
             whole = ".".join(filter(None, (section, name)))
-            default = "required" if whole in REQUIRED else default or _as_in_a_file(made.get(field))
-            rows.append(f"| `{whole}` | {_cell(meaning)} | {default} |")
+            default = "required" if whole in REQUIRED else default or default_of(section, name)
+            rows.append(f"| `{whole}` | {_cell(meaning)} | {'' if default is None else default} |")
     return "\n".join(rows)
-
-
-def _as_in_a_file(value: object) -> str:
-    if isinstance(value, timedelta):
-        units = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
-        return next(f"{value // unit}{letter}" for letter, unit in units.items() if not value % unit)
-    return "" if value is None else str(value)
 
 
 def known_functions() -> str:

@@ -427,7 +427,7 @@ FILE: Mapping[str, Any] = {
     ),
     "clusters": (
         _each(_each(_option)),
-        "Alias, which is for good: history is kept by it -> how to reach that cluster.",
+        "For each alias, which is for good, how to reach that cluster.",
     ),
     "poll": (_options, "Options that hold for all clusters."),
     "groupLog": (_options, "Options of reading __consumer_offsets; may be empty. Default: nothing reads it."),
@@ -448,7 +448,7 @@ FILE: Mapping[str, Any] = {
     },
     "history": {
         "pollsPerRound": (_count(1), "A round of history takes at most so many polls of each cluster."),
-        "handOver": (_hand_over, "Polls tell history if nobody read the controllers' log for so long; 2m at least."),
+        "handOver": (_hand_over, "Polls make history once nobody read the controllers' log for so long; 2m at least."),
     },
     "validation": {"docs": (_docs, "Folder of the data docs. Default: LAKE/quality/data_docs.")},
     "status": {
