@@ -215,7 +215,7 @@ def _ask(visits: Visits, broker: Broker, ids: Sequence[str], given: Time, answer
 def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked], pa.Table]:
     """Return what an answer says of the groups that were asked: of each, and their commits. Raises PollError."""
     response = answer.response
-    # Before it has the topics of the group that was asked for, without its id.
+    # Before that version an answer is of the first group alone, and does not name it.
     of_groups = response.groups if response.version >= _FIRST_OF_MANY_GROUPS else [response]
     groups = [each.group_id for each in of_groups] if of_groups is response.groups else [asked[0]]
     group_of_topic = np.repeat(np.arange(len(groups)), [len(each.topics) for each in of_groups])
