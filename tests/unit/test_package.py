@@ -36,7 +36,7 @@ def test_tables_are_known_without_what_reads_kafka():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     columns = [f"metadata_source.columns{part}" for part in ("", ".cluster_log", ".group_log", ".polls")]
-    assert done.stdout.split() == ["metadata_source", *columns]
+    assert done.stdout.split() == ["metadata_source", *columns, "metadata_source.errors", "metadata_source.text"]
 
 
 @pytest.mark.parametrize(
