@@ -35,11 +35,11 @@ _NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, silver.PARTITION_SNAPSHOTS, in
 _OF_GROUPS = (*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS)
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
-KNOWN = f"""
+CHOICES = f"""
 SELECT cluster, events, greatest(silver_from, gold_from) AS known_from, until AS known_until FROM ({CLUSTERS})
 ORDER BY events DESC, cluster
 """  # noqa: S608 - our own
-"""As the report chooses its cluster."""
+"""As the report orders the clusters: the first one is chosen."""
 GROUP = "SELECT group_id FROM gold.group_lives WHERE cluster = :cluster AND group_id = :group"
 
 
@@ -136,7 +136,7 @@ def open_review(
     if missing := [table.full_name for table in _NEEDED if table.full_name not in opened.tables]:
         print(f"Nothing is known here: the lake has no {missing[0]}. Is it the right one, and did its jobs run?")
         return Review(opened, parameters, is_known=False)
-    clusters = opened.frame(KNOWN, parameters)
+    clusters = opened.frame(CHOICES, parameters)
     if clusters.empty:
         print("Nothing is known here: the lake has no history yet.")
         return Review(opened, parameters, is_known=False)

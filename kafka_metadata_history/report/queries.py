@@ -23,7 +23,6 @@ ROWS_OF_MARK: Final = 25
 CELLS: Final = 200
 """A window is cut into so many where there are more rows than marks."""
 MOST_GAPS: Final = 300
-MOST_CLUSTERS: Final = 100
 
 CLUSTERS: Final = """
 SELECT r.cluster, r.silver_from, r.gold_from, r.until, coalesce(h.events, 0) AS events
