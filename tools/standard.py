@@ -26,10 +26,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE = "2a1ce6ae3dfc4a6ee2d734391adf85d8cc982fe3"
 """The last commit before the code becomes less."""
-PARTS = ("lakes", "turns", "groups", "lag", "cost", "group_logs", "cluster_logs", "rounds")
+PARTS = ("lakes", "turns", "groups", "lag", "cost", "polls", "group_logs", "cluster_logs", "rounds")
 SHOWN = 5
 """So many differences of a part are shown."""
 
+OF_A_POLL = (
+    *("poll_id", "stream", "sent_at", "received_at", "asked_at", "answered_at", "latency_ms", "broker", "brokers"),
+    *("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"),
+)
 LEFT_OUT = {
     "updated_at": "when a row was made",
     "read_at": "when a log was read",
@@ -41,6 +45,7 @@ LEFT_OUT = {
     "contradictions": "the signs by which a cluster is guessed to be of another maker are deleted",
     "prev_contradictions": "the same",
     "suspected": "the same, in the memory of silver",
+    **{f"bronze.metadata_polls.{name}": "when and at which port a broker was polled" for name in OF_A_POLL},
 }
 """Column, or field at any depth of a row, of all tables or of one -> why it is not compared."""
 
@@ -63,7 +68,7 @@ def main() -> int:
         inputs, count = folder / "inputs.pickle", 0
         if not inputs.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            run(given.code, "standard_inputs.py", inputs, given.seeds, given.logs)
+            run(before, "standard_inputs.py", inputs, given.seeds, given.logs)
         for part in given.parts.split(","):
             since = time.monotonic()
             files = [folder / name / f"{part}.jsonl" for name in ("before", "now")]

@@ -11,7 +11,10 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from metadata_source.protocol import group_messages as group_specs
+from metadata_source.protocol import offset_messages
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
+from metadata_source.protocol.wire import write_message
 from schemas import silver
 from tests import cluster_records, group_messages
 from tests.cluster_logs import RandomLog, controls
@@ -128,7 +131,49 @@ def costs(count: int) -> list[Any]:
     return drawn(st.tuples(test_cost.writings, visits, st.sets(st.integers(1, 40))), count)
 
 
-# --- bytes of logs ---
+# --- bytes of answers and of logs ---
+
+DESCRIBES = {
+    "classic": group_specs.DESCRIBE_GROUPS,
+    "consumer": group_specs.CONSUMER_GROUP_DESCRIBE,
+    "share": group_specs.SHARE_GROUP_DESCRIBE,
+    "streams": group_specs.STREAMS_GROUP_DESCRIBE,
+}
+
+
+def answers(number: int) -> dict[int, tuple[int, bool, bytes]]:
+    """By API key, what a broker answers about groups, in one version; whether that is flexible."""
+    chance, found, listed = random.Random(number), {}, []
+    for kind, api in DESCRIBES.items():
+        version = max(api.lowest, api.response.last_version - number % 3)
+        (described,) = (each for each in api.response.body.in_version(version) if each.name == "groups")
+        groups = drawn(group_messages.structs(described.type.of, version), 12, number)
+        groups = [each | {"group_id": f"{kind}-{n}"} for n, each in enumerate(groups)]
+        for each in groups:
+            each["error_code"] = chance.choice((*[0] * 7, 16, 30, 69))
+            listed.append({"group_id": each["group_id"], "group_type": kind, "protocol_type": "consumer"})
+        found[api.response.api_key] = recorded_answer(api, version, {"groups": groups})
+    listed = [each | {"group_state": chance.choice(("Stable", "Empty", "Dead"))} for each in listed]
+    found[16] = recorded_answer(group_specs.LIST_GROUPS, 5, {"groups": listed})
+    offsets = [{"group_id": each["group_id"], "topics": topics(chance), "error_code": 0} for each in listed]
+    found[9] = recorded_answer(offset_messages.OFFSET_FETCH, 8 + number % 2, {"groups": offsets})
+    return found
+
+
+def topics(chance: random.Random) -> list[Row]:
+    """What a group has committed."""
+    partitions = [
+        {"partition_index": n, "committed_offset": chance.choice((-1, n, 7)), "error_code": chance.choice((0, 0, 0, 3))}
+        | {"committed_leader_epoch": 3, "metadata": chance.choice((None, "m"))}
+        for n in range(chance.randint(1, 4))
+    ]
+    return [{"name": "t", "partitions": partitions}]
+
+
+def recorded_answer(api: Any, version: int, fields: Row) -> tuple[int, bool, bytes]:
+    """The version, whether it is flexible, and the bytes."""
+    whole = {"throttle_time_ms": 0, "error_code": 0} | fields
+    return version, api.response.flexible(version), write_message(api.response, version, whole)
 
 
 def group_pool() -> list[tuple[bytes, bytes | None]]:
@@ -232,6 +277,7 @@ def main() -> None:
         "groups": [group(number) for number in range(seeds)],
         "lag": [lag(number) for number in range(seeds)],
         "cost": costs(4 * seeds),
+        "polls": [answers(number) for number in range(logs)],
         "group_logs": [group_log(number, groups_pool) for number in range(logs)],
         "cluster_logs": [cluster_log(number, controllers_pool) for number in range(logs)],
     }

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,7 @@ from jobs.rules.groups.lag import Visit
 from kafka_metadata_history.opened import without_spark
 from pyspark_kafka_cluster_log import DefaultSource as ClusterLog
 from pyspark_kafka_group_log import DefaultSource as GroupLog
+from pyspark_kafka_metadata import DefaultSource as Polls
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.lake import TABLES, VIEWS, Lake
 from tests.lakes import new_lake
@@ -46,6 +47,7 @@ from tests.worker import SMALL_JVM, worker_python
 from truth.session import ROOT, default_settings
 
 Row = dict[str, Any]
+Log = dict[int, list[tuple[int, bytes]]]
 Made = Iterator[tuple[object, str, Iterable[Row]]]
 """The case, the table and its rows."""
 LATER = datetime(2026, 11, 2, tzinfo=UTC)
@@ -118,18 +120,35 @@ def cluster_logs(inputs: Sequence[bytes]) -> Made:
             yield from ((number, table, found) for table, found in lake.rows.items())
 
 
-def group_logs(inputs: Sequence[dict[int, list[tuple[int, bytes]]]]) -> Made:
+def group_logs(inputs: Sequence[Log]) -> Made:
     """The rows of the coordinators' log, from a broker."""
     os.environ |= {"STANDARD_HASH_KEY": "key", "KAFKA_METADATA_SECRET_VARIABLES": "*"}
     for number, log in enumerate(inputs):
         more = {"clientHashKey": "env:STANDARD_HASH_KEY"} if number % 4 == 1 else {}
         more |= {"groupsPattern": "g[01].*"} if number % 4 == 2 else {}
-        with Broker(("127.0.0.1", 0), Session) as broker:
-            broker.log = log
-            threading.Thread(target=broker.serve_forever, daemon=True).start()
-            servers = {"kafka.bootstrap.servers": f"127.0.0.1:{broker.server_address[1]}"}
+        with broker(log, {}) as servers:
             yield number, "bronze.group_log", read(GroupLog(servers | more))
-            broker.shutdown()
+
+
+def polls(inputs: Sequence[dict[int, tuple[int, bool, bytes]]]) -> Made:
+    """The rows of a poll, with what a broker answers about groups and offsets."""
+    log = {partition: [(9, b"")] for partition in range(4)}
+    for number, recorded in enumerate(inputs):
+        with broker(log, recorded) as servers:
+            rows = list(read(Polls(servers | {"enrich": "groups,offsets"})))
+        # That of the whole answer is of the broker's port, too.
+        of_port = {"digest": None}
+        yield number, "bronze.metadata_polls", [row | of_port if row.get("record") == "poll" else row for row in rows]
+
+
+@contextmanager
+def broker(log: Log, recorded: Mapping[int, tuple[int, bool, bytes]]) -> Iterator[dict[str, str]]:
+    """Runs a broker; yields the options that reach it."""
+    with Broker(("127.0.0.1", 0), Session) as server:
+        server.log, server.recorded = log, recorded
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield {"kafka.bootstrap.servers": f"127.0.0.1:{server.server_address[1]}"}
+        server.shutdown()
 
 
 def read(source: Any) -> Iterator[Row]:
@@ -144,10 +163,13 @@ def read(source: Any) -> Iterator[Row]:
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Leads all partitions of __consumer_offsets. `log`: of each, batches with their last offsets."""
+    """Leads all partitions of __consumer_offsets and of `t`. `log`: of each, batches with their last offsets.
+    `recorded`: other answers, by API key.
+    """
 
     daemon_threads = True
-    log: dict[int, list[tuple[int, bytes]]]
+    log: Log
+    recorded: Mapping[int, tuple[int, bool, bytes]]
 
 
 class Session(socketserver.StreamRequestHandler):
@@ -167,6 +189,10 @@ class Session(socketserver.StreamRequestHandler):
         while size := self.rfile.read(4):
             frame = self.rfile.read(int.from_bytes(size))
             key, version, correlation, client = struct.unpack_from(">hhih", frame)
+            if key in self.server.recorded:
+                _, is_flexible, body = self.server.recorded[key]
+                self.send(correlation, b"\0" * is_flexible + body)
+                continue
             request = next(each for each in self.last if key == each.API_KEY)
             last, response = self.last[request]
             fields = {"error_code": 35, "api_keys": self.versions(), "throttle_time_ms": 0}
@@ -174,13 +200,17 @@ class Session(socketserver.StreamRequestHandler):
                 asked = request.decode(frame[10 + max(client, 0) :], version=version)
                 fields = {"throttle_time_ms": 0} | getattr(self, request.__name__)(asked)
             version = version if version <= last else 0
-            out = struct.pack(">i", correlation) + bytes(response(version=version, **fields).encode(version=version))
-            self.wfile.write(struct.pack(">i", len(out)) + out)
+            self.send(correlation, bytes(response(version=version, **fields).encode(version=version)))
+
+    def send(self, correlation: int, out: bytes) -> None:
+        self.wfile.write(struct.pack(">ii", 4 + len(out), correlation) + out)
 
     def versions(self) -> list[Any]:
         """The versions of requests."""
         key = ApiVersionsResponse.ApiVersion
-        return [key(api_key=each.API_KEY, min_version=0, max_version=last) for each, (last, _) in self.last.items()]
+        ranges = [(each.API_KEY, 0, last) for each, (last, _) in self.last.items()]
+        ranges += [(each, version, version) for each, (version, *_) in self.server.recorded.items()]
+        return [key(api_key=each, min_version=first, max_version=last) for each, first, last in ranges]
 
     def ApiVersionsRequest(self, _: Any) -> Row:
         return {"error_code": 0, "api_keys": self.versions()}
@@ -192,8 +222,9 @@ class Session(socketserver.StreamRequestHandler):
         partitions = [partition(partition_index=n, offline_replicas=[], **of_all) for n in self.server.log]
         host, port = self.server.server_address
         broker = MetadataResponse.MetadataResponseBroker(node_id=1, host=host, port=port, rack=None)
-        told = {"error_code": 0, "name": OFFSETS_TOPIC, "is_internal": True, "partitions": partitions}
-        return {"brokers": [broker], "cluster_id": "id-prod", "controller_id": 1, "topics": [topic(**told)]}
+        told = {"error_code": 0, "is_internal": False, "partitions": partitions}
+        topics = [topic(name=name, **told) for name in (OFFSETS_TOPIC, "t")]
+        return {"brokers": [broker], "cluster_id": "id-prod", "controller_id": 1, "topics": topics}
 
     def ListOffsetsRequest(self, asked: Any) -> Row:
         topic = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -202,7 +233,7 @@ class Session(socketserver.StreamRequestHandler):
             offset = 0 if each.timestamp == -2 else self.server.log[each.partition_index][-1][0] + 1
             told = {"error_code": 0, "timestamp": -1, "offset": offset, "leader_epoch": 3}
             partitions.append(topic.ListOffsetsPartitionResponse(partition_index=each.partition_index, **told))
-        return {"topics": [topic(name=OFFSETS_TOPIC, partitions=partitions)]}
+        return {"topics": [topic(name=asked.topics[0].name, partitions=partitions)]}
 
     def FetchRequest(self, asked: Any) -> Row:
         topic, partitions = FetchResponse.FetchableTopicResponse, []
@@ -343,6 +374,7 @@ PARTS = {
     "lag": (lag, "lag"),
     "cost": (cost, "cost"),
     "group_logs": (group_logs, "group_logs"),
+    "polls": (polls, "polls"),
     "cluster_logs": (cluster_logs, "cluster_logs"),
     "rounds": (rounds, None),
 }
