@@ -199,10 +199,8 @@ def differences(gone: Sequence[str], come: Sequence[str]) -> Iterator[str]:
             continue
         other = min(left, key=lambda other: len(unlike(row, other)))
         left.remove(other)
-        yield "; ".join(
-            f"{name} was {short(row.get(name, 'no column'))}, is {short(other.get(name, 'no column'))}"
-            for name in unlike(row, other)
-        )
+        told = ((name, row.get(name, "no column"), other.get(name, "no column")) for name in unlike(row, other))
+        yield "; ".join(within(*each) for each in told)
     if len(gone) < SHOWN:
         yield from (f"only now: {short(row)}" for row in left[:SHOWN])
 
@@ -210,6 +208,16 @@ def differences(gone: Sequence[str], come: Sequence[str]) -> Iterator[str]:
 def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """The columns that differ."""
     return sorted(name for name in {*one, *other} if one.get(name, ...) != other.get(name, ...))
+
+
+def within(path: str, one: Any, other: Any) -> str:
+    """Where two values differ, as deep as they are alike, and how."""
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        one, other = dict(enumerate(one)), dict(enumerate(other))
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        name = next(name for name in one if one[name] != other[name])
+        return within(f"{path}.{name}", one[name], other[name])
+    return f"{path} was {short(one)}, is {short(other)}"
 
 
 def short(value: Any) -> str:
