@@ -297,7 +297,7 @@ def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lak
 
 
 def history_of(spark: SparkSession, lake: Lake, thresholds: Thresholds = THRESHOLDS) -> RebalanceHistory:
-    config = Config(lake, "", {}, {}, timedelta(days=7), thresholds)
+    config = Config(lake, "", {}, {}, timedelta(days=7), thresholds=thresholds)
     return RebalanceHistory(spark, config)
 
 
