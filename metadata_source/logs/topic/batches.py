@@ -62,28 +62,15 @@ def read_answers(answers: Mapping[int, bytes], skipping: Container[int] = ()) ->
     again.
     """
     left = MOST_DECOMPRESSED
-    for found in _batches(answers, skipping):
+    for found in _read([(partition, _whole(data)) for partition, data in answers.items()], skipping):
         yield found
         left -= found.records.nbytes if isinstance(found, Answered) else 0
         if left < 0:
             return
 
 
-def _whole(data: bytes) -> bytes:
-    """Return bytes without a batch that is cut off at their end."""
-    at = 0
-    while at + _LENGTH_AND_MAGIC.size <= len(data):
-        length, _ = _LENGTH_AND_MAGIC.unpack_from(data, at)
-        if length < _LEAST_OLD:
-            return data  # It is wrong, as its reader will say.
-        if at + _COUNTED_FROM + length > len(data):
-            break
-        at += _COUNTED_FROM + length
-    return data[:at]
-
-
-def _batches(answers: Mapping[int, bytes], skipping: Container[int]) -> Iterator[Answered | Unreadable]:
-    pieces = [(partition, whole) for partition, data in answers.items() if (whole := _whole(data))]
+def _read(pieces: list[tuple[int, bytes]], skipping: Container[int]) -> Iterator[Answered | Unreadable]:
+    """Yield what is in bytes of partitions, whole batches of each."""
     data = pieces[0][1] if len(pieces) == 1 else b"".join(piece for _, piece in pieces)
     of_piece = np.array([partition for partition, _ in pieces], dtype=np.int64)
     ends = np.cumsum([len(piece) for _, piece in pieces])
@@ -98,15 +85,13 @@ def _batches(answers: Mapping[int, bytes], skipping: Container[int]) -> Iterator
                 continue
             number = int(np.searchsorted(ends, position, "right"))
             partition, end = int(of_piece[number]), int(ends[number])
-            size, found_old = _old(partition, data[position:end])
-            if found_old is not None:
-                yield found_old
+            bad = memoryview(data)[position:end]
+            size, lost = _old(partition, bad) or _wrong(partition, bad, error)
+            yield lost
+            if size is not None and (lost.is_old or partition in skipping):
+                position, together = position + size, size
             else:
-                size, after = _beyond(data[position:end])
-                yield Unreadable(partition, after, f"{error.path}: {error.problem}")
-                if partition not in skipping:
-                    size = None
-            position, together = (end, len(data)) if size is None else (position + size, size)
+                position, together = end, len(data)
             continue
         if found.size:
             positions = found.batches["position"].to_numpy() + position
@@ -116,36 +101,51 @@ def _batches(answers: Mapping[int, bytes], skipping: Container[int]) -> Iterator
         position, together = position + found.size, 2 * together
 
 
-def _old(partition: int, data: bytes) -> tuple[int | None, Unreadable | None]:
-    """Return of messages of an old format that bytes begin with how many bytes they have, and what is said of them."""
+def _whole(data: bytes) -> bytes:
+    """Return bytes of batches without one that is cut off at the end."""
+    at = 0
+    while at + _LENGTH_AND_MAGIC.size <= len(data):
+        length, _ = _LENGTH_AND_MAGIC.unpack_from(data, at)
+        if length < _LEAST_OLD:
+            return data  # It is shorter than any, as its reader will say.
+        if at + _COUNTED_FROM + length > len(data):
+            break
+        at += _COUNTED_FROM + length
+    return data[:at]
+
+
+def _old(partition: int, data: memoryview) -> tuple[int, Unreadable] | None:
+    """Return the size of the messages of old formats that bytes of a partition begin with, and the row of them; None
+    if there is none. A batch whose format is what is wrong with it has another CRC.
+    """
     found, at = None, 0
     while at + _LENGTH_AND_MAGIC.size <= len(data):
         length, magic = _LENGTH_AND_MAGIC.unpack_from(data, at)
-        end = at + _COUNTED_FROM + length
-        # With another CRC it is a batch whose format is what is wrong with it.
-        crc = int.from_bytes(data[at + _COUNTED_FROM : at + _CHECKED_FROM])
-        is_old = length >= _LEAST_OLD and 0 <= magic < _BATCHES
-        if not is_old or crc != zlib.crc32(memoryview(data)[at + _CHECKED_FROM : end]):
+        message = data[at : at + _COUNTED_FROM + length]
+        crc = int.from_bytes(message[_COUNTED_FROM:_CHECKED_FROM])
+        if length < _LEAST_OLD or not 0 <= magic < _BATCHES or crc != zlib.crc32(message[_CHECKED_FROM:]):
             break
-        after = int.from_bytes(data[at : at + _OFFSET_BYTES], signed=True) + 1
+        at += len(message)
+        after = int.from_bytes(message[:_OFFSET_BYTES], signed=True) + 1
         problem = f"messages of format {magic}, from before Kafka 0.11, are not read"
-        found, at = Unreadable(partition, after, problem, is_old=True), end
-    return at, found
+        found = at, Unreadable(partition, after, problem, is_old=True)
+    return found
 
 
-def _beyond(data: bytes) -> tuple[int | None, int | None]:
-    """Return of the bad batch that bytes begin with its size and the offset after it, None where they do not tell: its
-    length, its offsets or its format may be what is wrong with it.
+def _wrong(partition: int, data: memoryview, error: ProtocolError) -> tuple[int | None, Unreadable]:
+    """Return the size of the bad batch that bytes of a partition begin with, and the row of it. The size and the offset
+    after it are None where the bytes do not tell: its length, its offsets or its format may be what is wrong with it.
     """
+    problem = f"{error.path}: {error.problem}"
     base, (length, magic) = int.from_bytes(data[:_OFFSET_BYTES], signed=True), _LENGTH_AND_MAGIC.unpack_from(data)
     size = _COUNTED_FROM + length
     if not HEADER.itemsize <= size <= len(data):
-        return None, None
+        return None, Unreadable(partition, None, problem)
     following = data[size : size + _OFFSET_BYTES]
     after = [int.from_bytes(following, signed=True)] if following else []
     if magic == _BATCHES:
         after.append(base + int(np.frombuffer(data, HEADER, 1)["last_offset_delta"][0]) + 1)
-    return size, min((each for each in after if each > base), default=None)
+    return size, Unreadable(partition, min((each for each in after if each > base), default=None), problem)
 
 
 def _answered(found: RecordBatches, partitions: Positions) -> Answered:
