@@ -10,8 +10,9 @@ from schemas.gold import LEVELS
 
 MOST_ROWS = 30
 
-# Rows are left out by `readable`, which says so, and not by pandas in the middle.
+# Rows are left out by `readable`, which says so, and no rows or columns by pandas in the middle.
 pd.set_option("display.max_rows", None)
+pd.set_option("display.max_columns", None)
 
 
 def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
