@@ -325,6 +325,7 @@ def test_rounds_that_a_power_cut_took_from_a_table_are_folded_again(
 # --- a cluster whose fold fails ---
 
 
+@pytest.mark.soak
 def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -116,6 +116,7 @@ def test_validation_says_where_it_may_not_write(
     check_refusal(capsys.readouterr().err)
 
 
+@pytest.mark.soak
 def test_the_pipeline_says_where_it_may_not_write(
     spark: SparkSession, config_of: Readable, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,7 +64,7 @@ def test_spark_takes_each_named_query(spark: SparkSession, lake: Lake) -> None:
         assert spark.sql(with_values(text_of(name), PARAMETERS)).columns
 
 
-ANSWERED = {"crash_loops", "rebalances", "timeline"}
+ANSWERED = {"crash_loops", "timeline"}
 """Between them they have lambdas, arrays, windows and unions. Long runs ask all."""
 
 
@@ -211,6 +211,7 @@ def test_a_question_that_cannot_be_meant(
     assert error.count("\n") == 1
 
 
+@pytest.mark.soak
 def test_the_timeline_is_a_view_with_and_without_a_catalog(spark: SparkSession, lake: Lake) -> None:
     view = read_view(spark, lake, gold.INCIDENT_TIMELINE)
     assert view.columns == spark.table(gold.INCIDENT_TIMELINE.full_name).columns

@@ -233,6 +233,7 @@ def test_where_nobody_rebalances_nothing_is_planned_nor_committed(spark: SparkSe
     assert (stored.version(lake, REBALANCE_COST), stored.newest_states(lake)) == (rows, states)
 
 
+@pytest.mark.soak
 def test_what_the_history_of_rebalances_has_not_had_is_left_to_a_later_round(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from schemas import bronze, silver
 from schemas.groups import REBALANCES_TOLD
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
-from tests.lakes import make_history, new_lake
+from tests.lakes import keep, new_lake
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
@@ -84,8 +84,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         outcome, answered_at = ("failed: no answer", None) if row["n"] == 21 else ("ok", row["received_at"])
         times = {"asked_at": row["received_at"], "answered_at": answered_at, "received_at": None}
         rows.append(row | asked | times | {"outcome": outcome})
-    stored.append(made, bronze.METADATA_POLLS, rows)
-    make_history(spark, made)
+    keep(made, rows)
     waiting = bronze_rows("prod", [failed(22, "authentication"), failed(23, "authentication")])
     for row in waiting:
         row["error"] = "host:9092: no\x1b[31m\nsuch user"

@@ -318,6 +318,7 @@ def failed_poll(n: int, error: str = "") -> dict[str, Any]:
     return {**ids, "day": datetime.now(UTC).date(), "outcome": "failed", "error_kind": "timeout", "error": error}
 
 
+@pytest.mark.soak
 def test_the_current_day_is_compacted_and_its_log_cleaned(spark: SparkSession, tmp_path: Path) -> None:
     lake = new_lake(spark, tmp_path, [bronze.METADATA_POLLS, internal.STATE])
     folder = Path(lake.path(bronze.METADATA_POLLS))

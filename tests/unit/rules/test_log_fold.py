@@ -73,7 +73,7 @@ def follow(lake: LogLake, rows: Sequence[Row], until: int, repeats: int = 0) -> 
 
 
 @given(seed=seeds, cuts=st.sets(st.integers(1, 100)), narrowed=st.booleans(), repeats=st.integers(0, 5))
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 def test_rounds_cut_anywhere_make_the_same_rows(*, seed: int, cuts: set[int], narrowed: bool, repeats: int) -> None:
     rows = rows_of(random_log(seed))
     lake = LogLake(narrowed=narrowed)
@@ -85,7 +85,7 @@ def test_rounds_cut_anywhere_make_the_same_rows(*, seed: int, cuts: set[int], na
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(3))
 def test_a_round_after_each_record_makes_the_same_rows(seed: int) -> None:
     rows = rows_of(random_log(seed, 15))
     lake = LogLake(narrowed=True)
@@ -95,7 +95,7 @@ def test_a_round_after_each_record_makes_the_same_rows(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(3))
 def test_records_that_were_taken_say_nothing_again(seed: int) -> None:
     rows = rows_of(random_log(seed))
     lake = whole(rows)
@@ -140,7 +140,7 @@ def states(rows: Mapping[str, Sequence[Row]]) -> dict[str, dict[tuple[Any, ...],
 # A topic that polls do not ask for gets partitions.
 @example(seed=7728, cuts={0, 13, 14}, narrowed=True)
 @given(seed=seeds, cuts=st.sets(st.integers(0, BATCHES)), narrowed=st.booleans())
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 def test_the_log_tells_the_topics_alone_that_polls_ask_for(*, seed: int, cuts: set[int], narrowed: bool) -> None:
     """In the tables that polls tell too. A round ends with a batch, as what a look has read does."""
     log = Batches(random.Random(seed))
@@ -152,7 +152,7 @@ def test_the_log_tells_the_topics_alone_that_polls_ask_for(*, seed: int, cuts: s
 
 
 @given(seed=seeds, narrowed=st.booleans(), before=st.sampled_from((None, SOME)), after=st.sampled_from((None, OTHER)))
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 def test_another_filter_holds_from_the_next_record_on(
     *, seed: int, narrowed: bool, before: str | None, after: str | None
 ) -> None:
@@ -210,7 +210,7 @@ def printed(entry: Entry) -> Record:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 def test_states_are_those_of_the_replay_of_dumps(seed: int) -> None:
     entries = random_log(seed)
     truth = truth_of(printed(entry) for entry in in_effect(entries) if not entry.is_control)
@@ -282,7 +282,7 @@ def check_rows(lake: LogLake) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 def test_rows_are_exact(seed: int) -> None:
     lake = whole(rows_of(random_log(seed)))
     check_rows(lake)
@@ -351,7 +351,7 @@ def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[Log
 
 @pytest.mark.parametrize("went", ["lost", "truncated"])
 @given(seed=seeds)
-@settings(max_examples=examples(6))
+@settings(max_examples=examples(4))
 def test_what_was_lost_is_one_bounded_observation(went: str, seed: int) -> None:
     known, lake, offset = after_a_break(seed, went)
     check_rows(lake)
@@ -369,7 +369,7 @@ def test_what_was_lost_is_one_bounded_observation(went: str, seed: int) -> None:
 
 @pytest.mark.parametrize("went", ["lost", "truncated"])
 @given(seed=seeds)
-@settings(max_examples=examples(6))
+@settings(max_examples=examples(4))
 def test_after_a_break_the_state_is_that_of_the_log(went: str, seed: int) -> None:
     _, lake, _ = after_a_break(seed, went)
     assert state_of(lake) == state_of(whole(rows_of(random_log(seed))))
@@ -377,7 +377,7 @@ def test_after_a_break_the_state_is_that_of_the_log(went: str, seed: int) -> Non
 
 @pytest.mark.parametrize("went", ["lost", "truncated"])
 @given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
-@settings(max_examples=examples(6))
+@settings(max_examples=examples(4))
 def test_a_break_may_be_cut_anywhere(went: str, seed: int, cuts: list[float]) -> None:
     assert after_a_break(seed, went, cuts)[1].rows == after_a_break(seed, went)[1].rows
 
@@ -393,7 +393,7 @@ def state_of(lake: LogLake) -> dict[str, Any]:
 
 
 @given(seed=seeds)
-@settings(max_examples=examples(7))
+@settings(max_examples=examples(4))
 def test_states_of_a_first_snapshot_have_no_begin(seed: int) -> None:
     then = whole(rows_of(random_log(seed)))
     assert then.state is not None
@@ -497,7 +497,7 @@ def was_read(records: Sequence[Row], since: int = 0) -> Row:
 
 @pytest.mark.parametrize("first", [0, 1])
 @given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
-@settings(max_examples=examples(6))
+@settings(max_examples=examples(4))
 def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
     first: int, seed: int, cuts: list[float]
 ) -> None:

@@ -188,7 +188,7 @@ ANSWERS = st.lists(
 )
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(ANSWERS, st.data())
 def test_rows_are_the_same_however_polls_are_cut_into_rounds(answers: list[Any], data: st.DataObject) -> None:
     batches = [sum(is_next for *_, is_next in answers[: n + 1]) for n in range(len(answers))]

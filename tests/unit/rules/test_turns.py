@@ -36,7 +36,7 @@ def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:
 @example(456, 0)  # The log's last record came before the last poll: brokers were seen later.
 @example(192, 0)  # Polls told a setting of the brokers' files before the record that deleted its topic.
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 0, 20]))
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
     life = lived(seed, log_begins=log_begins)
     lake = kept_up(life, random.Random(seed))
@@ -55,7 +55,7 @@ def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_the_log_tells_the_topics_that_polls_ask_for(seed: int, log_begins: int) -> None:
     """So none comes or goes when another source tells."""
     asked = {"a", "b"}
@@ -95,7 +95,7 @@ def check_leader_changes(lake: Lake) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
     """Polls that were taken while the log was to tell may have shown more than it did."""
     life = lived(seed)
@@ -113,7 +113,7 @@ def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(6), deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
     life = lived(seed)
     lake = kept_up(life, random.Random(seed))
@@ -146,7 +146,7 @@ def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(seed: int, log_begins: int) -> None:
     """Polls tell it, and no record does."""
     life = lived(seed, log_begins=log_begins)
@@ -182,7 +182,7 @@ def told(lake: Lake) -> set[Any]:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed: int) -> None:
     """Controllers have lost its last record, and written the same one again."""
     life = lived(seed, silences=0)
