@@ -72,6 +72,7 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
     check_refused(other, rf"{whose}: bronze.metadata_polls in \S+ has nothing of its 1 batches; {removed}")
 
 
+@pytest.mark.soak
 def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,7 @@ def options(members: list[Member]) -> dict[str, str]:
     return {"clusters": json.dumps({member.alias: member.options for member in members})}
 
 
+@pytest.mark.soak
 def test_seventy_clusters_of_which_some_are_sick(spark, tmp_path):
     """More than one task; after two batches on the beat others are in the configuration."""
     stream = Stream(spark, tmp_path)

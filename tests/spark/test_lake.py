@@ -263,6 +263,7 @@ def test_a_pipeline_writes_nothing_to_a_lake_with_a_foreign_table(
     assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == ["silver/topic_snapshots"]
 
 
+@pytest.mark.soak
 def test_what_only_java_can_tell_is_one_line_too(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

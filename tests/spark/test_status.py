@@ -168,6 +168,7 @@ def test_sizes_are_those_of_the_files(facts: Facts, lake: Lake) -> None:
     assert sizes[silver.POLL_GAPS.full_name].files == 1
 
 
+@pytest.mark.soak
 def test_the_command_says_what_is_crossed_and_writes_nothing(
     spark: SparkSession, lake: Lake, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
