@@ -30,7 +30,7 @@ class Retry(Enum):
 
 
 class ErrorKind(StrEnum):
-    """What is wrong, one stable word, and whom it helps to ask then. Bronze keeps those of polls as `error_kind`."""
+    """Each kind of error, one stable word, and whom it helps to ask then. Bronze keeps a poll's as `error_kind`."""
 
     retry: Retry
 

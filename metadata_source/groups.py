@@ -345,10 +345,10 @@ def _describe(
             problem = error
     unknown = outcome_of(PollError(problem.kind, f"broker {broker}: {given.problem(broker, problem)}"))
     for group_id in ids:
-        yield group_id, _told(kind, answered[group_id]) if group_id in answered else {"error": unknown}
+        yield group_id, _described(kind, answered[group_id]) if group_id in answered else {"error": unknown}
 
 
-def _told(kind: _Kind, group: Any) -> Values:
+def _described(kind: _Kind, group: Any) -> Values:
     try:
         check(group.error_code)
     except PollError as problem:

@@ -54,13 +54,17 @@ class _Body(bytes):
     deadline = math.inf
 
 
+def response_of(request: Any) -> Any:
+    """Return kafka-python's class of the response to its class `request`: the library has both in one module."""
+    return getattr(sys.modules[request.__module__], request.__name__.replace("Request", "Response"))
+
+
 def read_response(request: Any, version: int, body: bytes, *, deadline: float) -> Any:
     """Return a body as an object of kafka-python's class of the response to its class `request`.
 
     Raises ProtocolError for bytes that are not such a message, TooSlowError at the `deadline` (of `time.monotonic`).
     """
-    # The library has both classes in one module.
-    response = getattr(sys.modules[request.__module__], request.__name__.replace("Request", "Response"))
+    response = response_of(request)
     is_flexible = response.flexible_version_q(version)
     with _MAKING:
         decode = response._struct.compiled_decode_from(  # noqa: SLF001

@@ -70,14 +70,14 @@ class Cluster:
 
     @property
     def sent_mechanism(self) -> str | None:
-        """The mechanism that brokers are told: MSK takes its tokens by OAUTHBEARER."""
+        """The mechanism that a connection names to brokers: MSK takes its tokens by OAUTHBEARER."""
         return "OAUTHBEARER" if self.sasl_mechanism == "AWS_MSK_IAM" else self.sasl_mechanism
 
     @property
     def exposed(self) -> str | None:
         """The part of the credentials that anyone on the network can read, one line; None where there is none."""
-        told = None if self.tls else _EXPOSED.get(self.sent_mechanism or "")
-        return told and f"{told} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
+        part = None if self.tls else _EXPOSED.get(self.sent_mechanism or "")
+        return part and f"{part} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
 
 
 def field_of(name: str) -> str:

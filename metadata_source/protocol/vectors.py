@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.columns import TIME
 from metadata_source.facts import LAST_MS
 
 Bytes = npt.NDArray[np.uint8]
@@ -85,7 +86,7 @@ def slices(
 def times_of(ms: pa.Int64Array) -> pa.TimestampArray:
     """Return ms since 1970 as times, in µs and UTC; null where there is none that Spark has."""
     is_one = pc.and_(pc.greater_equal(ms, 0), pc.less_equal(ms, LAST_MS))
-    return pc.multiply(pc.if_else(is_one, ms, None), 1000).cast(pa.timestamp("us", tz="UTC"))
+    return pc.multiply(pc.if_else(is_one, ms, None), 1000).cast(TIME)
 
 
 def uuid_texts(ids: Bytes) -> pa.StringArray:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metadata_source.messages.reading import read_response
-from tests.support.messages import REQUESTS, response_of
+from metadata_source.messages.reading import read_response, response_of
+from tests.support.messages import REQUESTS
 from tests.support.requests import ASKED
 
 OWN = {3, 17, 18, 36}
@@ -80,7 +80,7 @@ def _json(field: Any, value: Any) -> Any:
 
 
 def plain(told: Any, field: Any) -> Any:
-    """What was read, in the words of what was written."""
+    """Return the answer that was read, in the words of the one that was written."""
     if told is None:
         return -(2**31) if field.type_str == "bitfield" else None
     if field.is_struct_array():

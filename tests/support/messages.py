@@ -1,6 +1,5 @@
 """kafka-python's message classes as a broker has them: requests read, and answers written of plain values."""
 
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -19,11 +18,6 @@ REQUESTS = {
     if isinstance(each, type) and issubclass(each, ApiMessage) and each is not ApiMessage and each.is_request()
 }
 """By API key."""
-
-
-def response_of(request: Any) -> Any:
-    """The class of the response to a class of requests."""
-    return getattr(sys.modules[request.__module__], request.__name__.replace("Request", "Response"))
 
 
 def read_request(request: Any, version: int, body: bytes) -> dict[str, Any]:

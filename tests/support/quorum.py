@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from metadata_source.errors import PollError
 from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.messages.reading import response_of
 from metadata_source.transport import Answer
 from tests.cluster_records import control_key, control_value, frame
 from tests.record_batches import Batch, Record, batch_bytes
-from tests.support.messages import REQUESTS, read_request, response_of, written
+from tests.support.messages import REQUESTS, read_request, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -41,7 +41,7 @@ def test_every_error_of_the_product_has_one_base():
 
 
 def test_every_kind_that_is_written_down_is_one():
-    """A word that is none would be another error, where one is told."""
+    """If a word were no kind, raising an error with it would raise another one."""
     classes = {"PollError", "TokenError", "LogError", "GroupLogError", "ClusterLogError", "_VersionsUnreadError"}
     calls = [each for each in nodes() if isinstance(each, ast.Call)]
     kinds = [each.args[0] for each in calls if name_of(each.func) in classes and each.args]

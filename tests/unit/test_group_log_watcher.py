@@ -12,13 +12,14 @@ from metadata_source.errors import LogError, PollError
 from metadata_source.lineage import OPEN
 from metadata_source.logs.topic.places import Log, Place
 from metadata_source.logs.topic.watcher import LogWatcher
+from metadata_source.messages.reading import response_of
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from metadata_source.transport import Answer
-from tests.support.messages import REQUESTS, response_of, written
+from tests.support.messages import REQUESTS, written
 
 TOPIC = "__consumer_offsets"
 NOT_TOLD = -(2**31)

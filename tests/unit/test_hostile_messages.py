@@ -23,11 +23,11 @@ from metadata_source.messages import (
     StreamsGroupDescribeRequest,
     reading,
 )
-from metadata_source.messages.reading import read_response
+from metadata_source.messages.reading import read_response, response_of
 from metadata_source.questions import Question, commits
 from metadata_source.transport import Answer
 from tests.support.examples import examples
-from tests.support.messages import response_of, some_values, written
+from tests.support.messages import some_values, written
 from tests.support.mutations import mutated, mutations
 
 ASKED = (
