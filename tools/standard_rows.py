@@ -24,8 +24,9 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from pyspark.sql import SparkSession
 
 from jobs.common import questions, session
-from jobs.common.config import Config
+from jobs.common.config import Config, Thresholds
 from jobs.history import History
+from jobs.rebalance_history import RebalanceHistory
 from jobs.rules import takes
 from jobs.rules.groups.lag import Visit
 from kafka_metadata_history.opened import without_spark
@@ -342,9 +343,10 @@ def of_groups(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> Non
     test_rebalance_history.write_silver(lake)
     test_rebalance_history.settle(spark, lake, 400)
     rows = test_rebalance_history.alpha()
+    config = Config(lake, "", {}, {}, thresholds=Thresholds(storm=3))
     for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
         stored.append(lake, GROUP_LOG, part)
-        test_rebalance_history.run(spark, lake)
+        RebalanceHistory(spark, config).catch_up(whole=True)
 
 
 def of_lag(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:
@@ -363,7 +365,8 @@ def of_costs(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None
 
 def of_an_incident(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:
     """All that questions are asked of."""
-    incident.keep(spark, lake, incident.bronze_rows("prod", incident.answers()))
+    stored.append(lake, METADATA_POLLS, incident.bronze_rows("prod", incident.answers()))
+    History(spark, Config(lake, "", {}, {})).catch_up(whole=True)
     incident_groups.write_rows(lake)
 
 
