@@ -64,8 +64,8 @@ def test_spark_takes_each_named_query(spark: SparkSession, lake: Lake) -> None:
         assert spark.sql(with_values(text_of(name), PARAMETERS)).columns
 
 
-ANSWERED = {"crash_loops"}
-"""It has lambdas, arrays and windows; tests/spark/test_two_engines.py holds every expression. Long runs ask all."""
+ANSWERED = {"crash_loops", "timeline"}
+"""Between them they have lambdas, arrays, windows and unions. Long runs ask all."""
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,14 @@ def test_spark_answers_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
     assert as_text(found) == as_text([in_seconds(row) for row in other])
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("name", [name for name in names() if "not_observed_s" in text_of(name)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "time_at_level" else pytest.mark.soak)
+        for name in names()
+        if "not_observed_s" in text_of(name)
+    ],
+)
 def test_spark_leaves_out_what_nobody_observed_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
     """Ten minutes after the last poll. That DuckDB is right is in tests/unit/test_sums_of_time.py."""
     later = {"until": "2026-11-01T12:12:00Z"}

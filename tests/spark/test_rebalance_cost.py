@@ -218,7 +218,6 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSessi
     assert "held" not in memory
 
 
-@pytest.mark.soak
 def test_where_nobody_rebalances_nothing_is_planned_nor_committed(spark: SparkSession, tmp_path: Path) -> None:
     lake = new_lake(spark, tmp_path)
     news(lake, 0)
