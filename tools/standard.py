@@ -42,6 +42,7 @@ LEFT_OUT = {
     "internal.rounds.at": "when a round was planned",
     "internal.rounds.writer": "random",
     "internal.states.at": "when a log was read",
+    "internal.state.at": "the same, in the view",
     "contradictions": "the signs by which a cluster is guessed to be of another maker are deleted",
     "prev_contradictions": "the same",
     "suspected": "the same, in the memory of silver",

@@ -35,7 +35,7 @@ from pyspark_kafka_group_log import DefaultSource as GroupLog
 from pyspark_kafka_metadata import DefaultSource as Polls
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.lake import TABLES, VIEWS, Lake
-from tests.lakes import new_lake
+from tests.lakes import make_history, new_lake
 from tests.spark import test_group_lag, test_rebalance_cost, test_rebalance_history, test_turns
 from tests.support import group_rounds, incident, incident_groups, shared, stored, turns
 from tests.support.bronze_rows import COLUMNS
@@ -366,7 +366,7 @@ def of_costs(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None
 def of_an_incident(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:
     """All that questions are asked of."""
     stored.append(lake, METADATA_POLLS, incident.bronze_rows("prod", incident.answers()))
-    History(spark, Config(lake, "", {}, {})).catch_up(whole=True)
+    make_history(spark, lake)
     incident_groups.write_rows(lake)
 
 
