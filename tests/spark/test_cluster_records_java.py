@@ -153,9 +153,8 @@ def test_settings_that_are_kept_are_kafkas_and_not_sensitive(jvm: Any) -> None:
 # --- record batches ---
 
 
-@pytest.mark.parametrize(
-    ("codec", "time"), [*((codec, "CREATE_TIME") for codec in CODECS), (CODECS[0], "LOG_APPEND_TIME")]
-)
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("time", ["CREATE_TIME", "LOG_APPEND_TIME"])
 def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
     rng = random.Random(f"{codec} {time}")
     written = [
