@@ -83,11 +83,11 @@ SELECT 'validate' AS history, cluster, 0L AS round, '{{}}' AS memory,
 FROM {states} WHERE done_poll IS NOT NULL GROUP BY cluster
 """
 _INTERVALS = """
-SELECT '{table}' AS table, cluster, to_json(struct({key})) AS key, first_poll, superseded_poll,
-  lead(first_poll) OVER (PARTITION BY {key} ORDER BY first_poll) AS next_first_poll,
-  count_if(superseded_poll IS NULL) OVER (PARTITION BY {key}) AS current_rows
-FROM {{rows}} LEFT SEMI JOIN (SELECT {key} FROM {{rows}} WHERE first_poll > done_poll OR superseded_poll > done_poll)
-USING ({key})
+SELECT table, cluster, key, first_poll, superseded_poll,
+  lead(first_poll) OVER (PARTITION BY table, cluster, key ORDER BY first_poll) AS next_first_poll,
+  count_if(superseded_poll IS NULL) OVER (PARTITION BY table, cluster, key) AS current_rows
+FROM {rows}
+QUALIFY bool_or(first_poll > done_poll OR superseded_poll > done_poll) OVER (PARTITION BY table, cluster, key)
 """
 
 
@@ -137,8 +137,9 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
         return since(table, "valid_to").where("first_poll <= settled_poll").withColumn("superseded_poll", end)
 
     def intervals(table: Table) -> DataFrame:
-        query = _INTERVALS.format(table=table.full_name, key=", ".join(table.key[:-1]))
-        return spark.sql(query, rows=snapshots(table))
+        key = F.to_json(F.struct(*table.key[:-1])).alias("key")
+        times = ("first_poll", "superseded_poll", "done_poll")
+        return snapshots(table).select(F.lit(table.full_name).alias("table"), "cluster", key, *times)
 
     return {
         "polls": polls.where("poll_id BETWEEN done_poll AND settled_poll"),
@@ -146,7 +147,7 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
         "cluster_log": since(bronze.CLUSTER_LOG, "read_at"),
         "topics": snapshots(silver.TOPIC_SNAPSHOTS),
         "partitions": snapshots(silver.PARTITION_SNAPSHOTS),
-        "intervals": reduce(DataFrame.union, map(intervals, _OVER_TIME)),
+        "intervals": spark.sql(_INTERVALS, rows=reduce(DataFrame.union, map(intervals, _OVER_TIME))),
         "gaps": since(silver.POLL_GAPS, "gap_end"),
         "stale_brokers": since(gold.STALE_BROKERS, "ended_before"),
         "rebalances": since(groups.REBALANCES_TOLD, "updated_at"),
