@@ -63,20 +63,20 @@ def page(facts: Facts) -> str:
         body.append(_nothing(facts))
         return _html(_title(facts), body, ())
     on = figures.axis(facts.window, facts.gaps)
-    document = Document()
-    sections, parts, roots = [], [], {}
+    sections, parts, plots = [], [], {}
     for drawn in _sections(facts):
         if drawn.section is PARTITIONS and facts.levels:
-            over_time = figures.levels(facts.levels, on, facts.window)
-            document.add_root(over_time)
-            roots[over_time.id] = "figure-levels"
+            plots["levels"] = figures.levels(facts.levels, on, facts.window)
             parts.append(_figure("levels", "ISRs: partitions at each level", "", [], legend("levels", ())))
-        plot = figures.lanes(drawn, on, facts.window) if drawn.marks else None
         parts.append(_section(facts, drawn))
-        if plot is not None:
-            document.add_root(plot)
-            roots[plot.id] = f"figure-{drawn.section.name}"
+        if drawn.marks:
+            plots[drawn.section.name] = figures.lanes(drawn, on, facts.window)
             sections.append(_behind(facts, drawn))
+    document = Document()
+    with document.models.freeze():  # or all models so far are counted again with each
+        for plot in plots.values():
+            document.add_root(plot)
+    roots = {plot.id: f"figure-{name}" for name, plot in plots.items()}
     body += [_largest(facts), _tools(), *parts, _panel()]
     items = {
         "docs": {"report": document.to_json(deferred=False)},
