@@ -57,9 +57,9 @@ try: .venv/.ready
 	@test -n "$(BOOTSTRAP)" || { echo "usage: make try BOOTSTRAP=host:port [CONFIG=client.yaml]"; exit 2; }
 	@$(BIN)/kafka-metadata-history check --bootstrap "$(BOOTSTRAP)" $(if $(CONFIG),--client "$(CONFIG)")
 
-# Three processes, each with a Spark session of its own, take the files by turns: while one waits for brokers, the two
-# cores have work. They start Spark so seldom that they need no archive of its classes, and brokers so often that they do
-# of theirs.
+# Three processes take the files by turns: while one waits for brokers, the two cores have work. Two of them have a Spark
+# session (tests/support/processes.py). They start Spark so seldom that they need no archive of its classes, and brokers
+# so often that they do of theirs.
 test: .venv/.ready .jars/delta .jars/kafka-classes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder --durations 30 --durations-min 20
 

@@ -64,6 +64,12 @@ def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
     return groups | {item: "incident_lake" for item in items if asks_for(item, "incident_lake")}
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "OneWithoutSpark | None":  # noqa: F821
+    from tests.support.processes import OneWithoutSpark
+
+    return OneWithoutSpark(config, log) if config.option.dist == "loadgroup" else None
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:  # noqa: F821
     """The jobs' settings and Kafka's own Java classes on one local session, sized for two cores."""
